@@ -96,6 +96,7 @@ class Code(StrEnum):
     ISA_SYSTEM = "isa-system"
     JOB_FAILED = "job-failed"
     JOBS_EXCEED_MEMORY = "jobs-exceed-memory", Severity.WARNING
+    JOIN_UNUSABLE = "join-unusable"
     LABEL_SET = "label-set", Severity.WARNING
     MISSING_BRANCH = "missing-branch"
     MISSING_GPU = "missing-gpu"

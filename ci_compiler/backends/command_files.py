@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from ci_compiler.backends.forms import FILE
+from ci_compiler.backends.job import JoinedVariant
 from ci_compiler.codes import Code
 from ci_compiler.errors import failure
 
@@ -56,6 +57,47 @@ def collect(
         for path in written:
             hashes |= _take(name, root, path, target, hashes)
     return hashes
+
+
+def check_apart(
+    name: str,
+    root: Path,
+    members: Iterable[JoinedVariant],
+    patterns: Iterable[str],
+    before: Mapping[str, Mapping[Path, State]],
+) -> None:
+    """Raises StageError if a file belongs to two of the variants of the build `name`, or to none of them.
+
+    `patterns` are the declared ones, in which placeholders stand for anything; `before` is what matched them.
+    """
+    owners: dict[Path, str] = {}
+    for one in members:
+        for found in matching(root, one.patterns).values():
+            for path in found:
+                owner = owners.setdefault(path, one.name)
+                if owner != one.name:
+                    message = (
+                        f"{path.relative_to(root).as_posix()} is a file of {owner} as well; give them patterns apart"
+                    )
+                    raise failure(one.name, Code.RESULT_MISSING, message)
+    for pattern, found in matching(root, map(open_pattern, patterns)).items():
+        for path, state in found.items():
+            if path not in owners and before.get(pattern, {}).get(path) != state:
+                message = f"{path.relative_to(root).as_posix()} is a file of none of its variants"
+                raise failure(name, Code.RESULT_MISSING, message)
+
+
+def open_pattern(pattern: str) -> str:
+    """A declared pattern with a wildcard for each placeholder."""
+    return _PLACEHOLDER.sub("*", pattern)
+
+
+def filled(pattern: str, values: Mapping[str, str]) -> str:
+    """A declared pattern with the values of a variant; a placeholder without a value stays."""
+    return _PLACEHOLDER.sub(lambda found: values.get(found[1], found[0]), pattern)
+
+
+_PLACEHOLDER = re.compile("@([a-z][a-z0-9_-]*)@")
 
 
 def _clear(target: Path) -> None:

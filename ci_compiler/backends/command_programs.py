@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ci_compiler.backends.command_files import FOLDER, collect, matching, verify
+from ci_compiler.backends.command_files import FOLDER, check_apart, collect, filled, matching, open_pattern, verify
 from ci_compiler.backends.forms import BASH
 from ci_compiler.backends.job import (
     BuildOrder,
@@ -22,6 +22,7 @@ from ci_compiler.backends.job import (
     DeclaredCommands,
     Interpreter,
     JobContext,
+    JoinedVariant,
     check_built,
     show,
     variables,
@@ -53,23 +54,41 @@ class CommandPrograms:
 
     def build(self, order: BuildOrder) -> BuildResult:
         """Runs the build script, and copies the declared files to the folder of the manifest."""
+        alone = JoinedVariant(
+            name=order.name,
+            patterns=tuple(filled(one, self.job.values) for one in self._commands().files),
+            folder=self.job.folder,
+        )
+        return self.build_joined(order, [alone])[order.name]
+
+    def build_joined(self, order: BuildOrder, members: Sequence[JoinedVariant]) -> Mapping[str, BuildResult]:
+        """Runs the build script once, and copies the files of each of `members` to its folder.
+
+        Raises StageError for a file that two of them, or none, would take.
+        """
         commands, root = self._commands(), self.job.root
-        before = matching(root, commands.files)
+        every = {*map(open_pattern, commands.files), *(pattern for one in members for pattern in one.patterns)}
+        before = matching(root, sorted(every))
         started = datetime.now(UTC)
         script = [os.fspath(root / commands.build)]
         ended = follow(script, show, seconds=self.job.seconds, log=order.log, env=self._environment(), folder=root)
         check_built(order, ended)
-        hashes = collect(order.name, root, commands.files, before, self.job.folder)
-        return BuildResult(
-            derivation=commands.build,
-            store_path=next(iter(hashes)),
-            outputs=tuple(hashes),
-            closure_size=sum((self.job.folder / path).stat().st_size for path in hashes),
-            closure=hashes,
-            started=started,
-            seconds=ended.seconds,
-            built=True,
-        )
+        if len(members) > 1:
+            check_apart(order.name, root, members, commands.files, before)
+        found = {}
+        for one in members:
+            hashes = collect(one.name, root, one.patterns, before, one.folder)
+            found[one.name] = BuildResult(
+                derivation=commands.build,
+                store_path=next(iter(hashes)),
+                outputs=tuple(hashes),
+                closure_size=sum((one.folder / path).stat().st_size for path in hashes),
+                closure=hashes,
+                started=started,
+                seconds=ended.seconds,
+                built=True,
+            )
+        return found
 
     def fetch(self, build: BuildRecord) -> bool:
         """Verifies the files, which came with the manifest."""

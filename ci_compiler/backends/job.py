@@ -120,6 +120,14 @@ class BuildOrder(NamedTuple):
     staged: tuple[str, ...] = ()
 
 
+class JoinedVariant(NamedTuple):
+    """A variant that one build makes together with others: the patterns of its files, and the folder for them."""
+
+    name: str
+    patterns: tuple[str, ...]
+    folder: Path
+
+
 class BuildResult(NamedTuple):
     """The result of a build, as the manifest states it.
 
@@ -193,6 +201,9 @@ class BackendPrograms(Protocol):
 
     def build(self, order: BuildOrder) -> BuildResult:
         """Builds a variant with what it needs, and shares the result with other machines if the spec has a cache."""
+
+    def build_joined(self, order: BuildOrder, members: Sequence[JoinedVariant]) -> Mapping[str, BuildResult]:
+        """Builds all of `members` at once; their results by name. Raises InputError if the backend cannot."""
 
     def fetch(self, build: BuildRecord) -> bool:
         """Makes a build available on this machine. Returns False if it was already."""

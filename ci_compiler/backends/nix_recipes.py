@@ -19,6 +19,7 @@ from ci_compiler.backends.job import (
     BuildResult,
     Interpreter,
     JobContext,
+    JoinedVariant,
     NeededVariant,
     check_built,
     show,
@@ -107,6 +108,10 @@ class RecipePrograms(ABC):
             built=False,
             python_modules=self.store.python_modules(self._file(recipe)),
         )
+
+    def build_joined(self, order: BuildOrder, members: Sequence[JoinedVariant]) -> Mapping[str, BuildResult]:  # noqa: ARG002
+        """Raises InputError: a recipe makes one variant."""
+        raise wrong("joins", Code.JOIN_UNUSABLE, f"{order.name}: a recipe makes one variant")
 
     def fetch(self, build: BuildRecord) -> bool:
         """Makes the store hold the closure of a build with the content that it states. Returns False if it did."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from ci_compiler.plan.document import plan_schema
 
-AXES = ("branch", "python", "toolkit", "target", "isa", "system", "listed", "suffix")
+AXES = ("branch", "python", "family", "toolkit", "target", "isa", "system", "listed", "suffix")
 """The keys of a cell in the plan that the row of a variant has, too."""
 
 

@@ -168,7 +168,10 @@ def read_jobs(shard: Shard, jobs: Iterable[ReportedJob], *, url: str, started: s
     for cell, route in shard.cells:
         published = publishing.get(publication_name(route.pools[PUBLISH])) if PUBLISH in route.pools else None
         for variant in cell.variants:
-            ran = by_name.get((cell.listed,) if cell.listed else (job_name(cell), variant.package), {})
+            within = () if cell.called else (variant.package,)
+            ran = by_name.get((job_name(cell), *within), {})
+            if cell.joined:
+                ran = by_name.get((cell.joined,), {}) | by_name.get((cell.joined, variant.name), {})
             ran = {stage: job for stage, job in ran.items() if job.conclusion != SKIPPED}
             if published and ran and all(job.conclusion == SUCCESS for job in ran.values()):
                 ran[PUBLISH.name] = published

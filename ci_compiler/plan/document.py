@@ -7,18 +7,21 @@ raises `VERSION`; a new key does not.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from ci_compiler.plan.joins import builds
 from ci_compiler.plan.matrix import Cell, Variant
+from ci_compiler.plan.needs import Needs
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.routing import Route
 from ci_compiler.plan.rules import LeftOut
 from ci_compiler.plan.sharding import Shard, job_name, waits_for
+from ci_compiler.plan.suites import Bench
 from ci_compiler.register import url
-from ci_compiler.spec.model import Spec
+from ci_compiler.spec.model import Package, Spec
 from ci_compiler.stages import Stage, StageKind, TestPolicy, stages
 from ci_compiler.variant import variant_name
 
@@ -28,7 +31,7 @@ VERSION = 2
 Row = dict[str, Any]
 """A row as plain JSON."""
 
-_AXES = ("branch", "python", "toolkit", "target", "isa", "system", "listed", "suffix")
+_AXES = ("branch", "python", "family", "toolkit", "target", "isa", "system", "listed", "suffix")
 
 
 @cache
@@ -60,7 +63,7 @@ def plan_schema() -> Row:
 
 def document(plan: Plan, branch: str | None = None) -> Row:
     """The document of `plan`; with `branch`, its branches, shards and left-out rows are those of this branch."""
-    spec = plan.spec
+    spec, needs = plan.spec, Needs(plan.spec, plan.judged.cells)
     return _row(
         "plan",
         version=VERSION,
@@ -76,15 +79,33 @@ def document(plan: Plan, branch: str | None = None) -> Row:
         ],
         pools=[_row("pool", one.runs_on, one) for one in spec.pools],
         stages=[_stage(spec, stage) for stage in spec.stages],
-        shards=[_shard(spec, shard) for shard in plan.shards if branch in {None, shard.branch}],
+        shards=[_shard(spec, shard, needs) for shard in plan.shards if branch in {None, shard.branch}],
+        builds=[
+            _row("build", one, variants=tuple(variant.name for _, variant in one.variants))
+            for one in builds(plan.judged.cells)
+            if branch in {None, one.branch}
+        ],
+        tests=[row for row in _tests(plan) if branch in {None, row["branch"]}],
         left_out=[left_out_row(spec, one) for one in plan.judged.left_out if branch in {None, one.branch}],
         warnings=[_row("warning", one, url=url(one.code), place=str(one.place)) for one in plan.warnings],
     )
 
 
+def _tests(plan: Plan) -> Iterator[Row]:
+    """Each test of each variant: a stage or a suite, and the pool that runs it."""
+    for cell, route in zip(plan.judged.cells, plan.routes, strict=True):
+        pools = {stage.name: pool for stage, pool in route.pools.items() if stage.is_test}
+        for variant in cell.variants:
+            suites = plan.spec.packages[variant.package].suites.values()
+            ran = {f"suite {one.name}": route.suites.get(Bench(one.stage, one.gpus)) for one in suites}
+            for test, pool in {**pools, **ran}.items():
+                if pool:
+                    yield _row("test", name=test, variant=variant.name, branch=cell.branch, pool=pool.name)
+
+
 def variant_row(spec: Spec, cell: Cell, variant: Variant) -> Row:
     """A variant together with the axes of its cell: an entry in a list of variants."""
-    return {**_variant(spec, cell, variant), **axes_row(cell)}
+    return {**_variant(spec, cell, variant, Needs(spec, [cell])), **axes_row(cell)}
 
 
 def axes_row(cell: Cell) -> Row:
@@ -132,7 +153,7 @@ def _stage(spec: Spec, stage: Stage) -> Row:
     return _row("stage", stage, policy=policy, waits_for=waits_for(spec, stage), timeout=spec.timeouts[stage])
 
 
-def _shard(spec: Spec, shard: Shard) -> Row:
+def _shard(spec: Spec, shard: Shard, needs: Needs) -> Row:
     cells = [
         _row(
             "cell",
@@ -141,19 +162,29 @@ def _shard(spec: Spec, shard: Shard) -> Row:
             route=route_row(route),
             suites=suites_row(route),
             beside=route.beside(cell),
-            variants=[_variant(spec, cell, variant) for variant in cell.variants],
+            variants=[_variant(spec, cell, variant, needs) for variant in cell.variants],
         )
         for cell, route in shard.cells
     ]
     return _row("shard", shard, cells=cells)
 
 
-def _variant(spec: Spec, cell: Cell, variant: Variant) -> Row:
+def _variant(spec: Spec, cell: Cell, variant: Variant, needs: Needs) -> Row:
     package = spec.packages[variant.package]
     return _row(
         "variant",
         variant,
         version=spec.branches[cell.branch].versions.get(variant.package, ""),
         recipe=package.source(variant.name),
-        needs=() if cell.listed else tuple(variant_name(need, cell.suffix) for need in package.needs),
+        needs=_needs(cell, variant, package, needs),
+        build=cell.joined or variant.name,
     )
+
+
+def _needs(cell: Cell, variant: Variant, package: Package, needs: Needs) -> tuple[str, ...]:
+    """The names of what a variant is built with; in an open matrix, those among the cells that `needs` knows."""
+    if cell.listed:
+        return ()
+    if cell.named:
+        return tuple(other.name for _, other in needs.of(cell, variant.package))
+    return tuple(variant_name(need, cell.suffix) for need in package.needs)

@@ -111,6 +111,7 @@ class _Jobs:
         self.publishes = publish
         self.stages = [stage for stage in stages() if stage.kind is not StageKind.PUBLISH]
         self.waiting: dict[str, list[PlannedJob]] = {}
+        self.joined: dict[tuple[str, str], tuple[int, ...]] = {}
         self.builds = {name: (name, *(needs_of(spec, name) if alone else ())) for name in spec.packages}
         self.first = {stage: waits_for(spec, stage) for stage in self.stages}
         unproved = (stage for stage in self.stages if not stage.proves)  # publishing waits for the job all the same
@@ -121,13 +122,18 @@ class _Jobs:
     ) -> JobsByStage:
         """Adds the jobs of `variant`, and returns their indexes. `needed` are those of what the variant needs."""
         at: dict[Stage, tuple[int, ...]] = {}
+        build = (cell.branch, cell.joined)
         for stage in self.stages:
-            if stage in route.pools:
+            if stage is BUILD and build in self.joined:
+                at[stage] = self.joined[build]
+            elif stage in route.pools:
                 others = [] if stage.is_test else [one.get(stage, ()) for one in needed]
                 waits = [at.get(other, ()) for other in self.first[stage]]
                 needs = tuple(sorted(chain(*waits, *others)))
                 self.jobs.append(self._job(shard, cell, route.pools[stage], variant, stage, needs))
                 at[stage] = self._add_suites(self.jobs[-1], route)
+                if stage is BUILD and cell.joined:
+                    self.joined[build] = at[stage]
         if self.publishes and PUBLISH in route.pools:
             needs = tuple(sorted(chain(*(at.get(other, ()) for other in self.last))))
             job = self._job(shard, cell, route.pools[PUBLISH], variant, PUBLISH, needs)

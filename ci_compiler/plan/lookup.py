@@ -62,7 +62,8 @@ class BuiltVariant(NamedTuple):
     @property
     def job(self) -> str:
         """The job of its cell in that file, and the package that its jobs in `cell.yml` are named after."""
-        return job_id(self.cell) if self.cell.listed else f"{job_id(self.cell)} / {self.variant.package}"
+        alone = self.cell.called or self.cell.joined
+        return job_id(self.cell) if alone else f"{job_id(self.cell)} / {self.variant.package}"
 
     @property
     def dispatch(self) -> str:

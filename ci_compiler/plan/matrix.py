@@ -37,7 +37,8 @@ class Cell:
     `system`, `target` and `isa` are what its machines must have, whether they are values of the cell or not. `target`
     is the family where code is not compiled for a target, and `cpu` without an accelerator; `toolkit` may be ''. The
     cell of a variant that fits no axis is a CPU cell that `listed` names; its `python` is '' and its `isa` the baseline
-    of its system. `named` is the suffix of an open matrix, and `values` what it spells.
+    of its system. `named` is the suffix of an open matrix, and `values` what it spells. `joined` names the build that
+    makes its variants together with those of other cells, or with each other.
     """
 
     branch: str
@@ -50,6 +51,18 @@ class Cell:
     listed: str = ""
     named: str = ""
     values: Values = ()
+    joined: str = ""
+
+    @property
+    def called(self) -> str:
+        """The name of its only variant, if its jobs are those of a variant and not those of a cell; else ''."""
+        alone = self.named and not self.joined and len(self.variants) == 1
+        return self.listed or (self.variants[0].name if alone else "")
+
+    @property
+    def key(self) -> str:
+        """What the conditions of jobs name: its suffix, or the build that makes it."""
+        return self.joined or self.suffix
 
     @property
     def suffix(self) -> str:

@@ -82,7 +82,9 @@ def _of_compiled(spec: Spec, cells: Iterable[Cell]) -> Iterator[Finding]:
         (cell.branch, variant.package, cell.toolkit, cell.target, cell.python)
         for cell in cells
         for variant in cell.variants
-        if not cell.listed and spec.packages[variant.package].kind_of(variant.name) is RecipeKind.COMPILED
+        if spec.backend.has_recipes
+        and not cell.listed
+        and spec.packages[variant.package].kind_of(variant.name) is RecipeKind.COMPILED
     ]
     for name, package_name, cuda, gpu, python in dict.fromkeys(compiled):
         if spec.packages[package_name].attribute == TORCH:

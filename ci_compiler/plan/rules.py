@@ -63,7 +63,12 @@ def judge(spec: Spec) -> Judged:
         groups.append(cells)
         left_out += out
         findings += found
-    kept = [*(groups[0] if len(groups) == 1 else _merged(spec, groups)), *listed_cells(spec)]
+    merged = groups[0] if len(groups) == 1 else list(_merged(spec, groups))
+    if any(package.joins for package in spec.packages.values()):
+        from ci_compiler.plan.joins import with_joins  # few specs join builds
+
+        merged = with_joins(spec, list(merged), findings)
+    kept = [*merged, *listed_cells(spec)]
     if not findings:
         findings += _check_names(spec, kept)
     if not findings:

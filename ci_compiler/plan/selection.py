@@ -54,7 +54,7 @@ class RunSelection(NamedTuple):
     @property
     def suffixes(self) -> list[str]:
         """The cells as the conditions of their jobs name them."""
-        return [cell.suffix for cell, _ in self.cells]
+        return list(dict.fromkeys(cell.key for cell, _ in self.cells))
 
 
 class Selection(NamedTuple):

@@ -9,14 +9,16 @@ in one run.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError
 from ci_compiler.hardware import CPU
 from ci_compiler.plan.limits import limit
 from ci_compiler.plan.matrix import Cell
+from ci_compiler.plan.needs import Needs
 from ci_compiler.plan.routing import Route
 from ci_compiler.plan.suites import suite_jobs
 from ci_compiler.record import record
@@ -76,7 +78,7 @@ class Shard:
 
 def job_id(cell: Cell) -> str:
     """The id of a cell's job in its shard's file, without the branch and the GPU of the file: `python313-avx2`."""
-    whole = (cell.listed or cell.named).replace(".", "_")
+    whole = (cell.listed or cell.joined or cell.named).replace(".", "_")
     if whole[:1].isdigit():
         return f"cell-{whole}"
     return whole or f"{python_tag(cell.python)}-{cell.isa}"
@@ -84,7 +86,7 @@ def job_id(cell: Cell) -> str:
 
 def job_name(cell: Cell) -> str:
     """The name of a cell's job on GitHub, by which `status` recognizes it: `3.13 avx2`."""
-    return cell.listed or cell.named or f"{cell.python} {cell.isa}"
+    return cell.listed or cell.joined or cell.named or f"{cell.python} {cell.isa}"
 
 
 def stages_of(spec: Spec) -> tuple[Stage, ...]:
@@ -104,8 +106,13 @@ def cell_packages(spec: Spec) -> tuple[Package, ...]:
 
 
 def lists_any(spec: Spec) -> bool:
-    """Whether a branch has a variant that fits no axis."""
+    """Whether variants are called by their names: those that fit no axis, and those of open matrices."""
     return any(map(spec.lists, spec.packages.values()))
+
+
+def joins_any(spec: Spec) -> bool:
+    """Whether a build may make several variants."""
+    return any(package.joins for package in spec.packages.values())
 
 
 JobCount = Callable[[Cell], int]
@@ -116,7 +123,13 @@ def job_counter(spec: Spec) -> JobCount:
     """Counts the jobs of cells. What all cells share is computed once."""
     each, packages, listed = len(stages_of(spec)), cell_packages(spec), suite_jobs(spec)
     of_cell = len(packages) * each + sum(one.shards for package in packages for one in package.suites.values())
-    return lambda cell: each + listed[cell.variants[0].package] if cell.listed else of_cell
+
+    def count(cell: Cell) -> int:
+        if cell.joined:
+            return each * len(cell.variants)  # a job of its own for each test
+        return each + listed[cell.variants[0].package] if cell.called else of_cell
+
+    return count
 
 
 def waits_for(spec: Spec, stage: Stage) -> tuple[Stage, ...]:
@@ -182,15 +195,36 @@ def _split(spec: Spec, count: JobCount, branch: str, target: str, parts: list[Pa
 
     if (whole := _shard(spec, count, branch, target, (), tuple(parts))).jobs <= limit("jobs").gate:
         return [whole]
-    by_python = sorted(_grouped(parts, lambda cell: (cell.python,)).items(), key=lambda item: python_order(*item[0]))
+    together = _together(spec, [cell for cell, _ in parts])
+    groups = _grouped(parts, lambda cell: (together.get(job_id(cell), (cell.python,))[0],))
+    by_python = sorted(groups.items(), key=lambda item: python_order(*item[0]))
     pythons = [((python_tag(python),), group) for (python,), group in by_python]
     return [
         finer
         for shard in filled(pythons, ())
         for finer in (
-            [shard] if shard.jobs <= limit("jobs").gate else filled(_grouped(shard.cells, _finest).items(), shard.key)
+            [shard]
+            if shard.jobs <= limit("jobs").gate
+            else filled(_grouped(shard.cells, partial(_finest, together)).items(), shard.key)
         )
     ]
+
+
+def _together(spec: Spec, cells: Sequence[Cell]) -> dict[str, tuple[str, str]]:
+    """For jobs of open matrices: the first Python, and the first job, of those that need one another."""
+    if not any(cell.named for cell in cells):
+        return {}
+    needs, of = Needs(spec, cells), {job_id(cell): {job_id(cell)} for cell in cells}
+    for cell in cells:
+        for other in needs.cells_before(cell):
+            whole = of[job_id(cell)] | of[job_id(other)]
+            of |= dict.fromkeys(whole, whole)
+    pythons = {job_id(cell): cell.python for cell in reversed(cells)}
+    places = {job: at for at, job in enumerate(pythons)}
+    return {
+        job: (min((pythons[one] for one in whole), key=python_order), max(whole, key=places.__getitem__))
+        for job, whole in of.items()
+    }
 
 
 def _grouped(parts: Iterable[Part], key_of: Callable[[Cell], tuple[str, ...]]) -> dict[tuple[str, ...], list[Part]]:
@@ -200,8 +234,9 @@ def _grouped(parts: Iterable[Part], key_of: Callable[[Cell], tuple[str, ...]]) -
     return found
 
 
-def _finest(cell: Cell) -> tuple[str, ...]:
-    return (cell.named,) if cell.named else (python_tag(cell.python), cell.isa)
+def _finest(together: Mapping[str, tuple[str, str]], cell: Cell) -> tuple[str, ...]:
+    """The finest split: by what needs one another, else by Python and ISA."""
+    return together[job_id(cell)][1:] if cell.named else (python_tag(cell.python), cell.isa)
 
 
 def _listed_splits() -> Iterator[Callable[[Cell], tuple[str, ...]]]:

@@ -135,7 +135,7 @@ def _row(plan: Plan, run: SummarisedRun, branch: str, name: str, results: Path, 
     if built is None:
         message = f"{name} is not built on {branch}; `ci-compile variants --branch {branch}` lists what is"
         raise wrong("--chosen", Code.UNKNOWN_VARIANT, message)
-    manifest = _manifest(results, name, branch)
+    manifest = _manifest(results, name, branch, built.cell.joined)
     route = built.route.of_request() if run.event in _REQUESTS else built.route
     tested = [stage for stage in plan.spec.stages if stage.is_test]
     tests = {stage: read_json(results / artifact_name(stage, name, branch) / RESULT) for stage in tested}
@@ -231,11 +231,20 @@ def _why_not(run: SummarisedRun, branch: str, *, failed: bool) -> str:
     return "no: it failed before" if failed else _FAILED
 
 
-def _manifest(results: Path, name: str, branch: str) -> Mapping[str, Any]:
-    """The manifest of a build. If a run has only one artifact, download-artifact creates no folder for it."""
+def _manifest(results: Path, name: str, branch: str, joined: str = "") -> Mapping[str, Any]:
+    """The manifest of a variant, which the build `joined` made together with others, if that is not ''.
+
+    If a run has only one artifact, download-artifact creates no folder for it.
+    """
     alone = read_json(results / MANIFEST_FILE)
-    is_this = (alone.get("name"), alone.get("branch")) == (name, branch)
-    return alone if is_this else read_json(results / artifact_name(BUILD, name, branch) / MANIFEST_FILE)
+    if (alone.get("name"), alone.get("branch")) == (name, branch):
+        return alone
+    own = (
+        results / artifact_name(BUILD, joined, branch) / name
+        if joined
+        else results / artifact_name(BUILD, name, branch)
+    )
+    return read_json(own / MANIFEST_FILE)
 
 
 def read_json(path: Path) -> Mapping[str, Any]:

@@ -70,11 +70,13 @@ def _tests(plan: Plan, run: EndedRun) -> Iterator[tuple[str, tuple[BuiltVariant,
     """The test jobs of the chosen variants, by their names on GitHub."""
     for one in built_variants(plan):
         if one.variant.name in run.chosen.get(one.cell.branch, ()):
-            caller = f"{one.cell.branch} {one.cell.suffix}" if run.by_branch else job_name(one.cell)
+            key = one.cell.called or one.cell.key
+            caller = f"{one.cell.branch} {key}" if run.by_branch else job_name(one.cell)
             package = plan.spec.packages[one.variant.package]
-            within = [] if one.cell.listed else [package.name]
+            within = [] if one.cell.called else [one.variant.name if one.cell.joined else package.name]
             for stage in stages_that_test():
-                yield " / ".join([caller, *within, job_title(plan.spec, package, stage)]), (one, stage)
+                title = stage.name if one.cell.joined else job_title(plan.spec, package, stage)
+                yield " / ".join([caller, *within, title]), (one, stage)
 
 
 def _failed(jobs: Iterable[ReportedJob]) -> Iterator[ReportedJob]:

@@ -22,7 +22,7 @@ FilePattern = Annotated[
     str,
     form(
         title="a pattern of files below the repository's root, without ..",
-        pattern=r"^(?!/)(?!.*(^|/)\.\.(/|$))[A-Za-z0-9._*?+/\[\]-]{1,200}$",
+        pattern=r"^(?!/)(?!.*(^|/)\.\.(/|$))[A-Za-z0-9._*?+@/\[\]-]{1,200}$",
     ),
 ]
 
@@ -50,7 +50,8 @@ class Command:
         examples=["ci/build.sh"],
     )
     files: tuple[FilePattern, ...] = key(
-        "Patterns of the files that the script makes. Their names must differ; they are the artifact of the build.",
+        "Patterns of the files that the script makes. Their names must differ; they are the artifact of the build. In "
+        "a build that makes several variants, placeholders such as `@name@` and `@python@` tell their files apart.",
         minItems=1,
         examples=[["dist/*.whl"]],
     )

@@ -297,7 +297,9 @@ class Spec:
         return bool(open_packages or open_pools or declared or any(matrix.is_open for _, matrix, _ in self.matrices))
 
     def lists(self, package: Package) -> bool:
-        """Whether a branch has a variant of `package` that fits no axis."""
+        """Whether variants of `package` may be called by their names: those that fit no axis, or of open matrices."""
+        if self.is_open and any(package in packages for _, _, packages in self.matrices):
+            return True
         return any(package.listed(branch) for branch in self.branches)
 
     def axes_of(self, package: str) -> tuple[Path_, Matrix]:

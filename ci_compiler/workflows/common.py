@@ -11,6 +11,7 @@ from ci_compiler.workflows.writer import Node
 
 VARIANT = "variant.yml"
 CELL = "cell.yml"
+JOINED = "joined.yml"
 PULL_REQUEST = "pull-request.yml"
 FLEET_WATCH = "fleet-watch.yml"
 WAVES = "waves.yml"

@@ -21,14 +21,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from ci_compiler.plan.joins import cells_by_build
 from ci_compiler.plan.matrix import Cell
-from ci_compiler.plan.sharding import cell_packages, lists_any
+from ci_compiler.plan.sharding import cell_packages, joins_any, lists_any
 from ci_compiler.spec.model import Spec
 from ci_compiler.workflows import called
 from ci_compiler.workflows.common import (
     CELL,
     COMMIT,
     FORK_GUARD,
+    JOINED,
     SELECT,
     VARIANT,
     VERDICT,
@@ -37,6 +39,7 @@ from ci_compiler.workflows.common import (
     in_own_repository,
     local,
 )
+from ci_compiler.workflows.joined import values as joined_values
 from ci_compiler.workflows.model import READ, CallJob, Job, RunStep, Step, Workflow
 from ci_compiler.workflows.steps import (
     FETCH_RESULTS,
@@ -51,10 +54,12 @@ from ci_compiler.workflows.steps import (
 from ci_compiler.workflows.writer import Remarked
 
 if TYPE_CHECKING:
+    from ci_compiler.plan.pipeline import Plan
     from ci_compiler.plan.selection import RunSelection
 
-CELLS, LISTED = "cells", "listed"
-"""The jobs that build the affected cells, and the affected variants that fit no axis."""
+CELLS, LISTED, JOINED_BUILDS = "cells", "listed", "joined"
+"""The jobs that build the affected cells, the affected variants that fit no axis, and the builds of several variants.
+"""
 
 COMMENT = "comment"
 """The job that keeps the comment."""
@@ -82,6 +87,7 @@ def workflow(spec: Spec) -> Workflow:
         name="Compare with the base", continue_on_error=True, run='ci-compile diff "$BASE" >> "$GITHUB_STEP_SUMMARY"'
     )
     outputs = ({"matrix": CELLS} if cell_packages(spec) else {}) | ({LISTED: LISTED} if lists_any(spec) else {})
+    outputs |= {JOINED_BUILDS: JOINED_BUILDS} if joins_any(spec) else {}
     checks = {"compiled": _hosted(spec, "Files are as compiled", [compare])}
     if spec.backend.has_recipes:
         checks["recipes"] = _hosted(spec, "Recipes are sound", [SET_UP_NIX, audit])
@@ -143,8 +149,21 @@ def legs(spec: Spec, branches: Iterable[RunSelection], *, listed: bool = False) 
         | called.route_values(route)
         for part in branches
         for cell, route in part.cells
-        if bool(cell.listed) is listed
+        if bool(cell.called) is listed and not cell.joined
     ]
+
+
+def joined_legs(plan: Plan, branches: Iterable[RunSelection]) -> list[dict[str, Any]]:
+    """The legs of the matrix of the job `JOINED_BUILDS`: each build of several variants with what it is built on."""
+    found = []
+    for part in branches:
+        chosen = {cell.joined: route for cell, route in part.cells if cell.joined}
+        whole = dict(cells_by_build(cell for cell in plan.judged.cells if cell.branch == part.branch))
+        found += [
+            {**joined_values(whole[name]), "branch": part.branch, "onto": part.onto, **called.route_values(route)}
+            for name, route in chosen.items()
+        ]
+    return found
 
 
 def _chosen(cell: Cell, part: RunSelection) -> dict[str, Any]:
@@ -153,7 +172,7 @@ def _chosen(cell: Cell, part: RunSelection) -> dict[str, Any]:
 
 
 def _named(spec: Spec, cell: Cell) -> dict[str, Any]:
-    return {"name": cell.listed, **called.package_values(spec, spec.packages[cell.variants[0].package])}
+    return {"name": cell.called, **called.package_values(spec, spec.packages[cell.variants[0].package])}
 
 
 def _hosted(spec: Spec, name: str, steps: Sequence[Step]) -> Job:
@@ -168,14 +187,18 @@ def _hosted(spec: Spec, name: str, steps: Sequence[Step]) -> Job:
 
 
 def _calls(spec: Spec, name: str, output: str, needs: Sequence[str]) -> CallJob:
-    """The job that builds the legs in `output` after the jobs `needs`: cells, or variants that fit no axis."""
-    subject = ("name", *called.package_inputs(spec)) if name == LISTED else ("cell", "chosen")
+    """The job that builds the legs in `output` after the jobs `needs`."""
+    subject = {
+        LISTED: ("name", *called.package_inputs(spec)),
+        CELLS: ("cell", "chosen"),
+        JOINED_BUILDS: ("build", "name", "legs"),
+    }[name]
     return CallJob(
         name=f"{expression('matrix.branch')} {expression(f'matrix.{subject[0]}')}",
         needs=needs,
         if_=expression(f"needs.{SELECT}.outputs.{output} != '[]' && {_may_build(spec)}"),
         strategy=for_each(expression(f"fromJSON(needs.{SELECT}.outputs.{output})")),
-        uses=local(VARIANT if name == LISTED else CELL),
+        uses=local({LISTED: VARIANT, CELLS: CELL, JOINED_BUILDS: JOINED}[name]),
         permissions=called.build_permissions(spec),
         with_={
             **{key: expression(f"matrix.{key}") for key in (*subject, "branch")},

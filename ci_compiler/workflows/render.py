@@ -8,13 +8,14 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError, Place
 from ci_compiler.files.drift import MARK
 from ci_compiler.plan.limits import limit
-from ci_compiler.plan.sharding import FOLDER, Shard, cell_packages, lists_any
+from ci_compiler.plan.sharding import FOLDER, Shard, cell_packages, joins_any, lists_any
 from ci_compiler.spec.model import Pool, Spec
-from ci_compiler.workflows import cell, pull_request, setup_action, shard, tasks, variant
+from ci_compiler.workflows import cell, joined, pull_request, setup_action, shard, tasks, variant
 from ci_compiler.workflows.common import (
     CELL,
     FLEET_WATCH,
     IMAGES,
+    JOINED,
     PAGES,
     PULL_REQUEST,
     SCHEDULE,
@@ -61,10 +62,7 @@ def render(spec: Spec, shards: Iterable[Shard]) -> dict[str, str]:
 
 def _workflows(spec: Spec) -> Iterator[tuple[str, Workflow]]:
     """Each workflow that is not a shard's, by its file's name. Modules that few specs need are imported here."""
-    if lists_any(spec):
-        yield VARIANT, variant.workflow(spec)
-    if cell_packages(spec):
-        yield CELL, cell.workflow(spec)
+    yield from _called(spec)
     yield PULL_REQUEST, pull_request.workflow(spec)
     yield WAVES, tasks.waves(spec)
     if spec.fleet_watch:
@@ -85,6 +83,16 @@ def _workflows(spec: Spec) -> Iterator[tuple[str, Workflow]]:
         from ci_compiler.workflows import images
 
         yield IMAGES, images.workflow(spec, spec.images)
+
+
+def _called(spec: Spec) -> Iterator[tuple[str, Workflow]]:
+    """The workflows that those of shards and pull requests call."""
+    if lists_any(spec):
+        yield VARIANT, variant.workflow(spec)
+    if cell_packages(spec):
+        yield CELL, cell.workflow(spec)
+    if joins_any(spec):
+        yield JOINED, joined.workflow(spec)
 
 
 def _image_problems(spec: Spec) -> Iterable[Finding]:

@@ -14,18 +14,21 @@ from typing import Any
 from ci_compiler import __version__
 from ci_compiler.files.compiled_by import COMPILED_BY
 from ci_compiler.hardware import BASELINE, CPU
+from ci_compiler.plan.joins import cells_by_build
 from ci_compiler.plan.matrix import Cell
+from ci_compiler.plan.needs import Needs
 from ci_compiler.plan.sharding import ALL, UNPUBLISHED, Shard, job_id, job_name
 from ci_compiler.plan.sources import locks_of, path_filters
 from ci_compiler.spec.model import Pool, Spec
 from ci_compiler.spec.packages import RecipeKind
-from ci_compiler.stages import BENCHMARK, PUBLISH
+from ci_compiler.stages import BENCHMARK, BUILD, PUBLISH
 from ci_compiler.variant import RECIPES, cell_suffix, recipe_path, variant_name
 from ci_compiler.workflows import artifacts, called
 from ci_compiler.workflows.common import (
     CELL,
     CHOSEN,
     COMMIT,
+    JOINED,
     RUN_GUARD,
     SELECT,
     VARIANT,
@@ -36,8 +39,11 @@ from ci_compiler.workflows.common import (
     one_at_a_time,
     runs_on,
 )
+from ci_compiler.workflows.joined import MANIFESTS
+from ci_compiler.workflows.joined import values as joined_values
 from ci_compiler.workflows.model import READ, CallJob, Job, RunStep, Step, UsesStep, Workflow, action_step, input_node
 from ci_compiler.workflows.steps import FETCH_RESULTS, RESULTS, checkout, on_hosted, select_job, upload, verdict_job
+from ci_compiler.workflows.variant import reported_as
 from ci_compiler.workflows.writer import Node
 
 PUBLISH_OUTPUT = "publish-output"
@@ -213,7 +219,8 @@ def _publications(spec: Spec, shard: Shard) -> dict[str, Job | CallJob]:
     found: dict[str, Job | CallJob] = {}
     for pool in shard.publish_pools:
         cells = [cell for cell, route in shard.cells if route.pools.get(PUBLISH) is pool]
-        ran = " || ".join(f"needs.{job_id(cell)}.result != 'skipped'" for cell in cells)
+        jobs = dict.fromkeys(map(job_id, cells))
+        ran = " || ".join(f"needs.{job}.result != 'skipped'" for job in jobs)
         ready = f"needs.{preflight_id(pool)}.result == 'success'"
         conditions = [
             "!cancelled()",
@@ -226,7 +233,7 @@ def _publications(spec: Spec, shard: Shard) -> dict[str, Job | CallJob]:
         ]
         found[publication_id(pool)] = Job(
             name=publication_name(pool),
-            needs=[SELECT, preflight_id(pool), *map(job_id, cells)],
+            needs=[SELECT, preflight_id(pool), *jobs],
             if_=expression(" && ".join(conditions)),
             runs_on=runs_on(pool.runs_on),
             timeout_minutes=_publishing_minutes(spec, sum(len(cell.variants) for cell in cells)),
@@ -272,37 +279,70 @@ def _cells(spec: Spec, shard: Shard) -> dict[str, Job | CallJob]:
         "onto": expression(f"needs.{SELECT}.outputs.onto"),
     }
     routes = {id(route): route for _, route in shard.cells}
+    after = _jobs_before(spec, shard)
     machines = {key: called.route_values(route) for key, route in routes.items()}
     gates = {key: [preflight_id(route.pools[PUBLISH])] if publishes else [] for key, route in routes.items()}
     conditions = {key: _ready(gate) for key, gate in gates.items()}
     selected = f"contains(fromJSON(needs.{SELECT}.outputs.cells)"
+    joined = dict(cells_by_build(cell for cell, _ in shard.cells))
     return {
         job_id(cell): CallJob(
             name=job_name(cell),
-            needs=[SELECT, *gates[id(route)]],
-            if_=expression(" && ".join([*conditions[id(route)], f"{selected}, '{cell.suffix}')"])),
-            uses=_CALLED[bool(cell.listed)],
+            needs=[SELECT, *gates[id(route)], *after.get(job_id(cell), {})],
+            if_=expression(
+                " && ".join(
+                    [
+                        *(conditions[id(route)] or _ready([], at_all=bool(after.get(job_id(cell))))),
+                        *after.get(job_id(cell), {}).values(),
+                        f"{selected}, '{cell.key}')",
+                    ]
+                )
+            ),
+            uses=local(JOINED if cell.joined else VARIANT if cell.called else CELL),
             permissions=permissions,
-            with_={**_subject(spec, cell), **shared, **machines[id(route)], **called.neighbours(cell, route)},
+            with_={
+                **_subject(spec, cell, joined.get(cell.joined, ())),
+                **shared,
+                **machines[id(route)],
+                **({} if cell.joined else called.neighbours(cell, route)),
+            },
         )
         for cell, route in shard.cells
     }
 
 
-def _ready(preflights: Sequence[str]) -> list[str]:
-    """Expressions that are true after the selection and `preflights`, which a run that does not publish skips."""
+def _jobs_before(spec: Spec, shard: Shard) -> dict[str, dict[str, str]]:
+    """The other jobs of the shard that build what a job's variants need, each with the condition that it did."""
+    cells = [cell for cell, _ in shard.cells]
+    if not any(cell.named for cell in cells):
+        return {}
+    needs = Needs(spec, cells)
+    found: dict[str, dict[str, str]] = {}
+    for cell in cells:
+        for variant in cell.variants:
+            for other, needed in needs.of(cell, variant.package):
+                if (job := job_id(other)) != job_id(cell):
+                    output = MANIFESTS if other.joined else reported_as(spec, other, needed)[BUILD]
+                    built = f"(needs.{job}.result == 'skipped' || needs.{job}.outputs.{output} != '')"
+                    found.setdefault(job_id(cell), {})[job] = built
+    return found
+
+
+def _ready(preflights: Sequence[str], *, at_all: bool = False) -> list[str]:
+    """Expressions that are true after the selection and `preflights`, which a run that does not publish skips.
+
+    Without any, none is needed, except where a job waits for others `at_all`.
+    """
     # Assumes `implicit-success`.
-    if not preflights:
+    if not preflights and not at_all:
         return []
     passed = [f"(needs.{job}.result == 'success' || needs.{job}.result == 'skipped')" for job in preflights]
     return ["!cancelled()", f"needs.{SELECT}.result == 'success'", *passed]
 
 
-_CALLED = {False: local(CELL), True: local(VARIANT)}
-"""The workflow that builds a cell, by whether the cell is that of a listed variant."""
-
-
-def _subject(spec: Spec, cell: Cell) -> dict[str, Node]:
-    if cell.listed:
-        return {"name": cell.listed, **called.package_values(spec, spec.packages[cell.variants[0].package])}
+def _subject(spec: Spec, cell: Cell, joined: Sequence[Cell]) -> dict[str, Node]:
+    if joined:
+        return {**joined_values(joined)}
+    if cell.called:
+        return {"name": cell.called, **called.package_values(spec, spec.packages[cell.variants[0].package])}
     return {"cell": cell.suffix, "chosen": CHOSEN}

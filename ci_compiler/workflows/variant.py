@@ -169,7 +169,7 @@ _REPORTED = {StageKind.BUILD: "manifest", StageKind.TEST: "result"}
 
 def reported_as(spec: Spec, cell: Cell, variant: Variant) -> dict[Stage | Bench, str]:
     """The names of the outputs of the called workflow of `cell` that are for `variant`, by what reports them."""
-    subject = Subject(package=None if cell.listed else spec.packages[variant.package])
+    subject = Subject(package=None if cell.called else spec.packages[variant.package])
     stages = {stage: subject.job(stage) for stage in stages_of(spec)}
     return stages | {bench: subject.suites(bench) for bench in subject.benches(spec)}
 

@@ -191,7 +191,7 @@ def test_each_of_several_pythons_has_its_own_row(github: GitHub) -> None:
     decided = plan(spec_of(document))
     found = [last for shard in status(talk(github).client, decided) for last in shard]
     headers, rows = grid(decided, found)
-    assert headers == ["branch", "gpu", "python", "avx2", "avx512"]
+    assert headers == ["branch", "target", "python", "avx2", "avx512"]
     assert [row[:3] for row in rows] == [
         ["main", gpu, python] for gpu in ("cpu", "sm90") for python in ("3.12", "3.13")
     ]
@@ -222,10 +222,12 @@ def test_the_command_prints_json(served: GitHub, commands: list[str], capsys: py
             "version": "2.8.0",
             "recipe": ".flox/pkgs/pytorch-python313-cuda12_8-sm90-avx2.nix",
             "needs": [],
+            "build": "pytorch-python313-cuda12_8-sm90-avx2",
             "branch": "main",
             "python": "3.13",
-            "cuda": "12.8",
-            "gpu": "sm90",
+            "family": "cuda",
+            "toolkit": "12.8",
+            "target": "sm90",
             "isa": "avx2",
             "system": "x86_64-linux",
             "listed": "",

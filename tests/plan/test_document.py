@@ -109,14 +109,19 @@ def test_names_refer_to_rows_of_the_document(decided: Plan) -> None:
     value = written(decided)
     names = {kind: {row["name"] for row in value[kind]} for kind in ("branches", "pools", "stages", "packages")}
     elsewhere = {package["name"] for package in value["packages"] if package["repository"]}
+    every = {variant["name"] for cell in cells(value) for variant in cell["variants"]}
     for cell in cells(value):
         assert cell["branch"] in names["branches"]
         assert cell["route"].keys() <= names["stages"]
         assert {where for where in cell["route"].values() if isinstance(where, str)} <= names["pools"]
         built = {f"{package}-{cell['suffix']}" for package in elsewhere}
         for variant in cell["variants"]:
-            assert set(variant["needs"]) <= built
+            assert {need for need in variant["needs"] if need.endswith(cell["suffix"])} <= built
+            assert set(variant["needs"]) <= every | built
             built.add(variant["name"])
+    made = [name for build in value["builds"] for name in build["variants"]]
+    assert sorted(made) == sorted(variant["name"] for cell in cells(value) for variant in cell["variants"])
+    assert {test["variant"] for test in value["tests"]} <= every
 
 
 def test_the_schema_refuses_what_it_does_not_know() -> None:
@@ -173,7 +178,7 @@ def test_the_document_of_a_branch_has_that_branch_alone() -> None:
     assert [branch["name"] for branch in part["branches"]] == ["main"]
     assert part["shards"] == [shard for shard in whole["shards"] if shard["branch"] == "main"] != whole["shards"]
     assert part["left-out"] == [row for row in whole["left-out"] if row["branch"] == "main"]
-    assert {key for key in whole if whole[key] != part[key]} <= {"branches", "shards", "left-out"}
+    assert {key for key in whole if whole[key] != part[key]} <= {"branches", "shards", "builds", "tests", "left-out"}
 
 
 def test_the_command_prints_the_document_and_its_schema(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -9,9 +9,12 @@ from collections.abc import Iterator, Mapping
 from itertools import product
 from pathlib import Path
 
+from ci_compiler.plan.joins import builds
 from ci_compiler.plan.matrix import Cell
+from ci_compiler.plan.needs import Needs
 from ci_compiler.plan.pipeline import Plan, plan
 from ci_compiler.spec.build import load_spec
+from ci_compiler.workflows.shard import workflow
 
 GOOD = Path(__file__).parents[1] / "examples/good"
 Row = tuple[str, ...]
@@ -96,3 +99,89 @@ def test_llama_cpp_has_24_archives() -> None:
     ]
     assert len(found) == 24
     assert sorted(found) == sorted(wanted)
+
+
+PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14", "3.14t", "3.15", "3.15t")
+TORCH = {
+    "x86_64-linux": ("cpu", "cuda 12.6", "cuda 13.0", "cuda 13.2", "cuda 13.4", "rocm 7.14", "rocm 10.0", "xpu"),
+    "aarch64-linux": ("cpu", "cuda 12.6", "cuda 13.0", "cuda 13.2", "cuda 13.4"),
+}
+
+
+def accelerator(axes: Mapping[str, str]) -> str:
+    return " ".join(filter(None, (axes["family"], axes.get("toolkit"))))
+
+
+def test_pytorch_has_104_wheels_for_linux_from_34_builds() -> None:
+    wanted = {(system, one, python) for system, every in TORCH.items() for one in every for python in PYTHONS}
+    found = {(axes["platform"], accelerator(axes), axes["python"]) for _, _, axes in cells("pytorch-linux")}
+    assert found == wanted
+    assert len(wanted) == 104
+    made = builds(planned("pytorch-linux").judged.cells)
+    assert sum(len(build.variants) for build in made) == 104
+    apart = {
+        (system, one, "" if one.startswith(("cpu", "cuda")) else python)
+        for system, every in TORCH.items()
+        for one in every
+        for python in PYTHONS
+    }
+    assert len(made) == len(apart) == 34
+    for build in made:
+        family, count = build.variants[0][0].family, len(build.variants)
+        assert count == (8 if family in {"cpu", "cuda"} else 1), build.name
+        assert len({(cell.axes["platform"], accelerator(cell.axes)) for cell, _ in build.variants}) == 1
+
+
+CUDF = """\
+conda any  libcudf libcudf_kafka libcudf-streaming libcudf-example libcudf-tests libcudf-streaming-tests
+conda abi3 pylibcudf cudf cudf_kafka cudf-streaming
+conda pure dask-cudf cudf-polars custreamz
+wheel any  libcudf
+wheel any  libcudf-streaming
+wheel abi3 pylibcudf
+wheel abi3 cudf
+wheel abi3 cudf-streaming
+wheel pure dask-cudf
+wheel pure cudf-polars
+jar   any  cudf-java
+"""
+"""The builds: the format, the Pythons that the packages serve (pure: the platforms as well), and the packages."""
+
+
+def test_cudf_has_74_packages_from_38_builds() -> None:
+    wanted = set()
+    for line in CUDF.splitlines():
+        kind, python, *packages = line.split()
+        for cuda, platform in product(("12", "13"), ("",) if python == "pure" else PLATFORMS):
+            wanted.add((kind, "abi3" if python == "abi3" else "", cuda, platform, frozenset(packages)))
+    made = builds(planned("cudf").judged.cells)
+    found = {
+        (
+            (axes := build.variants[0][0].axes)["format"],
+            axes.get("python", ""),
+            axes["toolkit"],
+            axes.get("platform", ""),
+            frozenset(variant.package for _, variant in build.variants),
+        )
+        for build in made
+    }
+    assert found == wanted
+    assert (len(made), sum(len(build.variants) for build in made)) == (38, 74)
+    assert sum(package == "libcudf" for package, _, _ in cells("cudf")) == 8
+
+
+def test_the_packages_of_cudf_are_built_after_the_library_that_serves_them() -> None:
+    plan_ = planned("cudf")
+    needs = Needs(plan_.spec, plan_.judged.cells)
+    for package, cell, axes in cells("cudf"):
+        for other, needed in needs.of(cell, package):
+            own = {axis: value for axis, value in other.axes.items() if axis in axes}
+            assert own.items() <= axes.items(), (package, needed.name)
+            if needed.package == "libcudf":
+                assert "python" not in other.axes
+    (shard,) = (one for one in plan_.shards if one.name == "build-main-cuda12")
+    jobs = workflow(plan_.spec, shard).jobs
+    library = "libcudf-conda-cu12-x86_64-linux"
+    job = jobs["pylibcudf-conda-abi3-cu12-x86_64-linux"]
+    assert library in job.needs
+    assert f"needs.{library}.outputs.manifests != ''" in job.if_

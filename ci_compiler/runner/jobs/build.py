@@ -82,7 +82,7 @@ def _build(
     spec: Spec, root: Path, built: BuiltVariant, out: Path, secrets: Secrets, staged: tuple[str, ...], *, shared: bool
 ) -> tuple[Manifest, tuple[str, ...]]:
     """The manifest of the build, and remarks about other builds of the same derivation."""
-    commit = _commit(spec, root, built)
+    commit = commit_of(spec, root, built)
     programs = programs_of(spec, root, secrets, spec.timeouts[BUILD], built=built, folder=out, shared=shared)
     needs = tuple(_needed(spec, built))
     order = BuildOrder(name=built.variant.name, recipe=built.recipe, needs=needs, log=out / LOG, staged=staged)
@@ -158,7 +158,7 @@ def _expression(repository: Repository, branch: str, file: str) -> str:
     return f"import ((builtins.fetchTarball {nix.attributes(archive)}) + {nix.string(f'/{file}')}) {{ }}"
 
 
-def _commit(spec: Spec, root: Path, built: BuiltVariant) -> str:
+def commit_of(spec: Spec, root: Path, built: BuiltVariant) -> str:
     """The commit that is built. Raises InputError if the recipe or script is missing, or differs from the commit.
 
     A script may read every file of the checkout, so that none may differ, except those that git does not track.

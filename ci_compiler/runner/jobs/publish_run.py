@@ -24,6 +24,7 @@ from ci_compiler.outside import bytes_of, json_of, object_of
 from ci_compiler.plan.job_graph import needs_of
 from ci_compiler.plan.lookup import BuiltVariant
 from ci_compiler.plan.matrix import Cell, Variant
+from ci_compiler.plan.needs import Needs
 from ci_compiler.plan.proof import coverage, required_tests
 from ci_compiler.plan.routing import Route
 from ci_compiler.plan.sharding import Shard, job_id
@@ -35,6 +36,7 @@ from ci_compiler.runner.jobs.summary import add_row, reporting
 from ci_compiler.spec.model import Pool, Spec
 from ci_compiler.stages import BUILD, PUBLISH, Stage, stage_of, stages_that_test
 from ci_compiler.workflows.artifacts import MANIFEST_FILE, PUBLISHED, RESULT, SUITE_RESULT
+from ci_compiler.workflows.joined import MANIFESTS
 from ci_compiler.workflows.variant import reported_as
 
 TestRecord = Mapping[str, Any]
@@ -97,7 +99,9 @@ def reported_outputs(cells: Iterable[Cell], spec: Spec, needs: str) -> Reported:
         context = json_of(needs)
         outputs = {job: one.get("outputs") or {} for job, one in context.items()}
         return {
-            variant.name: {
+            variant.name: _reported_joined(outputs.get(job_id(cell), {}), variant.name)
+            if cell.joined
+            else {
                 what: str(outputs.get(job_id(cell), {}).get(output) or "")
                 for what, output in reported_as(spec, cell, variant).items()
             }
@@ -107,6 +111,13 @@ def reported_outputs(cells: Iterable[Cell], spec: Spec, needs: str) -> Reported:
     except (ValueError, AttributeError):
         message = "is not the JSON of the context `needs`: a mapping of jobs with their outputs"
         raise wrong("--needs", Code.WRONG_VALUE, message) from None
+
+
+def _reported_joined(outputs: Mapping[str, Any], name: str) -> dict[Stage | Bench, str]:
+    """What the jobs of a joined build reported of the variant `name`: its manifest, and how each stage ended."""
+    digests = json_of(str(outputs.get(MANIFESTS) or "{}"))
+    stages: dict[Stage | Bench, str] = {one: str(outputs.get(one.name) or "") for one in stages_that_test()}
+    return {BUILD: str(digests.get(name) or ""), **stages}
 
 
 def read_results(folder: Path, branch: str, commit: str, reported: Reported) -> RunResults:
@@ -162,15 +173,18 @@ def _json(path: Path) -> TestRecord:
 
 
 def _files(folder: Path, name: str) -> list[Path]:
-    return sorted([*folder.glob(name), *folder.glob(f"*/{name}")])
+    return sorted([*folder.glob(name), *folder.glob(f"*/{name}"), *folder.glob(f"*/*/{name}")])
 
 
 def _record(path: Path, reported: Reported) -> TestRecord:
-    """The record in the file at `path`; {} if it is not the one that the very test reported that it names."""
+    """The record in the file at `path`; {} if it is not the one that the very test reported that it names.
+
+    The tests of a joined build are legs of one job, which succeeds only if each leg kept its own artifact.
+    """
     record = _json(path)
     try:
         digest = reported[record["name"]][stage_of(record["stage"])]
-        return record if digest == digest_of(bytes_of(path)) else {}
+        return record if digest in {"success", digest_of(bytes_of(path))} else {}
     except (OSError, KeyError, TypeError):
         return {}
 
@@ -179,6 +193,8 @@ def candidates(
     spec: Spec, cells: Sequence[tuple[Cell, Route]], chosen: Collection[str], results: RunResults
 ) -> Iterator[Candidate]:
     """The variants of `cells` that the run chose, each with whether it may be published."""
+    needs_of_cells = Needs(spec, [cell for cell, _ in cells])
+    routes = {(cell.branch, one.name): route for cell, route in cells for one in cell.variants}
     for cell, route in cells:
         chosen_here = {variant.package: variant for variant in cell.variants if variant.name in chosen}
         unproved = {one.name: _uncovered(spec, one, route) for one in cell.variants}
@@ -186,6 +202,9 @@ def candidates(
         for package, variant in chosen_here.items():
             needs = needs_of(spec, package)
             needed = [one for one in cell.variants if one.package in needs]
+            others = [one for other, one in needs_of_cells.of(cell, package) if other != cell and one.name in chosen]
+            unproved |= {one.name: _unproved(spec, one, routes[cell.branch, one.name], results) for one in others}
+            needed += others
             because = "; ".join(filter(None, (unproved[one.name] for one in (variant, *needed))))
             manifest, folder = results.manifests.get(variant.name, (None, Path()))
             yield Candidate(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -39,17 +39,19 @@ def programs_of(
     secrets: Secrets,
     minutes: int,
     *,
-    built: BuiltVariant | None = None,
+    built: BuiltVariant | Sequence[BuiltVariant] | None = None,
     folder: Path = Path(),
     recipes: Path | None = None,
     shared: bool = True,
 ) -> BackendPrograms:
     """The programs of the spec's backend in the checkout at `root`, for a job of `minutes`. Raises InputError.
 
-    `built` is the variant that they work on, None where only its manifest matters. `folder` is the manifest's.
+    `built` is the variant that they work on, or those of one build, the one whose commands run first; None where only a
+    manifest matters. `folder` is the manifest's.
     `recipes` has the tree to read recipes from, None for `root`. Unless the job is `shared`, it writes nothing to the
     cache, and reads it only if everybody may.
     """
+    every = () if built is None else (built,) if isinstance(built, BuiltVariant) else tuple(built)
     context = JobContext(
         root=root,
         owner=spec.owner,
@@ -57,12 +59,20 @@ def programs_of(
         secrets=secrets,
         seconds=job_seconds(minutes),
         folder=folder,
-        values=values_of(spec, built) if built else {},
-        commands=spec.packages[built.variant.package].command if built else None,
+        values=_shared_values([values_of(spec, one) for one in every]),
+        commands=spec.packages[every[0].variant.package].command if every else None,
         recipes=recipes,
         shares=shared,
     )
     return spec.backend.programs(context)
+
+
+def _shared_values(every: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """Each value that all variants of a build share, or all of them, with spaces, where they differ."""
+    return {
+        name: value if all(one[name] == value for one in every) else " ".join(one[name] for one in every)
+        for name, value in (every[0] if every else {}).items()
+    }
 
 
 def values_of(spec: Spec, built: BuiltVariant) -> dict[str, str]:

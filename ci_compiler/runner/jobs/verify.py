@@ -30,7 +30,7 @@ from ci_compiler.runner.limits import job_seconds
 from ci_compiler.runner.targets import find
 from ci_compiler.spec.model import Spec
 from ci_compiler.stages import PUBLISH
-from ci_compiler.workflows.common import CELL, VARIANT
+from ci_compiler.workflows.common import CELL, JOINED, VARIANT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +77,7 @@ class Verifier:
         with TemporaryDirectory(prefix="ci-runner-verify-") as folder:
             archive = Path(folder, "archive.nar")
             self._dump(path, archive, url, content)
-            file = f"{FOLDER}/{VARIANT if self.built[0].cell.listed else CELL}"
+            file = f"{FOLDER}/{JOINED if self.built[0].cell.joined else VARIANT if self.built[0].cell.called else CELL}"
             found = attestations(path, archive, content, self.repository, file)
         return self._made(path, found)
 

@@ -1,0 +1,84 @@
+"""A build that makes several variants: one run of the build script, and a manifest for each result.
+
+The script gets the values that its variants share, and for each value in which they differ all of them, with spaces
+between two, in the order of `VARIANT_NAME`, a variant of the script's own package first. What each variant is made of,
+the patterns of its package's `files` say, with the variant's values in place of placeholders.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ci_compiler.backends.command_files import filled
+from ci_compiler.backends.job import BuildOrder, JoinedVariant
+from ci_compiler.plan.joins import builds
+from ci_compiler.plan.lookup import BuiltVariant, built_variants
+from ci_compiler.plan.pipeline import plan
+from ci_compiler.runner.detect.this_machine import this_machine
+from ci_compiler.runner.jobs.attested import subjects
+from ci_compiler.runner.jobs.build import LOG, commit_of, manifest_of
+from ci_compiler.runner.jobs.manifest import Builder, Manifest, write_manifest
+from ci_compiler.runner.jobs.setting import Secrets, output_folder, programs_of, values_of
+from ci_compiler.runner.jobs.summary import add_row, reporting
+from ci_compiler.spec.model import Spec
+from ci_compiler.stages import BUILD
+from ci_compiler.workflows.artifacts import MANIFEST_FILE, SUBJECTS_FILE
+
+
+def members(spec: Spec, built: BuiltVariant) -> tuple[BuiltVariant, ...]:
+    """All variants of the build that makes `built`, in build order."""
+    made = plan(spec)
+    build = next(one for one in builds(made.judged.cells) if any(v == built.variant for _, v in one.variants))
+    by_name = {one.variant.name: one for one in built_variants(made) if one.cell.branch == built.cell.branch}
+    return tuple(by_name[variant.name] for _, variant in build.variants)
+
+
+def build_joined(spec: Spec, root: Path, built: BuiltVariant, out: Path, secrets: Secrets) -> dict[str, str]:
+    """Runs the build that makes `built` and others, and writes the manifest of each to a folder of `out` with its name.
+
+    Returns the digests of the manifests by name. Raises InputError and StageError, also if the script leaves other
+    results than those of its variants.
+    """
+    every = members(spec, built)
+    output_folder(out, (SUBJECTS_FILE, LOG))
+    leader = _leader(every)
+    with reporting(built.cell.joined, BUILD):
+        made = _run(spec, root, every, leader, out, secrets)
+    digests = {}
+    for manifest in made:
+        output_folder(out / manifest.name, (MANIFEST_FILE,))
+        digests[manifest.name] = write_manifest(manifest, out / manifest.name / MANIFEST_FILE)
+        add_row(
+            name=manifest.name, stage=BUILD.name, result="built", seconds=manifest.seconds, size=manifest.closure_size
+        )
+    if spec.attest:
+        (out / SUBJECTS_FILE).write_text("".join(subjects(one, digests[one.name]) for one in made), "utf-8")
+    return digests
+
+
+def _leader(every: Sequence[BuiltVariant]) -> BuiltVariant:
+    """The variant whose package's build script runs: one of the package that names the build."""
+    joined = every[0].cell.joined
+    leading = [one for one in every if joined.startswith(f"{one.variant.package}-")]
+    return max(leading, key=lambda one: len(one.variant.package))
+
+
+def _run(
+    spec: Spec, root: Path, every: Sequence[BuiltVariant], leader: BuiltVariant, out: Path, secrets: Secrets
+) -> list[Manifest]:
+    commit = commit_of(spec, root, leader)
+    values = {one.variant.name: values_of(spec, one) for one in every}
+    first = [leader, *(one for one in every if one is not leader)]
+    programs = programs_of(spec, root, secrets, spec.timeouts[BUILD], built=first, folder=out)
+    order = BuildOrder(name=leader.cell.joined, recipe=leader.recipe, needs=(), log=out / LOG)
+    results = programs.build_joined(order, [_member(spec, one, values[one.variant.name], out) for one in every])
+    machine = this_machine(spec.hardware, software=False)
+    builder = Builder(system=machine.system, cpu=machine.cpu, cores=machine.cores)
+    return [manifest_of(spec, one, results[one.variant.name], commit=commit, machine=builder) for one in every]
+
+
+def _member(spec: Spec, one: BuiltVariant, values: Mapping[str, str], out: Path) -> JoinedVariant:
+    command = spec.packages[one.variant.package].command
+    patterns = tuple(filled(pattern, values) for pattern in (command.files if command else ()))
+    return JoinedVariant(name=one.variant.name, patterns=patterns, folder=out / one.variant.name)

@@ -1,0 +1,138 @@
+"""`joined.yml`: one build that makes several variants, then the tests of each.
+
+The build leaves a folder for each variant, in one artifact. Tests are legs of one job per stage, so that the workflow
+reports how each stage ended for all of them: publishing takes the variants of a build together or not at all.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from ci_compiler import __version__
+from ci_compiler.files.compiled_by import COMPILED_BY
+from ci_compiler.plan.matrix import Cell
+from ci_compiler.plan.sharding import stages_of, waits_for
+from ci_compiler.spec.model import Spec
+from ci_compiler.stages import BUILD, Stage
+from ci_compiler.workflows import called
+from ci_compiler.workflows.artifacts import MANIFEST_FILE, artifact_expression
+from ci_compiler.workflows.common import (
+    FORK_GUARD,
+    expression,
+    for_each,
+    input_not_paused,
+    result_of,
+)
+from ci_compiler.workflows.model import READ, Job, RunStep, Workflow, action_step, input_node
+from ci_compiler.workflows.steps import checked_out, upload
+from ci_compiler.workflows.variant import TEST_STEP
+from ci_compiler.workflows.writer import Node
+
+MANIFESTS = "manifests"
+"""The output with the digest of each variant's manifest, as a JSON mapping."""
+
+_NAME = expression("matrix.name")
+_MANIFEST = f'build-output/"$NAME"/{MANIFEST_FILE}'
+
+
+def stages_of_joined(spec: Spec) -> tuple[Stage, ...]:
+    """The tests of joined variants: all but those that take a second build."""
+    return tuple(stage for stage in stages_of(spec) if stage.is_test and not stage.neighbours)
+
+
+def workflow(spec: Spec) -> Workflow:
+    """`joined.yml`."""
+    outputs: dict[str, Node] = {
+        MANIFESTS: {
+            "description": "The digests of the manifests.",
+            "value": expression(f"jobs.{BUILD}.outputs.{MANIFESTS}"),
+        }
+    }
+    for stage in stages_of_joined(spec):
+        outputs[stage.name] = {"description": f"How {stage} ended.", "value": result_of(stage.name)}
+    inputs = {
+        "build": input_node("The build, as its artifact is called."),
+        "name": input_node("One of its variants."),
+        "legs": input_node("Its variants, as the legs of a matrix in JSON."),
+        "branch": input_node("The branch that it is built for."),
+        "commit": input_node("The commit that holds its build script."),
+        **called.cell_inputs(spec),
+    }
+    jobs = {BUILD.name: _build(spec), **{stage.name: _test(spec, stage) for stage in stages_of_joined(spec)}}
+    return Workflow(
+        name="joined",
+        on={"workflow_call": {"inputs": inputs, "outputs": outputs}},
+        env={COMPILED_BY: __version__},
+        jobs=jobs,
+    )
+
+
+def values(cells: Sequence[Cell]) -> dict[str, str]:
+    """The inputs about the build that makes all variants of `cells`."""
+    names = [variant.name for cell in cells for variant in cell.variants]
+    return {"build": cells[0].joined, "name": names[0], "legs": json.dumps([{"name": name} for name in names])}
+
+
+def _not_paused(stage: Stage) -> str:
+    return input_not_paused("inputs.branch", f"fromJSON(inputs.{called.POOLS})['{stage}']")
+
+
+def _build(spec: Spec) -> Job:
+    return Job(
+        name=BUILD.name,
+        if_=expression(f"!cancelled() && {FORK_GUARD} && {_not_paused(BUILD)}"),
+        runs_on=expression(f"fromJSON(inputs.{called.machine_input(BUILD)})"),
+        timeout_minutes=spec.timeouts[BUILD],
+        permissions=called.build_permissions(spec),
+        env={"NAME": expression("inputs.name"), "BRANCH": expression("inputs.branch")},
+        outputs={MANIFESTS: expression(f"steps.build.outputs.{MANIFESTS}")},
+        steps=[
+            *checked_out(spec),
+            RunStep(name="Prove that this machine can build it", run='ci-runner doctor --for build "$NAME"'),
+            RunStep(name="Build", id="build", run='ci-runner build "$NAME" --branch "$BRANCH" --out build-output'),
+            upload(
+                "Keep the manifests and the log", _artifact(spec, BUILD, expression("inputs.build")), "build-output/"
+            ),
+        ],
+    )
+
+
+def _test(spec: Spec, stage: Stage) -> Job:
+    waits = [other for other in waits_for(spec, stage) if other is BUILD or not other.neighbours]
+    passed = [f"needs.{other}.result == 'success'" for other in waits]
+    digest = f"fromJSON(needs.{BUILD}.outputs.{MANIFESTS})[matrix.name]"
+    files: dict[str, Node] = {"name": _artifact(spec, BUILD, expression("inputs.build")), "path": "build-output"}
+    conditions = [
+        "!cancelled()",
+        *passed,
+        f"inputs.{called.machine_input(stage)} != ''",
+        FORK_GUARD,
+        _not_paused(stage),
+    ]
+    return Job(
+        name=f"{_NAME} / {stage}",
+        needs=[other.name for other in waits],
+        if_=expression(" && ".join(conditions)),
+        strategy=for_each(expression("fromJSON(inputs.legs)")),
+        runs_on=expression(f"fromJSON(inputs.{called.machine_input(stage)})"),
+        timeout_minutes=spec.timeouts[stage],
+        permissions=READ,
+        env={"NAME": _NAME, "BRANCH": expression("inputs.branch")},
+        steps=[
+            *checked_out(spec),
+            action_step("Fetch the build", "actions/download-artifact", files),
+            RunStep(name="Prove that this machine can test it", run=f'ci-runner doctor --for {stage} "$NAME"'),
+            RunStep(
+                name="Verify the files",
+                env={"DIGEST": expression(digest)},
+                run=f'ci-runner fetch {_MANIFEST} --digest "$DIGEST"',
+            ),
+            RunStep(name=TEST_STEP, id="test", run=stage.command.format(stage=stage, manifest=_MANIFEST)),
+            upload("Keep the report", _artifact(spec, stage, _NAME), "test-output/"),
+        ],
+    )
+
+
+def _artifact(spec: Spec, stage: Stage, name: str) -> str:
+    return artifact_expression(stage, name, spec.branches)
