@@ -1,8 +1,8 @@
-"""GPUs, CUDA toolkits and CPU instruction sets: tables of facts, and lookups that never fall through.
+"""GPUs, their toolkits and CPU instruction sets: tables of facts, and lookups that never fall through.
 
-`gpus.json`, `cuda.json` and `isas.json` beside this module hold the facts and the source of each row; the `hardware`
-section of a spec adds rows and refines them. Every lookup either answers or raises `UnknownHardwareError` with the
-nearest known names.
+`isas.json` beside this module, and `gpus.json` and `toolkits.json` of a family, hold the facts and the source of each
+row; the `hardware` section of a spec adds rows and refines them. Every lookup either answers or raises
+`UnknownHardwareError` with the nearest known names.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import nearest
-from ci_compiler.hardware.families import NONE, family_of
+from ci_compiler.hardware.families import DEFAULT, NONE, Target, facts, family_of
 from ci_compiler.record import record
 
 CPU = NONE
@@ -79,9 +79,9 @@ class Gpu:
     last_driver: int = 0
     tegra: bool = False
     adds: str = ""
-    family: str = "cuda"
+    family: str = DEFAULT
 
-    def runs_code_of(self, other: Gpu) -> bool:
+    def runs_code_of(self, other: Target) -> bool:
         """Whether code that was compiled for `other` runs on this GPU, by the rule of its family."""
         return self.family == other.family and family_of(self.family).runs(self, other)
 
@@ -250,9 +250,9 @@ def _gpu(name: str, row: Mapping[str, Any]) -> Gpu:
 def tables() -> Hardware:
     """The bundled tables, read once."""
     isas = read_table("isas.json")
-    toolkits = read_table("cuda.json")["toolkits"]
+    toolkits = facts(DEFAULT, "toolkits")["toolkits"]
     return Hardware(
-        gpus={name: _gpu(name, row) for name, row in read_table("gpus.json")["gpus"].items()},
+        gpus={name: _gpu(name, row) for name, row in facts(DEFAULT, "gpus")["gpus"].items()},
         toolkits={name: Toolkit(version=Version.parse(name), **_fields(row)) for name, row in toolkits.items()},
         isas={name: Isa(name=name, **_fields(row)) for name, row in isas["isas"].items()},
         systems={name: System(name=name, **row) for name, row in isas["systems"].items()},
