@@ -1,4 +1,4 @@
-"""Product names of GPUs and CPUs, resolved to what the tables know: `RTX 4090` is sm89, `i9-12900K` runs avx2.
+"""Product names of GPUs and CPUs, resolved to what the tables know: `i9-12900K` runs avx2.
 
 Case, blanks, hyphens, vendors, memory sizes and form factors are ignored. A name that nothing matches raises an error
 with the nearest known names. The names are in `names.json` of a family and in `cpus.json`, with their sources, and
