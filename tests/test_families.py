@@ -25,8 +25,13 @@ FREE = (
 )
 """What may name families."""
 
-_PARTS = "cuda|cudnn|nvidia|nvcc|cubin|cuobjdump|fatbin|rocm|amdgpu|amd-smi|vulkan|oneapi|tegra|jetson|geforce|radeon"
-_WORDS = "nccl|nvml|ptx|hip|hipcc|hsaco|kfd|xpu|sycl|spir-?v|(?<!bare[ -])metal|instinct|mps|mig|gfx[0-9][0-9a-f]*"
+_PARTS = (
+    "(?<!flox-)cuda|cudnn|(?<![a-z])rocm|nvidia|nvcc|cubin|cuobjdump|fatbin|amdgpu|amd-smi|vulkan|oneapi|jetson|geforce"
+)
+_WORDS = (
+    "tegra|nccl|nvml|ptx|hip|hipcc|hsaco|kfd|xpu|sycl|spir-?v|(?<!bare[ -])metal|instinct|mps|mig|radeon|"
+    "gfx[0-9][0-9a-f]*"
+)
 NAMES = re.compile(
     rf"{_PARTS}|(?<![a-z])(?:{_WORDS})(?![a-z])|(?<![a-z])sm(?:_?[1-9][0-9]{{1,2}}[af]?(?![0-9a-z])|_?\{{)",
     re.IGNORECASE,
@@ -99,7 +104,20 @@ def test_a_name_is_found(line: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["relationship", "bare metal", "a small word", "sm4", "sm_", "metallic", "AMD EPYC", "chip"]
+    "line",
+    [
+        "relationship",
+        "bare metal",
+        "a small word",
+        "sm4",
+        "sm_",
+        "metallic",
+        "AMD EPYC",
+        "chip",
+        "integration",
+        "procMount",
+        "flox-cuda",
+    ],
 )
 def test_other_words_are_not(line: str) -> None:
     assert _named(line) == 0

@@ -57,6 +57,16 @@ def runs_what_it_is_named(machine: Target, built: Target) -> bool:
     return built.name in {machine.name, ALL}
 
 
+def _each(target: Target) -> tuple[Target, ...]:
+    """The targets that `target` names."""
+    parts = target.name.split(",")
+    return tuple(NamedTarget(part, target.family) for part in parts) if parts[1:] else (target,)
+
+
+def _next(version: int) -> int:
+    return version + 1
+
+
 class Family(NamedTuple):
     """A family: its name in specs and names of variants, and its name in sentences.
 
@@ -73,7 +83,7 @@ class Family(NamedTuple):
     rule: Callable[..., bool] = runs_what_it_is_named
     vendor: str = ""
     tool: str = ""
-    next_branch: Callable[[int], int] = (1).__add__
+    next_branch: Callable[[int], int] = _next
 
     def is_target(self, name: str) -> bool:
         """Whether `name` has the form of a target of the family, or of several: no two the same."""
@@ -81,10 +91,10 @@ class Family(NamedTuple):
         return len({*parts}) == len(parts) and all(re.fullmatch(self.targets, part) for part in parts)
 
     def runs(self, machine: Target, built: Target) -> bool:
-        """Whether `machine` runs code for `built`: of the family as a whole, or for a target that the rule takes."""
-        parts = built.name.split(",")
-        several = (NamedTarget(part, self.name) for part in parts)
-        return built.name == self.name or any(self.rule(machine, one) for one in (several if parts[1:] else (built,)))
+        """Whether `machine` runs code for `built`. If either is several targets: each of `machine`, one of `built`."""
+        if built.name in {self.name, machine.name}:
+            return True
+        return all(any(self.rule(one, other) for other in _each(built)) for one in _each(machine))
 
 
 _CPU = Family(name=NONE, title="CPU", targets=NO_TARGETS)

@@ -60,6 +60,14 @@ def test_code_for_several_targets_runs_where_that_of_one_does() -> None:
     assert runs(FAMILY, "sm86", "cuda")
 
 
+def test_what_is_for_several_targets_itself_runs_code_that_runs_on_each() -> None:
+    assert what_runs(FAMILY, "sm86,sm90", "sm80 sm90 sm80,sm90 sm90,sm86 sm86,sm90 sm80+ptx all") == [
+        *("sm80,sm90", "sm90,sm86", "sm86,sm90", "sm80+ptx", "all")
+    ]
+    assert what_runs(FAMILY, "sm87,sm90", "all all,sm87") == ["all,sm87"]
+    assert what_runs(FAMILY, "all", "all sm80 all,sm87") == ["all", "all,sm87"]
+
+
 def test_what_is_no_target_is_refused_and_runs_nothing() -> None:
     wrong = ("", "sm9", "sm09", "sm1234", "SM90", "sm90b", "sm90af", "sm90+", "sm90+PTX", "9.0", "gfx90a")
     for name in (*wrong, "sm80,", ",sm80", "sm80,sm80", "sm80, sm90", "sm80 sm90", "sm90\n"):

@@ -23,8 +23,8 @@ def _runs(machine: Target, built: Target) -> bool:
     runs on exactly its capability. Other PTX runs on every later capability. Tegra GPUs run only cubins that were
     built for them, and no other GPU runs those. Code for `all` is for each GPU except Tegra.
     """
-    if built.name in {ALL, machine.name}:
-        return built.name == machine.name or not _is_tegra(machine)
+    if built.name == ALL:
+        return not _is_tegra(machine)
     own, code = _TARGET.fullmatch(machine.name), _TARGET.fullmatch(built.name)
     if not own or not code:
         return False

@@ -25,7 +25,7 @@ def _runs(machine: Target, built: Target) -> bool:
 
     A feature that the code leaves open runs with either setting; one that it fixes must be the machine's.
     """
-    if built.name in {ALL, _EVERY, machine.name}:
+    if built.name in {ALL, _EVERY}:
         return True
     own, code = _ID.fullmatch(machine.name), _ID.fullmatch(built.name)
     if not own or not code or code["processor"] not in {own["processor"], *_generic(own["processor"])}:
