@@ -53,6 +53,10 @@ def test_a_declared_gpu_may_be_a_tegra_gpu() -> None:
     assert not own.runs_code_of(NamedTarget("sm89", "other"))
 
 
+def test_branches_of_drivers_are_five_versions_apart() -> None:
+    assert [FAMILY.next_branch(driver) for driver in (575, 580, 581, 584, 585)] == [580, 585, 585, 585, 590]
+
+
 def test_code_for_several_targets_runs_where_that_of_one_does() -> None:
     assert what_runs(FAMILY, "sm86", "sm80,sm90 sm90,sm80 sm75,sm90 sm75+ptx,sm90a") == [
         *("sm80,sm90", "sm90,sm80", "sm75+ptx,sm90a")

@@ -23,6 +23,7 @@ def test_a_family_without_facts_has_targets_without_an_order() -> None:
     assert (family.name, family.title, family.toolkit) == ("neuron", "neuron", "")
     assert what_runs(family, "trn2", "trn1 trn2 trn2:fast+ trn1,trn2 all") == ["trn2", "trn1,trn2", "all"]
     assert runs(family, "trn2", "neuron")
+    assert family.next_branch(31) == 32
     assert what_runs(family, "trn1,trn2", "trn1 trn2,trn1 trn1,trn2 trn2,trn3") == ["trn2,trn1", "trn1,trn2"]
     assert not any(map(family.is_target, ("", "trn1 trn2", "trn1,trn1", ":trn1")))
     assert family.runs(NamedTarget("neuron", "neuron"), NamedTarget("neuron", "neuron"))
