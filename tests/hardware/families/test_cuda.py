@@ -53,6 +53,10 @@ def test_a_declared_gpu_may_be_a_tegra_gpu() -> None:
     assert not own.runs_code_of(NamedTarget("sm89", "other"))
 
 
+def test_sentences_call_it_by_its_names() -> None:
+    assert (FAMILY.title, FAMILY.toolkit, FAMILY.vendor, FAMILY.tool) == ("CUDA", "CUDA", "NVIDIA", "nvidia-smi")
+
+
 def test_branches_of_drivers_are_five_versions_apart() -> None:
     assert [FAMILY.next_branch(driver) for driver in (575, 580, 581, 584, 585)] == [580, 585, 585, 585, 590]
 
@@ -78,5 +82,6 @@ def test_what_is_no_target_is_refused_and_runs_nothing() -> None:
         assert not FAMILY.is_target(name), name
     for name in wrong:
         assert not runs(FAMILY, "sm90", name)
+        assert FAMILY.rule(NamedTarget("sm90", "cuda"), NamedTarget(name, "cuda")) is False
         assert not runs(FAMILY, name, "sm90")
     assert all(map(FAMILY.is_target, ("sm10", "sm130", "sm90", "all", "sm90,all")))

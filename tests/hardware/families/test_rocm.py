@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ci_compiler.hardware.families import rocm
+from ci_compiler.hardware.families import NamedTarget, rocm
 from ci_compiler.hardware.families.rocm import FAMILY
 from tests.hardware.families import runs, what_runs
 
@@ -33,6 +33,10 @@ def test_every_row_names_its_source() -> None:
     assert table["source"]
     assert {*table["generic"]} == {*GENERIC}
     assert all(row["source"] for row in table["generic"].values())
+
+
+def test_sentences_call_it_by_its_names() -> None:
+    assert (FAMILY.title, FAMILY.toolkit) == ("ROCm", "ROCm")
 
 
 def test_code_runs_on_its_own_target_alone() -> None:
@@ -73,4 +77,5 @@ def test_targets_are_hexadecimal_and_their_features_in_order() -> None:
         assert not FAMILY.is_target(name), name
     for name in wrong:
         assert not runs(FAMILY, "gfx90a", name)
+        assert FAMILY.rule(NamedTarget("gfx90a", "rocm"), NamedTarget(name, "rocm")) is False
         assert not runs(FAMILY, name, "gfx90a")

@@ -7,6 +7,6 @@ from tests.hardware.families import runs
 
 
 def test_there_are_no_targets() -> None:
-    assert FAMILY.name == "vulkan"
+    assert (FAMILY.name, FAMILY.title) == ("vulkan", "Vulkan")
     assert not any(map(FAMILY.is_target, ("", "all", "vulkan", "spirv", "sm90")))
     assert runs(FAMILY, "vulkan", "vulkan")

@@ -14,5 +14,9 @@ def test_code_runs_on_its_own_gpu_and_spirv_on_each() -> None:
     assert not runs(FAMILY, "lnl-m", "cuda")
 
 
+def test_sentences_call_it_by_its_names() -> None:
+    assert (FAMILY.title, FAMILY.toolkit) == ("XPU", "oneAPI")
+
+
 def test_targets_are_words() -> None:
     assert not any(map(FAMILY.is_target, ("", "BMG", "-bmg", "arl-", "pvc,", "pvc,pvc", "pvc bmg", "7pvc")))

@@ -47,9 +47,9 @@ def _is_tegra(target: Any) -> bool:
 
 
 @cache
-def _tegra() -> frozenset[tuple[int, int]]:
-    names = (name for name, row in facts("cuda", "gpus")["gpus"].items() if row.get("tegra"))
-    return frozenset(_capability(found) for found in map(_TARGET.fullmatch, names) if found)
+def _tegra() -> frozenset[tuple[int, ...]]:
+    rows = facts("cuda", "gpus")["gpus"].values()
+    return frozenset(tuple(map(int, row["capability"].split("."))) for row in rows if row.get("tegra"))
 
 
 def _next_branch(driver: int) -> int:

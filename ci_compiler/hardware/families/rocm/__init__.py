@@ -30,7 +30,7 @@ def _runs(machine: Target, built: Target) -> bool:
     own, code = _ID.fullmatch(machine.name), _ID.fullmatch(built.name)
     if not own or not code or code["processor"] not in {own["processor"], *_generic(own["processor"])}:
         return False
-    return {*code["features"].split(":")} <= {"", *own["features"].split(":")}
+    return {*code["features"].split(":")} <= {*own["features"].split(":")}
 
 
 @cache
