@@ -1,8 +1,8 @@
-"""GPUs, CUDA toolkits and CPU instruction sets: tables of facts, and lookups that never fall through.
+"""GPUs, their toolkits and CPU instruction sets: tables of facts, and lookups that never fall through.
 
-`gpus.json`, `cuda.json` and `isas.json` beside this module hold the facts and the source of each row; the `hardware`
-section of a spec adds rows and refines them. Every lookup either answers or raises `UnknownHardwareError` with the
-nearest known names.
+`isas.json` beside this module, and `gpus.json` and `toolkits.json` of a family, hold the facts and the source of each
+row; the `hardware` section of a spec adds rows and refines them. Every lookup either answers or raises
+`UnknownHardwareError` with the nearest known names.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import nearest
-from ci_compiler.hardware.families import NONE, family_of
+from ci_compiler.hardware.families import DEFAULT, NONE, Target, facts, family_of
 from ci_compiler.record import record
 
 CPU = NONE
@@ -28,22 +28,23 @@ BASELINE = "baseline"
 _UNKNOWN = {
     "GPU": Code.UNKNOWN_GPU,
     "CPU": Code.UNKNOWN_CPU,
-    "CUDA toolkit": Code.UNKNOWN_TOOLKIT,
+    "toolkit": Code.UNKNOWN_TOOLKIT,
     "ISA": Code.UNKNOWN_ISA,
 }
 
 
 class UnknownHardwareError(LookupError):
-    """A GPU, CPU, CUDA toolkit or ISA that the tables do not hold. The text names the nearest that they do."""
+    """A GPU, CPU, toolkit or ISA that the tables do not hold. The text names the nearest that they do."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
         self.kind = kind
         self.code = _UNKNOWN[kind]
-        super().__init__(f"unknown {kind} {name!r}{nearest(name, known)}")
+        whose = f"{family_of(DEFAULT).toolkit} " if kind == "toolkit" else ""
+        super().__init__(f"unknown {whose}{kind} {name!r}{nearest(name, known)}")
 
 
 class Version(NamedTuple):
-    """The version of a CUDA toolkit or the compute capability of a GPU: ordered as numbers, written `12.8`."""
+    """The version of a toolkit or the compute capability of a GPU: ordered as numbers, written `12.8`."""
 
     major: int
     minor: int
@@ -60,7 +61,7 @@ class Version(NamedTuple):
 
 @record
 class Gpu:
-    """A GPU architecture: nvcc's name for it, the toolkits that support it, the systems that it comes with.
+    """A GPU architecture: the target of its code, the toolkits that support it, the systems that it comes with.
 
     `driver` is the lowest driver that runs it, `last_driver` the last driver branch that does (0: still supported).
     `tegra`: it is part of a system on a chip, such as Jetson's. `adds`: what it has that earlier ones lack, in words.
@@ -79,9 +80,9 @@ class Gpu:
     last_driver: int = 0
     tegra: bool = False
     adds: str = ""
-    family: str = "cuda"
+    family: str = DEFAULT
 
-    def runs_code_of(self, other: Gpu) -> bool:
+    def runs_code_of(self, other: Target) -> bool:
         """Whether code that was compiled for `other` runs on this GPU, by the rule of its family."""
         return self.family == other.family and family_of(self.family).runs(self, other)
 
@@ -103,7 +104,7 @@ ALL = Gpu(
 
 @record
 class Toolkit:
-    """A CUDA toolkit: its attribute in nixpkgs, and the Linux drivers (major versions) that it ships with and needs."""
+    """A toolkit: its attribute in nixpkgs, and the Linux drivers (major versions) that it ships with and needs."""
 
     version: Version
     attribute: str
@@ -187,14 +188,14 @@ class Hardware:
     emulators: tuple[Emulator, ...] = ()
 
     def gpu(self, name: str) -> Gpu:
-        """The GPU architecture called `name` (`sm90`, or `all`). Raises UnknownHardwareError."""
+        """The GPU architecture called `name`, or `all` of them. Raises UnknownHardwareError."""
         if name == ALL.name:
             return ALL
         return _find("GPU", self.gpus, name)
 
     def toolkit(self, version: str) -> Toolkit:
-        """The CUDA toolkit of `version` (`12.8`). Raises UnknownHardwareError."""
-        return _find("CUDA toolkit", self.toolkits, version)
+        """The toolkit of `version` (`12.8`). Raises UnknownHardwareError."""
+        return _find("toolkit", self.toolkits, version)
 
     def isa(self, name: str) -> Isa:
         """The instruction set called `name` (`avx512`). Raises UnknownHardwareError, which resolves aliases."""
@@ -250,9 +251,9 @@ def _gpu(name: str, row: Mapping[str, Any]) -> Gpu:
 def tables() -> Hardware:
     """The bundled tables, read once."""
     isas = read_table("isas.json")
-    toolkits = read_table("cuda.json")["toolkits"]
+    toolkits = facts(DEFAULT, "toolkits")["toolkits"]
     return Hardware(
-        gpus={name: _gpu(name, row) for name, row in read_table("gpus.json")["gpus"].items()},
+        gpus={name: _gpu(name, row) for name, row in facts(DEFAULT, "gpus")["gpus"].items()},
         toolkits={name: Toolkit(version=Version.parse(name), **_fields(row)) for name, row in toolkits.items()},
         isas={name: Isa(name=name, **_fields(row)) for name, row in isas["isas"].items()},
         systems={name: System(name=name, **row) for name, row in isas["systems"].items()},

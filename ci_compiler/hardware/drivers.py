@@ -1,9 +1,11 @@
-"""The versions of NVIDIA drivers: which ones run a toolkit and a GPU."""
+"""The versions of drivers: which ones run a toolkit and a GPU."""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
+
+from ci_compiler.hardware.families import family_of
 
 if TYPE_CHECKING:
     from ci_compiler.hardware import Gpu, Toolkit
@@ -15,14 +17,9 @@ def driver_number(version: str) -> int:
     return int(found[0]) if found else 0
 
 
-def driver_branch(version: int) -> int:
-    """The branch of the major version of a driver: 581 (Windows and WSL) belongs to branch 580."""
-    return version - version % 5
-
-
 def too_new_driver(gpu: Gpu | None) -> int:
     """The lowest driver (major version) that no longer runs `gpu`; 0 if there is none."""
-    return driver_branch(gpu.last_driver) + 5 if gpu and gpu.last_driver else 0
+    return family_of(gpu.family).next_branch(gpu.last_driver) if gpu and gpu.last_driver else 0
 
 
 def lowest_driver(toolkit: Toolkit, gpu: Gpu | None = None) -> int:

@@ -50,11 +50,11 @@ class GpuDevice:
 
     @property
     def sm(self) -> str:
-        """Its architecture's name in the tables: `sm90`."""
+        """Its architecture's name in the tables."""
         return f"sm{self.capability.major}{self.capability.minor}"
 
     def runs(self, hardware: Hardware, gpu: Gpu) -> bool:
-        """Whether it runs a cubin built for `gpu`; False if the tables do not have it."""
+        """Whether it runs code built for `gpu`; False if the tables do not have it."""
         own = hardware.gpus.get(self.sm)
         return own is not None and own.runs_code_of(gpu)
 

@@ -1,7 +1,7 @@
-"""A machine from what its tools print: lscpu or /proc/cpuinfo, and nvidia-smi or lspci.
+"""A machine from what its tools print: lscpu or /proc/cpuinfo, and what lists its GPUs.
 
-The forms of the output are in `tools.json`, which the finder page reads as well. `runner.detect` asks the tools of its
-own machine in a stricter way.
+The forms of the output are in `tools.json`, here and in the folder of a family; the finder page reads them as well.
+`runner.detect` asks the tools of its own machine in a stricter way.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any
 
 from ci_compiler.hardware import Hardware, read_table
+from ci_compiler.hardware.families import DEFAULT, facts, family_of
 from ci_compiler.hardware.machine import GpuDevice, Machine, isas_of
 from ci_compiler.hardware.products import UNKNOWN_CPU, cpu, cpu_of, device
 from ci_compiler.record import record
@@ -37,18 +38,18 @@ _LONGEST_LINE = 8_000
 
 def read(text: str) -> Pasted:
     """What `text`, the output of tools, names."""
-    forms = tools()
+    forms, tool = tools(), family_of(DEFAULT).tool
     lines = [_plain(line[:_LONGEST_LINE]) for line in re.split(r"\r?\n", text)]
     gpus = tuple(dict.fromkeys(name for line in lines for name in _gpus(line)))
     stated = re.search(forms["driver"], text)
     flags = _first(forms["flags"], lines)
     problem = ""
     if any(name.endswith("...") for name in gpus):
-        problem = "a GPU's name is cut short; `nvidia-smi -L` prints it whole"
+        problem = f"a GPU's name is cut short; `{tool} -L` prints it whole"
     elif not gpus and re.search(forms["no-driver"], text):
-        problem = "nvidia-smi failed there, so no GPU is named; give --gpu"
+        problem = f"{tool} failed there, so no GPU is named; give --gpu"
     elif not (gpus or flags or _first(forms["cpu"], lines)):
-        problem = "no GPU or CPU is named in it; paste what lscpu and nvidia-smi print"
+        problem = f"no GPU or CPU is named in it; paste what lscpu and {tool} print"
     return Pasted(
         gpus=gpus,
         driver=stated[1] if stated else next(_driver_column(lines), ""),
@@ -87,7 +88,7 @@ def beside(hardware: Hardware, gpus: tuple[GpuDevice, ...], name: str) -> Machin
 @cache
 def tools() -> Mapping[str, Any]:
     """The forms of the tools' output, as regular expressions that Python and JavaScript share."""
-    return read_table("tools.json")
+    return {**facts(DEFAULT, "tools"), **read_table("tools.json")}
 
 
 def _plain(line: str) -> str:
@@ -102,7 +103,7 @@ def _gpus(line: str) -> Iterator[str]:
 
 
 def _driver_column(lines: Iterable[str]) -> Iterator[str]:
-    """The cells that look like a driver's version in the output of `nvidia-smi --query-gpu=…`."""
+    """The cells that look like a driver's version in the output of a query for its columns."""
     cells = (cell.strip() for line in lines if "," in line and any(_gpus(line)) for cell in line.split(","))
     return (cell for cell in cells if re.search(tools()["driver-column"], cell, re.ASCII))
 

@@ -1,8 +1,8 @@
-"""Product names of GPUs and CPUs, resolved to what the tables know: `RTX 4090` is sm89, `i9-12900K` runs avx2.
+"""Product names of GPUs and CPUs, resolved to what the tables know: `i9-12900K` runs avx2.
 
 Case, blanks, hyphens, vendors, memory sizes and form factors are ignored. A name that nothing matches raises an error
-with the nearest known names. The names are in `gpu-names.json` and `cpus.json`, with their sources, and products in
-the hardware tables, to which a spec may add; the finder page reads the same tables (`as_data`).
+with the nearest known names. The names are in `names.json` of a family and in `cpus.json`, with their sources, and
+products in the hardware tables, to which a spec may add; the finder page reads the same tables (`as_data`).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from functools import cache
 from typing import Any
 
 from ci_compiler.hardware import Hardware, UnknownHardwareError, Version, read_table
+from ci_compiler.hardware.families import DEFAULT, facts, family_of
 from ci_compiler.hardware.machine import GpuDevice, Machine
 
 NO_GPU = ("none", "no", "cpu")
@@ -24,12 +25,9 @@ NO_GPU = ("none", "no", "cpu")
 UNKNOWN_CPU = "unknown"
 """The word for a CPU that is not known; a machine with it has no system."""
 
-_SM = re.compile(r"(?:sm|compute)?[ _-]?([0-9]{1,2})\.?([0-9])[af]?")
-"""An architecture as nvcc, torch and the tables write it: `sm_90a`, `9.0`, `sm90`."""
-
 
 class ForeignGpuError(ValueError):
-    """A GPU of another vendor than NVIDIA."""
+    """A GPU of a vendor whose GPUs are in no table."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,18 +93,20 @@ def _key(noise: Iterable[re.Pattern[str]], text: str) -> str:
 def device(hardware: Hardware, text: str, driver: str = "") -> GpuDevice | None:
     """The GPU that `text` names, with the version of its `driver`; None if `text` says that there is no GPU.
 
-    Raises UnknownHardwareError for an unknown name, ForeignGpuError for a GPU of another vendor than NVIDIA.
+    Raises UnknownHardwareError for an unknown name, ForeignGpuError for a GPU of another vendor.
     """
     wanted = text.strip()
     if wanted.lower() in NO_GPU:
         return None
     names = _gpu_names(hardware)
     found = names.find(wanted)
-    if found is None and (sm := _SM.fullmatch(wanted.lower())) and f"sm{sm[1]}{sm[2]}" in hardware.gpus:
-        found = f"{sm[1]}.{sm[2]}"
+    if found is None and (form := re.fullmatch(facts(DEFAULT, "names")["architecture"], wanted.lower())):
+        written = ".".join(form.groups())
+        found = written if written in {str(gpu.capability) for gpu in hardware.gpus.values()} else None
     if found is None:
         if any(pattern.search(names.key(wanted)) for pattern in _foreign()):
-            message = f"{wanted!r} is not one of NVIDIA's; a machine without their GPUs has the GPU none"
+            vendor = family_of(DEFAULT).vendor
+            message = f"{wanted!r} is not one of {vendor}'s; a machine without their GPUs has the GPU none"
             raise ForeignGpuError(message)
         raise UnknownHardwareError("GPU", wanted, names.nearest(wanted, hardware.gpus))
     return GpuDevice(index=0, name=wanted, capability=Version.parse(found), driver=driver)
@@ -190,7 +190,7 @@ def as_data(hardware: Hardware) -> dict[str, Any]:
     by_product = {gpus.key(product): one.name for one in known.values() for product in one.gpus}
     return {
         "none": list(NO_GPU),
-        "sm": _SM.pattern,
+        "sm": facts(DEFAULT, "names")["architecture"],
         "gpu": gpus.as_data(),
         "foreign": [pattern.pattern for pattern in _foreign()],
         "cpu": _cpu_names().as_data(),
@@ -213,7 +213,7 @@ def _in_order(hardware: Hardware, isas: Iterable[str], system: str) -> tuple[str
 @cache
 def _gpu_names(hardware: Hardware) -> _Names:
     """GPUs by name; the table's own name for a GPU is its compute capability, `8.9`."""
-    content = read_table("gpu-names.json")
+    content = facts(DEFAULT, "names")
     noise = tuple(map(_compiled, content["noise"]))
     gpus = hardware.gpus.values()
     known = [(pattern, str(gpu.capability)) for gpu in gpus for pattern in content["patterns"].get(gpu.name, ())]
@@ -228,7 +228,7 @@ def _gpu_names(hardware: Hardware) -> _Names:
 
 @cache
 def _foreign() -> tuple[re.Pattern[str], ...]:
-    return tuple(map(_compiled, read_table("gpu-names.json")["foreign"]))
+    return tuple(map(_compiled, facts(DEFAULT, "names")["foreign"]))
 
 
 @cache

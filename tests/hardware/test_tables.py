@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from ci_compiler import hardware as bundled
 from ci_compiler.hardware import ALL, UnknownHardwareError, Version, tables
-from ci_compiler.hardware.drivers import driver_branch, too_new_driver
+from ci_compiler.hardware.drivers import too_new_driver
 
 
 def test_the_name_of_each_gpu_is_its_capability() -> None:
@@ -39,7 +40,10 @@ def test_driver_branch_580_is_the_last_for_maxwell_pascal_and_volta() -> None:
     ended = {gpu.architecture for gpu in tables().gpus.values() if gpu.last_driver}
     assert ended == {"Maxwell", "Pascal", "Volta"}
     assert all(too_new_driver(gpu) in {0, 585} for gpu in tables().gpus.values())
-    assert driver_branch(581) == 580
+    assert too_new_driver(replace(tables().gpu("sm70"), last_driver=581)) == 585
+    assert too_new_driver(replace(tables().gpu("sm70"), last_driver=584)) == 585
+    assert too_new_driver(replace(tables().gpu("sm70"), last_driver=31, family="neuron")) == 32
+    assert not too_new_driver(None)
 
 
 @pytest.mark.parametrize(
@@ -77,7 +81,11 @@ def test_lookups_are_total() -> None:
 
 def test_every_bundled_row_names_its_source() -> None:
     folder = Path(bundled.__file__).parent
-    for file, table in (("gpus.json", "gpus"), ("cuda.json", "toolkits"), ("isas.json", "isas")):
+    for file, table in (
+        ("families/cuda/gpus.json", "gpus"),
+        ("families/cuda/toolkits.json", "toolkits"),
+        ("isas.json", "isas"),
+    ):
         for name, row in json.loads((folder / file).read_bytes())[table].items():
             assert row["source"], name
 

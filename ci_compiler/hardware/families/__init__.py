@@ -1,20 +1,29 @@
 """Families of accelerators: one row each, from a module of its own, which alone knows the family's facts.
 
-A *target* is what code is compiled for: `sm90`, `gfx942`. It is an opaque name; which target runs code of which other
-one is the family's own rule. A family without facts has no order of targets: code runs where its target, or its family
-if it has no target, is named.
+A *target* is what code is compiled for. It is an opaque name; which target runs code of which other one is the family's
+own rule. Code for several targets in one build bears their names with commas between, and runs where code for one of
+them does. A family without facts has no order of targets: code runs where its target, or its family if it has no
+target, is named.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
-from typing import NamedTuple, Protocol
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
 
 NONE = "cpu"
 """The family of variants that use no accelerator."""
+
+ALL = "all"
+"""The target of code for every target that its toolkit supports."""
+
+NO_TARGETS = "(?!)"
+"""The pattern of the targets of a family that has none: its code is compiled on the machine that runs it."""
 
 
 class Target(Protocol):
@@ -29,33 +38,72 @@ class Target(Protocol):
         """The name of its family."""
 
 
+class NamedTarget(NamedTuple):
+    """A target of which only the names are known."""
+
+    name: str
+    family: str
+
+
+@cache
+def facts(family: str, table: str) -> dict[str, Any]:
+    """The file `table` with facts of `family`, without importing its module."""
+    found: dict[str, Any] = json.loads((Path(__file__).parent / family / f"{table}.json").read_bytes())
+    return found
+
+
 def runs_what_it_is_named(machine: Target, built: Target) -> bool:
-    """The rule of a family without an order: the same target, or code for the family as a whole."""
-    return built.name in {machine.name, built.family}
+    """The rule of a family without an order: the same target, or code for all."""
+    return built.name in {machine.name, ALL}
+
+
+def _each(target: Target) -> tuple[Target, ...]:
+    """The targets that `target` names."""
+    parts = target.name.split(",")
+    return tuple(NamedTarget(part, target.family) for part in parts) if parts[1:] else (target,)
+
+
+def _next(version: int) -> int:
+    return version + 1
 
 
 class Family(NamedTuple):
     """A family: its name in specs and names of variants, and its name in sentences.
 
-    `targets` is the pattern of its targets ('': any word). `runs` says whether a machine's target runs code that was
-    compiled for another one; both are of this family. `toolkit` is how sentences call its toolkit.
+    `targets` is the pattern of one of its targets. `rule` says whether a machine's target runs code that was compiled
+    for another one; both are single targets of this family. `toolkit`, `vendor` and `tool` are how sentences call its
+    toolkit, the vendor of its GPUs and the program that lists them. `next_branch` is the lowest driver of the branch
+    after that of a driver, by major versions.
     """
 
     name: str
     title: str
     toolkit: str = ""
-    targets: str = ""
-    runs: Callable[..., bool] = runs_what_it_is_named
+    targets: str = r"[A-Za-z0-9][A-Za-z0-9_:+.-]*"
+    rule: Callable[..., bool] = runs_what_it_is_named
+    vendor: str = ""
+    tool: str = ""
+    next_branch: Callable[[int], int] = _next
 
     def is_target(self, name: str) -> bool:
-        """Whether `name` has the form of a target of the family."""
-        return re.fullmatch(self.targets or r"[A-Za-z0-9][A-Za-z0-9_:+.-]*", name) is not None
+        """Whether `name` has the form of a target of the family, or of several: no two the same."""
+        parts = name.split(",")
+        return len({*parts}) == len(parts) and all(re.fullmatch(self.targets, part) for part in parts)
+
+    def runs(self, machine: Target, built: Target) -> bool:
+        """Whether `machine` runs code for `built`. If either is several targets: each of `machine`, one of `built`."""
+        if built.name in {self.name, machine.name}:
+            return True
+        return all(any(self.rule(one, other) for other in _each(built)) for one in _each(machine))
 
 
-_CPU = Family(name=NONE, title="CPU")
+_CPU = Family(name=NONE, title="CPU", targets=NO_TARGETS)
 
 FAMILIES = ("cuda", "rocm", "metal", "xpu", "vulkan", NONE)
 """The families that are known, each but the last with a module of its name."""
+
+DEFAULT = FAMILIES[0]
+"""The family of a GPU whose family is not named, and of the tables of `Hardware`."""
 
 
 @cache

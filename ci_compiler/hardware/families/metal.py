@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from ci_compiler.hardware.families import Family
+from ci_compiler.hardware.families import NO_TARGETS, Family
 
-FAMILY = Family(name="metal", title="Metal")
+FAMILY = Family(name="metal", title="Metal", targets=NO_TARGETS)

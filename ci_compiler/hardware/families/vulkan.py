@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from ci_compiler.hardware.families import Family
+from ci_compiler.hardware.families import NO_TARGETS, Family
 
-FAMILY = Family(name="vulkan", title="Vulkan")
+FAMILY = Family(name="vulkan", title="Vulkan", targets=NO_TARGETS)

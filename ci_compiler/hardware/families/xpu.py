@@ -1,7 +1,19 @@
-"""XPU, Intel's GPUs."""
+"""XPU: Intel's GPUs, by the names that oneAPI's compilers have for them, such as `pvc`, `bmg` and `arl-h`.
+
+Sources: PyTorch, `torch.xpu.get_arch_list` and the values of TORCH_XPU_ARCH_LIST; oneAPI DPC++, `-fsycl-targets`.
+"""
 
 from __future__ import annotations
 
-from ci_compiler.hardware.families import Family
+from ci_compiler.hardware.families import Family, Target, runs_what_it_is_named
 
-FAMILY = Family(name="xpu", title="XPU", toolkit="oneAPI")
+_SPIRV = "spir64"
+"""SPIR-V, which the driver compiles for the GPU when code is first used."""
+
+
+def _runs(machine: Target, built: Target) -> bool:
+    """Whether code for `built` runs on `machine`: the same GPU, or SPIR-V, which runs on each."""
+    return built.name == _SPIRV or runs_what_it_is_named(machine, built)
+
+
+FAMILY = Family(name="xpu", title="XPU", toolkit="oneAPI", targets="[a-z][a-z0-9]*(-[a-z0-9]+)*", rule=_runs)

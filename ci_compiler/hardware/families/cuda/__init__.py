@@ -1,0 +1,69 @@
+"""CUDA: NVIDIA's GPUs, by their compute capability.
+
+`sm90` is machine code (a cubin), `sm90+ptx` has PTX in addition; `sm90a` uses what one GPU has, `sm100f` what its
+generation has. Sources: CUDA C++ Programming Guide (binary and PTX compatibility); NVIDIA's blog on CUDA 12.9
+(family-specific features); LLVM, "User Guide for NVPTX Back-end".
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Any
+
+from ci_compiler.hardware.families import ALL, Family, Target, facts
+
+_TARGET = re.compile(r"sm_?(?P<major>[1-9][0-9]?)(?P<minor>[0-9])(?P<features>[af]?)(?P<ptx>\+ptx)?")
+
+
+def _runs(machine: Target, built: Target) -> bool:
+    """Whether code for `built` runs on `machine`.
+
+    A cubin runs on its own major capability from its own minor one on, and so does all code with `f`; code with `a`
+    runs on exactly its capability. Other PTX runs on every later capability. Tegra GPUs run only cubins that were
+    built for them, and no other GPU runs those. Code for `all` is for each GPU except Tegra.
+    """
+    if built.name == ALL:
+        return not _is_tegra(machine)
+    own, code = _TARGET.fullmatch(machine.name), _TARGET.fullmatch(built.name)
+    if not own or not code:
+        return False
+    has, wants = _capability(own), _capability(code)
+    if has <= wants or code["features"] == "a":
+        return has == wants
+    if code["ptx"] and not code["features"]:
+        return True
+    return has[0] == wants[0] and not _is_tegra(machine) and not _is_tegra(built)
+
+
+def _capability(target: re.Match[str]) -> tuple[int, int]:
+    return int(target["major"]), int(target["minor"])
+
+
+def _is_tegra(target: Any) -> bool:
+    """Whether `target` is part of a system on a chip: as its row says, or the bundled row of its capability."""
+    found = _TARGET.fullmatch(target.name)
+    return bool(getattr(target, "tegra", found and _capability(found) in _tegra()))
+
+
+@cache
+def _tegra() -> frozenset[tuple[int, ...]]:
+    rows = facts("cuda", "gpus")["gpus"].values()
+    return frozenset(tuple(map(int, row["capability"].split("."))) for row in rows if row.get("tegra"))
+
+
+def _next_branch(driver: int) -> int:
+    """581, of Windows and WSL, belongs to branch 580, which 585 follows."""
+    return driver - driver % 5 + 5
+
+
+FAMILY = Family(
+    name="cuda",
+    title="CUDA",
+    toolkit="CUDA",
+    targets=f"{_TARGET.pattern}|{ALL}",
+    rule=_runs,
+    vendor="NVIDIA",
+    tool="nvidia-smi",
+    next_branch=_next_branch,
+)
