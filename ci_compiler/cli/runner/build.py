@@ -8,7 +8,7 @@ from ci_compiler.cli.console import append_to
 from ci_compiler.cli.stage import reported, reproducible
 from ci_compiler.cli.where import branch_of, root_of, spec_of
 from ci_compiler.runner.jobs.build import LOG, build, staged_builds
-from ci_compiler.runner.jobs.setting import Secrets
+from ci_compiler.runner.jobs.setting import Job, Secrets
 
 
 @reproducible([LOG])
@@ -18,8 +18,8 @@ def run(arguments: argparse.Namespace, secrets: Secrets) -> int:
     spec, root = spec_of(arguments), root_of(arguments)
     branch = branch_of(arguments, spec, root)
     staged = staged_builds(arguments.staged)
-    shared = not arguments.unshared
-    manifest, digest = build(spec, root, arguments.name, branch, arguments.out, secrets, staged=staged, shared=shared)
+    job = Job(spec, root, secrets, shared=not arguments.unshared)
+    manifest, digest = build(job, arguments.name, branch, arguments.out, staged)
     append_to(
         "GITHUB_OUTPUT", f"manifest={digest}\nstaged={manifest.staged}\nbuilt={'yes' if manifest.built else 'no'}\n"
     )

@@ -275,13 +275,7 @@ class ContainerEngine:
     def _who(self, words: Sequence[str]) -> str:
         return f"{self.kind} {' '.join(words[:2])}"
 
-    def _ask(
-        self,
-        words: Sequence[str],
-        *,
-        secrets: Mapping[str, Secret] = _NOTHING,
-        timeout: int = _SHORT,
-    ) -> str:
+    def _ask(self, words: Sequence[str], secrets: Mapping[str, Secret] = _NOTHING, timeout: int = _SHORT) -> str:
         """The output of the engine for `words`. Raises EngineError with its last line if it fails."""
         ended = self._run(words, secrets, timeout)
         if ended.status:
@@ -290,12 +284,7 @@ class ContainerEngine:
         return ended.out.strip()
 
     def _run(
-        self,
-        words: Sequence[str],
-        secrets: Mapping[str, Secret] = _NOTHING,
-        timeout: int = _SHORT,
-        *,
-        stdin: str = "",
+        self, words: Sequence[str], secrets: Mapping[str, Secret] = _NOTHING, timeout: int = _SHORT, stdin: str = ""
     ) -> Ended:
         """Runs the engine with `secrets` (at most one) in its environment."""
         env = {name: value for name, value in os.environ.items() if name not in CREDENTIALS}

@@ -11,7 +11,7 @@ import re
 import shutil
 import signal
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ci_compiler.hardware import Emulator, Hardware, Isa
@@ -21,7 +21,7 @@ from ci_compiler.judgement import CheckVerdict
 from ci_compiler.plan.proof import Reach
 from ci_compiler.process import PAST_LIMIT, ask
 from ci_compiler.runner.jobs.junit import TestResult
-from ci_compiler.runner.jobs.probing import ProbeRun, executable, run_package
+from ci_compiler.runner.jobs.probing import ProbeRun, program_of, run_package
 from ci_compiler.runner.jobs.subject import SmokeSubject
 from ci_compiler.units import counted, duration, release
 
@@ -37,10 +37,17 @@ _VERSION_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """What a test proves of the instruction set, and why only that of the machine ('': the variant's own)."""
+    """What a test proves of the instruction set, and why only that of the machine ('': the variant's own).
+
+    `recorded`: it passed before on the same content, and was left out.
+    """
 
     reach: Reach
     because: str = ""
+    recorded: bool = False
+
+
+FAILED = Claim(reach=Reach.LARGER, because="the test failed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,10 +98,11 @@ def claimed(
     if subject.stage.needs_gpu:
         return Claim(reach=Reach.LARGER, because=f"the CPU also has {more}; no emulator has the GPU"), ()
     found = emulation(subject.spec.hardware, isa)
-    lacking = found.lacking or _not_emulated(executable(subject))
+    program = program_of(subject, subject.program.run)[0] if subject.program else subject.interpreter.program
+    lacking = found.lacking or _not_emulated(Path(program))
     if lacking:
         return _not_proved(f"the CPU also has {more}; {lacking}")
-    run = run_package(subject, (), out / LOG, seconds, found.command)
+    run = run_package(replace(subject, cuda=()), out / LOG, seconds, found.command)
     stray = _stray(subject, run, found)
     if run.interrupted and not stray:  # by something else, which the emulator may have caused
         return _not_proved(f"the CPU also has {more}; {_interruption(run)} under {found.title}; {LOG} may say more")

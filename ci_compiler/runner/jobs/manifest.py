@@ -6,8 +6,6 @@ rejects every value that does not have the form that a build writes.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -22,6 +20,7 @@ from ci_compiler.backends.protocol import Backend
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError, Place, nearest
 from ci_compiler.outside import bytes_of, json_of, reading
+from ci_compiler.runner.jobs.files import digest_of
 from ci_compiler.stages import stage_of
 from ci_compiler.variant import ATTRIBUTE
 
@@ -82,25 +81,10 @@ class Manifest:
         """A hash of the content of the whole closure: what a test of the build was a test of."""
         return closure_digest(self.closure)
 
-
-def write_manifest(manifest: Manifest, path: Path) -> str:
-    """Writes `manifest`, the whole file or none; returns the digest of the file."""
-    data = {field.name: getattr(manifest, field.name) for field in fields(Manifest)} | {
-        "backend": manifest.backend.name,
-        "machine": asdict(manifest.machine),
-        "untested": dict(manifest.untested),
-        "seed": dict(manifest.seed),
-    }
-    fresh = path.with_name(f".{path.name}.new")
-    content = f"{json.dumps(data, indent=2, ensure_ascii=False)}\n".encode()
-    fresh.write_bytes(content)
-    fresh.replace(path)
-    return digest_of(content)
-
-
-def digest_of(content: bytes) -> str:
-    """The digest of a file of a job, as the job reports it."""
-    return f"sha256:{hashlib.sha256(content).hexdigest()}"
+    def as_json(self) -> dict[str, Any]:
+        """What the file says."""
+        plain = {"backend": self.backend.name, "machine": asdict(self.machine), "untested": dict(self.untested)}
+        return {field.name: getattr(self, field.name) for field in fields(self)} | plain | {"seed": dict(self.seed)}
 
 
 def read_manifest(path: Path, digest: str | None = None) -> Manifest:

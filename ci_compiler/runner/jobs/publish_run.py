@@ -12,7 +12,6 @@ GitHub says that all of its jobs did.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -28,13 +27,14 @@ from ci_compiler.plan.proof import coverage, required_tests
 from ci_compiler.plan.routing import Route
 from ci_compiler.plan.sharding import Shard, job_id
 from ci_compiler.plan.suites import Bench, legs
-from ci_compiler.runner.jobs.manifest import Manifest, digest_of, read_manifest
-from ci_compiler.runner.jobs.publish import PassedTests, publish
-from ci_compiler.runner.jobs.setting import Secrets, output_folder
-from ci_compiler.runner.jobs.summary import add_row, reporting
+from ci_compiler.runner.jobs.files import digest_of
+from ci_compiler.runner.jobs.manifest import Manifest, read_manifest
+from ci_compiler.runner.jobs.publish import Candidate, Outcome, PassedTests, publish, write_outcome
+from ci_compiler.runner.jobs.setting import Job
+from ci_compiler.runner.jobs.summary import add_row
 from ci_compiler.spec.model import Pool, Spec
 from ci_compiler.stages import BUILD, PUBLISH, Stage, stage_of, stages_that_test
-from ci_compiler.workflows.artifacts import MANIFEST_FILE, PUBLISHED, RESULT, SUITE_RESULT
+from ci_compiler.workflows.artifacts import MANIFEST_FILE, RESULT, SUITE_RESULT
 from ci_compiler.workflows.variant import reported_as
 
 TestRecord = Mapping[str, Any]
@@ -42,22 +42,6 @@ TestRecord = Mapping[str, Any]
 
 Reported = Mapping[str, Mapping[Stage | Bench, str]]
 """What the jobs of a run reported, by variant: digests of files by stage, how suites ended by bench; '' for nothing."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
-    """A variant of a run: its manifest with its folder, and why it must not be published ('': it may be).
-
-    `evidence` is what publishing then relies on. `refused` says what is wrong with a manifest that is not the one that
-    the build reported.
-    """
-
-    name: str
-    because: str
-    evidence: PassedTests
-    refused: tuple[Finding, ...] = ()
-    manifest: Manifest | None = None
-    folder: Path = Path()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,8 +197,8 @@ def _evidence(
 
 def _uncovered(spec: Spec, variant: Variant, route: Route) -> str:
     """Why `variant` may not be published although nothing failed; '' if a test covers it, or the spec says why not."""
-    known = coverage(spec, variant, route)
-    return "" if known else f"no test covers {variant.name}, and the spec does not say why (`untested`)"
+    covered = coverage(spec, variant, route)
+    return "" if covered else f"no test covers {variant.name}, and the spec does not say why (`untested`)"
 
 
 def _unproved(spec: Spec, variant: Variant, route: Route, results: RunResults) -> str:
@@ -233,7 +217,7 @@ def _unproved(spec: Spec, variant: Variant, route: Route, results: RunResults) -
 
 
 def publish_run(
-    spec: Spec, root: Path, found: Sequence[Candidate], out: Path, secrets: Secrets, *, again: bool = False
+    job: Job, found: Sequence[Candidate], out: Path, *, again: bool = False
 ) -> tuple[tuple[str, ...], tuple[Finding, ...]]:
     """Publishes the candidates that may be, and writes the outcome of each to a folder of `out` with its name.
 
@@ -242,38 +226,20 @@ def publish_run(
     """
     lines: list[str] = []
     failures: list[Finding] = []
-    for one in found:
-        if one.because and not one.refused:
-            _leave(out / one.name, one.name, f"no: {one.because}")
-            add_row(name=one.name, stage=PUBLISH.name, result="not published", seconds=0, remarks=[one.because])
-            lines.append(f"{one.name}: not published: {one.because}")
+    for candidate in found:
+        name, because, folder = candidate.name, candidate.because, out / candidate.name
+        if because and not candidate.refused:
+            write_outcome(candidate, Outcome(published=False, result=f"no: {because}"), folder)
+            add_row(name=name, stage=PUBLISH.name, result="not published", seconds=0, remarks=[because])
+            lines.append(f"{name}: not published: {because}")
             continue
         try:
-            outcome = publish(
-                spec, root, _manifest(one), out / one.name, secrets, one.evidence, again=again, folder=one.folder
-            )
+            lines.append(f"{name}: {publish(job, candidate, folder, again=again).result}")
         except (StageError, InputError) as error:
-            message = error.findings[0].message
-            _leave(out / one.name, one.name, f"failed: {message}")
-            place = Place(file=one.name)
-            failures += [Finding(place=place, code=said.code, message=said.message) for said in error.findings]
-        else:
-            lines.append(f"{one.name}: {outcome.result}")
+            result = f"failed: {error.findings[0].message}"
+            write_outcome(candidate, Outcome(published=False, result=result), folder)
+            failures += [replace(finding, place=Place(file=name)) for finding in error.findings]
     return tuple(lines), tuple(failures)
-
-
-def _manifest(one: Candidate) -> Manifest:
-    """The manifest of `one`. Raises InputError if it is not the one that the build reported."""
-    with reporting(one.name, PUBLISH):
-        if one.manifest is None:
-            raise InputError(one.refused)
-    return one.manifest
-
-
-def _leave(folder: Path, name: str, result: str) -> None:
-    output_folder(folder, (PUBLISHED,))
-    text = json.dumps({"name": name, "published": False, "result": result}, indent=2)
-    (folder / PUBLISHED).write_text(f"{text}\n", "utf-8")
 
 
 def cells_of_pool(shard: Shard, pool: Pool) -> tuple[tuple[Cell, Route], ...]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from statistics import median
+from typing import NamedTuple
 
 from ci_compiler.plan.benchmarks import Gain
 from ci_compiler.runner.jobs.benchmark.gains import deviation, gain, overall
@@ -14,6 +15,9 @@ from ci_compiler.runner.jobs.benchmark.lines import Output
 
 OWN, BESIDE = "own", "beside"
 """The names of the arms."""
+
+DEVICES = CPU, GPU = "cpu", "gpu"
+"""The devices."""
 
 Outputs = Mapping[str, Sequence[Output]]
 """What the processes of each arm printed on one device, in the order of the rounds."""
@@ -52,8 +56,7 @@ class Measurement:
         return gain(own.steady, beside.steady) if own and beside else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Skipped:
+class Skipped(NamedTuple):
     """A measurement that an arm could not make."""
 
     name: str
