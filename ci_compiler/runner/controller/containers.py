@@ -45,6 +45,7 @@ from ci_compiler.runner.controller.store_daemon import (
     daemon_name,
     options,
 )
+from ci_compiler.runner.nvidia.gpus import gpu_options
 from ci_compiler.runner.refuse_forks import UNTRUSTED
 from ci_compiler.secret import Secret
 from ci_compiler.units import GB
@@ -298,17 +299,6 @@ class ContainerEngine:
             why = "given up to stop" if self.stopped() else f"no answer in {timeout} s"
             raise EngineError(f"{self._who(words)}: {why}")
         return ended
-
-
-def gpu_options(kind: str, gpus: Sequence[str]) -> list[str]:
-    """The options for `gpus` (UUIDs, or `all`): CDI for podman (4.1 and later), docker's own option for docker."""
-    if not gpus:
-        return []
-    if kind == "podman":
-        return [word for gpu in gpus for word in ("--device", f"nvidia.com/gpu={gpu}")]
-    if gpus == ("all",):
-        return ["--gpus", "all"]
-    return ["--gpus", f'"device={",".join(gpus)}"']  # docker reads the value as CSV
 
 
 _ENDED = frozenset({"exited", "dead", "stopped"})

@@ -12,37 +12,14 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
-from ci_compiler.hardware import Hardware, Version
-from ci_compiler.hardware.machine import ContainerRuntime, GpuDevice, Machine, NixInstallation, StorageFolder, isas_of
+from ci_compiler.hardware import Hardware
+from ci_compiler.hardware.machine import ContainerRuntime, Machine, NixInstallation, StorageFolder, isas_of
 from ci_compiler.outside import object_of
-from ci_compiler.runner.detect.gpu_health import NO_STATE, GpuState, with_state
 from ci_compiler.runner.detect.mounts import Mount, build_folder_of, sandboxed
+from ci_compiler.runner.detect.texts import MISSING, Answer, plain
+from ci_compiler.runner.nvidia.gpus import NO_TEXTS, GpuTexts, gpus
 from ci_compiler.runner.upstream import upstream
 from ci_compiler.units import release
-
-GPU_QUERY = ("index", "name", "compute_cap", "memory.total", "driver_version", "mig.mode.current")
-"""The fields that nvidia-smi is asked for, of each GPU and in this order."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """The answer of a program: its exit status and both of its outputs."""
-
-    status: int
-    out: str = ""
-    err: str = ""
-
-    @property
-    def said(self) -> str:
-        """The first line on standard error, or else on standard output; '' if it printed nothing."""
-        lines = (plain(line) for text in (self.err, self.out) for line in text.splitlines())
-        return next(filter(None, lines), "")
-
-
-def plain(line: str) -> str:
-    """A line fit to print: without colours, control characters and runs of blanks."""
-    colourless = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", line)
-    return " ".join("".join(char if char.isprintable() else " " for char in colourless).split())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,8 +27,8 @@ class Recorded:
     """The texts and numbers of a machine as they were read; None: the program or file does not exist.
 
     `machine` and `os_name` come from uname. `affinity` is the number of processors that this process may use.
-    `cpu_limits` and `memory_limits` are the texts of the control groups that it is in. `display_controllers` are the
-    PCI addresses of NVIDIA GPUs. `trial` is the output of the trial build (`this_machine.TRIAL`).
+    `cpu_limits` and `memory_limits` are the texts of the control groups that it is in. `trial` is the output of the
+    trial build (`this_machine.TRIAL`).
     """
 
     machine: str
@@ -65,9 +42,7 @@ class Recorded:
     meminfo: str = ""
     memory_limits: tuple[str, ...] = ()
     folders: tuple[StorageFolder, ...] = ()
-    nvidia_smi: Answer | None = None
-    display_controllers: tuple[str, ...] = ()
-    gpu_state: GpuState = NO_STATE
+    gpus: GpuTexts = NO_TEXTS
     nix: Answer | None = None
     nix_config: Answer | None = None
     nix_conf: str = ""
@@ -84,11 +59,11 @@ def machine(recorded: Recorded, hardware: Hardware) -> Machine:
     flags = common or frozenset(listed.get("Flags", "").split())
     cores = min([recorded.affinity, *filter(None, map(cpu_limit, recorded.cpu_limits))])
     sizes = [memory_total(recorded.meminfo), *filter(None, map(memory_limit, recorded.memory_limits))]
-    devices, problems = gpus(recorded.nvidia_smi, recorded.display_controllers)
+    devices, problems = gpus(recorded.gpus)
     return Machine(
         system=system,
         isas=isas_of(hardware, system, flags),
-        gpus=tuple(with_state(device, recorded.gpu_state) for device in devices),
+        gpus=devices,
         os=os_title(recorded.os_release),
         kernel=recorded.kernel,
         cpu=plain(model or listed.get("Model name", "") or part),
@@ -159,59 +134,6 @@ def os_title(text: str) -> str:
     """The operating system's display name from /etc/os-release; '' if it has none."""
     found = re.search(r"^PRETTY_NAME=(['\"]?)(.*?)\1\s*$", text, re.MULTILINE)
     return plain(found[2]) if found else ""
-
-
-# GPUs.
-
-
-def gpus(answer: Answer | None, controllers: Iterable[str] = ()) -> tuple[tuple[GpuDevice, ...], tuple[str, ...]]:
-    """The GPUs in nvidia-smi's `answer` to `GPU_QUERY`, and what is wrong with the others.
-
-    The exit status proves nothing, since a crashed driver gives 0 as well: a row counts if it has a name and a compute
-    capability. `controllers` are the PCI addresses of GPUs; if none of those answers, the driver does not work.
-    """
-    found: list[GpuDevice] = []
-    problems: list[str] = []
-    for row in answer.out.splitlines() if answer else ():
-        cells = [plain(cell) for cell in row.split(",")]
-        device = _device(cells) if len(cells) >= len(GPU_QUERY) else None
-        if device is not None:
-            found.append(device)
-        elif cells[:1] and cells[0].isdecimal():
-            problems.append(
-                f"nvidia-smi lists GPU {cells[0]} without its name and compute capability: {', '.join(cells)}"
-            )
-        elif any(cells):
-            problems.append(f"nvidia-smi: {', '.join(cells)}")
-    if answer is not None and not found and not problems:
-        problems.append(f"nvidia-smi: {answer.said or f'exited with {answer.status} and listed no GPU'}")
-    on_bus = list(controllers)
-    if on_bus and not found:
-        driver = "there is no nvidia-smi" if answer is None else "no driver answers"
-        problems.append(f"NVIDIA GPUs are on the PCI bus ({', '.join(on_bus)}), but {driver}")
-    return tuple(found), tuple(problems)
-
-
-def _device(cells: list[str]) -> GpuDevice | None:
-    """The GPU of a row, whose name may contain commas; None without a name or a compute capability."""
-    index, (capability, memory, driver, mig) = cells[0], cells[-4:]
-    name = ", ".join(cells[1:-4])
-    known = re.fullmatch(r"([0-9]{1,3})\.([0-9]{1,2})", capability)
-    if not _has_value(name) or not known or not re.fullmatch(r"[0-9]{1,4}", index):
-        return None
-    return GpuDevice(
-        index=int(index),
-        name=name,
-        capability=Version(int(known[1]), int(known[2])),
-        memory=int(memory) * 2**20 if re.fullmatch(r"[0-9]{1,9}", memory) else 0,
-        driver=driver if _has_value(driver) else "",
-        mig=mig == "Enabled",
-    )
-
-
-def _has_value(cell: str) -> bool:
-    """Whether a cell has a value, not `[N/A]`, `[Not Supported]`, `[Unknown Error]`, `ERR!` and the like."""
-    return bool(cell) and not cell.startswith("[") and cell != "N/A" and "ERR!" not in cell
 
 
 # Where builds are made.
@@ -318,4 +240,4 @@ def _count(text: str, automatic: int) -> int:
 
 def _version(answer: Answer | None) -> str:
     """The version that a program's `--version` prints; '' if there is no such program, or it fails."""
-    return ".".join(map(str, release(answer.out))) if answer is not None and answer.status == 0 else ""
+    return ".".join(map(str, release((answer or MISSING).printed)))

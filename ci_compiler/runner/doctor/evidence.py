@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from ci_compiler.hardware import Version
 from ci_compiler.hardware.machine import Machine
 from ci_compiler.judgement import Judgement
 from ci_compiler.plan.matrix import Cell, Variant
-from ci_compiler.runner.detect.recorded import Answer
+from ci_compiler.runner.detect.texts import Answer
+from ci_compiler.runner.nvidia.libcuda import CudaAttempt
 from ci_compiler.spec.model import Package, Pool, Spec
 from ci_compiler.stages import Stage
 
@@ -62,27 +62,6 @@ class Assignment:
     def minutes(self) -> int:
         """The duration of the longest build in the spec, in minutes."""
         return max(max(package.minutes.values()) for package in self.spec.packages.values())
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CudaDevice:
-    """A GPU as CUDA reports it to a process."""
-
-    name: str
-    capability: Version
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CudaAttempt:
-    """The result of using one libcuda in a process with a clean environment: the usable GPUs, or the problem.
-
-    `linked`: the library is in the folder where programs of nixpkgs look, instead of only in the loader's cache.
-    """
-
-    library: str
-    linked: bool
-    devices: tuple[CudaDevice, ...] = ()
-    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

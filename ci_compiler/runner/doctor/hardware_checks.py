@@ -7,11 +7,9 @@ from ci_compiler.hardware.drivers import driver_number, lowest_driver, too_new_d
 from ci_compiler.hardware.machine import GpuDevice, missing_flags
 from ci_compiler.judgement import Judgement, failed, ok, skipped
 from ci_compiler.plan.machine_fit import lacks
-from ci_compiler.runner.detect.gpu_health import SIGNS
 from ci_compiler.runner.doctor.evidence import Assignment, Evidence, table
-
-DRIVER_LINK = "/run/opengl-driver/lib"
-"""Where programs of nixpkgs look for the driver (nixpkgs, addDriverRunpath)."""
+from ci_compiler.runner.nvidia.gpus import SIGNS
+from ci_compiler.runner.nvidia.libcuda import DRIVER_LINK
 
 _INSTALL = "install or load NVIDIA's driver, and check it with `nvidia-smi`"
 _NO_VARIANT = "no variant is named"

@@ -17,11 +17,11 @@ from typing import IO, Any
 from ci_compiler.judgement import CheckVerdict
 from ci_compiler.outside import WRONG_FORM, expected, object_of
 from ci_compiler.process import PAST_LIMIT, Ended, ask
-from ci_compiler.runner.doctor.evidence import CudaAttempt
 from ci_compiler.runner.jobs.expectation import Expectation
 from ci_compiler.runner.jobs.isolation import isolated_here
 from ci_compiler.runner.jobs.junit import TestResult
 from ci_compiler.runner.jobs.subject import SmokeSubject
+from ci_compiler.runner.nvidia.libcuda import VISIBLE, link_driver
 from ci_compiler.spec.placeholders import fill
 from ci_compiler.spec.smoke import SmokeTest
 from ci_compiler.units import duration
@@ -32,11 +32,8 @@ DECLARED = "smoke"
 START = "import sys; sys.path.insert(0, sys.argv[1]); from smoke_probe.{} import main; del sys.path[0]; main()"
 """What the interpreter runs: a script, whose folder is on the import path only while it is imported itself."""
 
-_KEPT = ("PATH", "CUDA_DEVICE_ORDER", "CUDA_VISIBLE_DEVICES")
+_KEPT = ("PATH", *VISIBLE)
 """The variables that the probe inherits: where programs are, and which GPUs the job may use."""
-
-_DRIVER = ("libcuda.so*", "libnvidia-*.so*")
-"""The libraries of the driver that a program needs; their folder may have others, which must not be used."""
 
 _CRASHES = {
     signal.SIGILL: "it uses an instruction that this CPU lacks. The CPU supports {isa}, so the build goes beyond {isa}",
@@ -206,19 +203,3 @@ def ask_isolated(
             env["LD_LIBRARY_PATH"] = str(driver)
         isolated = [*isolated_here().prefix, *command]
         return ask(isolated, seconds=seconds, env=env, folder=home, stdin=stdin, out=out)
-
-
-def link_driver(attempts: Sequence[CudaAttempt], folder: Path) -> bool:
-    """Links the driver's libraries into `folder` if only the loader's cache has them.
-
-    Programs of nixpkgs do not read the machine's loader cache. No link is needed if the libraries are where programs
-    of nixpkgs look.
-    """
-    working = [attempt for attempt in attempts if attempt.devices]
-    if not working or any(attempt.linked for attempt in working):
-        return False
-    folder.mkdir()
-    for pattern in _DRIVER:
-        for library in Path(working[0].library).parent.glob(pattern):
-            (folder / library.name).symlink_to(library)
-    return True

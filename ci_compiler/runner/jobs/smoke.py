@@ -17,9 +17,8 @@ from ci_compiler.hardware.machine import Machine
 from ci_compiler.judgement import CheckVerdict
 from ci_compiler.plan.proof import Proof, Reach, passed, proof_of
 from ci_compiler.runner.detect.this_machine import this_machine
-from ci_compiler.runner.doctor import probes
 from ci_compiler.runner.doctor.diagnosis import work_of
-from ci_compiler.runner.doctor.evidence import ClockReading, CudaAttempt, Evidence
+from ci_compiler.runner.doctor.evidence import ClockReading, Evidence
 from ci_compiler.runner.doctor.hardware_checks import CHECKS as HARDWARE
 from ci_compiler.runner.jobs.emulation import FAILED, Claim, claimed
 from ci_compiler.runner.jobs.emulation import LOG as EMULATION_LOG
@@ -32,6 +31,8 @@ from ci_compiler.runner.jobs.subject import SmokeSubject
 from ci_compiler.runner.jobs.summary import add_row, add_table
 from ci_compiler.runner.jobs.uncovered import uncovered
 from ci_compiler.runner.limits import job_seconds
+from ci_compiler.runner.nvidia import libcuda
+from ci_compiler.runner.nvidia.libcuda import CudaAttempt
 from ci_compiler.workflows.artifacts import RESULT
 
 JUNIT, LOG, WAY_LOG = "junit.xml", "probe.log", "import-{way}.log"
@@ -69,7 +70,7 @@ def hardware(subject: SmokeSubject, machine: Machine) -> tuple[list[TestResult],
     evidence = Evidence(
         machine=machine,
         clock=ClockReading(now=int(time.time())),
-        cuda=tuple(probes.cuda()) if on_gpu and own else (),
+        cuda=tuple(libcuda.attempts()) if on_gpu and own else (),
     )
     names = [name for name in HARDWARE if name in subject.stage.checks and (own or name != "cuda")]
     judged = [(name, HARDWARE[name](work, evidence)) for name in names]

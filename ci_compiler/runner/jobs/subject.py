@@ -13,11 +13,11 @@ from ci_compiler.backends.job import BackendPrograms, Interpreter, variables
 from ci_compiler.codes import Code
 from ci_compiler.errors import failure
 from ci_compiler.plan.lookup import BuiltVariant
-from ci_compiler.runner.doctor.evidence import CudaAttempt
 from ci_compiler.runner.jobs.expectation import Expectation, expectation
 from ci_compiler.runner.jobs.files import write_json
 from ci_compiler.runner.jobs.manifest import Manifest, expect, read_manifest
 from ci_compiler.runner.jobs.setting import Job, values_of
+from ci_compiler.runner.nvidia.libcuda import CudaAttempt
 from ci_compiler.runner.targets import find
 from ci_compiler.spec.model import Spec
 from ci_compiler.spec.smoke import SmokeTest

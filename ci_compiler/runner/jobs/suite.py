@@ -27,14 +27,14 @@ from ci_compiler.judgement import CheckVerdict
 from ci_compiler.outside import why
 from ci_compiler.plan.proof import test_name
 from ci_compiler.process import PAST_LIMIT, Ended, follow
-from ci_compiler.runner.doctor import probes
 from ci_compiler.runner.jobs.files import output_folder
 from ci_compiler.runner.jobs.isolation import WITH_NETWORK, Isolation, isolation, without_tokens
 from ci_compiler.runner.jobs.junit import TestResult, read_junit
-from ci_compiler.runner.jobs.probing import link_driver
 from ci_compiler.runner.jobs.records import NOT_RUN, keep_record, passed_before, suite_records
 from ci_compiler.runner.jobs.subject import SmokeSubject
 from ci_compiler.runner.jobs.summary import add_row
+from ci_compiler.runner.nvidia import libcuda
+from ci_compiler.runner.nvidia.libcuda import link_driver
 from ci_compiler.spec.model import Package
 from ci_compiler.spec.suites import ExpectedFailure, Suite
 from ci_compiler.units import counted, duration
@@ -103,7 +103,7 @@ def run_suite(
         outcome = SuiteOutcome(failures=(), counts=Counter(), recorded=True, remark=NOT_RUN)
     else:
         if subject.stage.needs_gpu:
-            subject = replace(subject, cuda=tuple(probes.cuda()))
+            subject = replace(subject, cuda=tuple(libcuda.attempts()))
         outcome = _SuiteRun(subject, suite, shard, root, out).outcome(expired)
         if not outcome.failures and records:
             remarks = (outcome.remark, keep_record(subject, records[0]))

@@ -18,7 +18,6 @@ from ci_compiler.hardware.machine import Machine
 from ci_compiler.judgement import CheckVerdict
 from ci_compiler.plan.proof import checks
 from ci_compiler.runner.detect.this_machine import this_machine
-from ci_compiler.runner.doctor import probes
 from ci_compiler.runner.jobs.benchmark import cores
 from ci_compiler.runner.jobs.benchmark.lines import MOST_BYTES, Output, read_output
 from ci_compiler.runner.jobs.benchmark.report import HEADERS, Circumstances, Report, as_json, remarks, rows
@@ -30,6 +29,7 @@ from ci_compiler.runner.jobs.smoke import hardware
 from ci_compiler.runner.jobs.subject import SmokeSubject
 from ci_compiler.runner.jobs.summary import add_row, add_table
 from ci_compiler.runner.limits import job_seconds
+from ci_compiler.runner.nvidia import libcuda
 from ci_compiler.spec.benchmark import DeclaredBenchmark
 from ci_compiler.stages import CPU_TEST
 from ci_compiler.workflows.artifacts import BENCHMARK, RESULT
@@ -169,7 +169,7 @@ def benchmark(
     session = _Session(settings=settings, cores=chosen, log=out / LOG, end=end)
     session.remark(*filter(None, [remark, cores.disturbed(os.getloadavg()[0], os.cpu_count() or 1)]))
     gpu = _gpu_of(own, machine, session) if GPU in settings.devices else ""
-    attempts = tuple(probes.cuda()) if gpu and own.store_path else ()
+    attempts = tuple(libcuda.attempts()) if gpu and own.store_path else ()
     arms = [Arm(name, replace(build, cuda=attempts)) for name, build in ((OWN, own), (BESIDE, other)) if build]
     devices = [device for device in settings.devices if device == CPU or gpu]
     if not devices:
