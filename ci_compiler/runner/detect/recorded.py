@@ -101,12 +101,8 @@ def processors(text: str) -> tuple[str, str, frozenset[str]]:
 
 def fields(text: str) -> dict[str, str]:
     """The fields of /proc/cpuinfo, or of lscpu's output in English, by name; the first of several with one name."""
-    found: dict[str, str] = {}
-    for line in text.splitlines():
-        key, colon, value = line.partition(":")
-        if colon:
-            found.setdefault(key.strip(), value.strip())
-    return found
+    rows = (line.partition(":") for line in reversed(text.splitlines()))
+    return {key.strip(): value.strip() for key, colon, value in rows if colon}
 
 
 def cpu_limit(text: str) -> int:
@@ -144,11 +140,9 @@ def build_folder(recorded: Recorded, host_mounts: Iterable[Mount], temporary: st
 
     `temporary` is TMPDIR or /tmp, where older versions of Nix build.
     """
-    trial = recorded.trial
-    if trial is not None and trial.status == 0 and (seen := build_folder_of(trial.out, host_mounts)):
+    if seen := build_folder_of((recorded.trial or MISSING).printed, host_mounts):
         return str(PurePosixPath(seen).parent)
-    configured = settings(recorded).get("build-dir", "")
-    if configured:
+    if configured := settings(recorded).get("build-dir", ""):
         return configured
     newer = release(_version(recorded.nix)) >= release(upstream().builds_since)
     return upstream().builds_folder if newer else temporary
@@ -162,25 +156,22 @@ def nix(recorded: Recorded, cores: int) -> NixInstallation | None:
     version = _version(recorded.nix)
     if not version and not recorded.nix_conf:
         return None
-    found = settings(recorded)
-    trial = recorded.trial
-    problem = "" if trial is None or trial.status == 0 else first_error(trial.err)
+    values, trial = settings(recorded), recorded.trial or MISSING
     return NixInstallation(
         version=version,
-        sandbox=found["sandbox"],
-        features=tuple(sorted(found["system-features"].split())),
-        max_jobs=_count(found["max-jobs"], cores),
-        cores=_count(found["cores"], cores) or cores,
-        source="nix" if recorded.nix_config and recorded.nix_config.status == 0 else "nix.conf",
-        sandboxed=sandboxed(trial.out) if trial is not None and trial.status == 0 else None,
-        problem=problem,
+        sandbox=values["sandbox"],
+        features=tuple(sorted(values["system-features"].split())),
+        max_jobs=_count(values["max-jobs"], cores),
+        cores=_count(values["cores"], cores) or cores,
+        source="nix.conf" if (recorded.nix_config or MISSING).status else "nix",
+        sandboxed=None if trial.status else sandboxed(trial.out),
+        problem=first_error(trial.err) if trial.status else "",
     )
 
 
 def settings(recorded: Recorded) -> dict[str, str]:
     """Nix's settings: as Nix prints them, or else its configuration file over the defaults."""
-    printed = recorded.nix_config
-    if printed is not None and printed.status == 0 and (effective := nix_config(printed.out)):
+    if effective := nix_config((recorded.nix_config or MISSING).printed):
         return upstream().nix | effective
     return nix_conf(recorded.nix_conf, upstream().nix)
 
@@ -206,15 +197,15 @@ def _text(value: Any) -> str:
 
 def nix_conf(text: str, defaults: Mapping[str, str]) -> dict[str, str]:
     """The settings of a nix.conf over `defaults`: the last value of a name wins, and `extra-` values are appended."""
-    found = dict(defaults)
+    values = dict(defaults)
     for line in text.splitlines():
         name, equals, value = (part.strip() for part in line.partition("#")[0].partition("="))
         if equals and name.startswith("extra-"):
             name = name.removeprefix("extra-")
-            value = f"{found.get(name, '')} {value}".strip()
+            value = f"{values.get(name, '')} {value}".strip()
         if equals and name:
-            found[name] = value
-    return found
+            values[name] = value
+    return values
 
 
 def first_error(text: str) -> str:
@@ -227,9 +218,9 @@ def first_error(text: str) -> str:
 def engine(name: str, answer: Answer) -> ContainerRuntime:
     """A container engine, from the answer to a command that prints its version and needs its daemon or storage."""
     version = ".".join(map(str, release(answer.out)))
-    if answer.status == 0 and version:
-        return ContainerRuntime(name=name, version=version)
-    return ContainerRuntime(name=name, version=version, problem=answer.said or f"exited with {answer.status}")
+    works = answer.status == 0 and version
+    problem = "" if works else answer.said or f"exited with {answer.status}"
+    return ContainerRuntime(name=name, version=version, problem=problem)
 
 
 def _count(text: str, automatic: int) -> int:

@@ -6,7 +6,7 @@ Nothing is decided here. A tool that is missing, cannot be started or does not a
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
@@ -63,7 +63,9 @@ def this_machine(hardware: Hardware, *, trial: bool = True, software: bool = Tru
 def record(*, trial: bool = True, software: bool = True) -> Recorded:
     """Everything that the files and tools of this machine show; the parameters are those of `this_machine`."""
     uname = os.uname()
-    recorded = Recorded(
+    groups = [*control_groups("memory")]
+    limits = [text_of(group / name) for group in groups for name in ("memory.max", "memory.limit_in_bytes")]
+    texts = Recorded(
         machine=uname.machine,
         os_name=uname.sysname,
         kernel=uname.release,
@@ -73,42 +75,27 @@ def record(*, trial: bool = True, software: bool = True) -> Recorded:
         affinity=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
         cpu_limits=tuple(_cpu_limits()),
         meminfo=text_of(ROOT / "proc/meminfo"),
-        memory_limits=tuple(
-            text_of(group / name)
-            for group in control_groups("memory")
-            for name in ("memory.max", "memory.limit_in_bytes")
-        ),
+        memory_limits=tuple(limits),
         gpus=gpu_texts(ROOT),
     )
     if software:
-        recorded = _with_software(recorded, trial=trial)
-    if uname.sysname == "Darwin":
-        cpuinfo, meminfo = _of_macos()
-        recorded = replace(recorded, cpuinfo=cpuinfo, meminfo=meminfo)
-    return _with_folders(recorded)
+        texts = replace(
+            texts,
+            nix=answer("nix", "--version"),
+            nix_config=_nix_config(),
+            nix_conf=_nix_conf(),
+            trial=trial_build() if trial else None,
+            flox=answer("flox", "--version"),
+            engines={name: shown for name, command in _ENGINES.items() if (shown := answer(*command)) is not None},
+        )
+    return _with_folders(_of_macos(texts) if uname.sysname == "Darwin" else texts)
 
 
-def _with_software(recorded: Recorded, *, trial: bool) -> Recorded:
-    nix_env = {**os.environ, "NIX_CONFIG": f"{os.environ.get('NIX_CONFIG', '')}\n{_NEW_COMMANDS}"}
-    return replace(
-        recorded,
-        nix=answer("nix", "--version"),
-        nix_config=_nix_config(nix_env),
-        nix_conf=_nix_conf(),
-        trial=trial_build() if trial else None,
-        flox=answer("flox", "--version"),
-        engines={name: found for name, command in _ENGINES.items() if (found := answer(*command)) is not None},
-    )
-
-
-def _of_macos() -> tuple[str, str]:
-    """The processor and the memory of a Mac (sysctl(3)), as Linux writes them to /proc/cpuinfo and /proc/meminfo."""
+def _of_macos(texts: Recorded) -> Recorded:
+    """`texts` with the processor and memory of a Mac (sysctl(3)), as Linux writes them to cpuinfo and meminfo."""
     model, memory = (printed("sysctl", "-n", key).strip() for key in ("machdep.cpu.brand_string", "hw.memsize"))
     size = f"MemTotal: {int(memory) // 1024} kB\n" if memory.isdigit() else ""
-    return f"model name : {model}\n", size
-
-
-_NEW_COMMANDS = "extra-experimental-features = nix-command"
+    return replace(texts, cpuinfo=f"model name : {model}\n", meminfo=size)
 
 
 def trial_build() -> Answer | None:
@@ -149,16 +136,15 @@ def _with_folders(recorded: Recorded) -> Recorded:
         "build": build_folder(recorded, known, os.environ.get("TMPDIR", "/tmp")),  # noqa: S108  (Nix's default)
         "work": os.environ.get("GITHUB_WORKSPACE", str(Path.cwd())),
     }
-    found = (folder(role, path, known) for role, path in paths.items())
-    return replace(recorded, folders=tuple(filter(None, found)))
+    return replace(recorded, folders=tuple(filter(None, (folder(role, path, known) for role, path in paths.items()))))
 
 
-def _nix_config(env: Mapping[str, str]) -> Answer | None:
+def _nix_config() -> Answer | None:
     """The effective settings; Nix 2.20 renamed the command that prints them."""
-    found = answer("nix", "config", "show", "--json", env=env)
-    if found is None or found.status == 0:
-        return found
-    return answer("nix", "show-config", "--json", env=env)
+    with_commands = f"{os.environ.get('NIX_CONFIG', '')}\nextra-experimental-features = nix-command"
+    env = {**os.environ, "NIX_CONFIG": with_commands}
+    settings = answer("nix", "config", "show", "--json", env=env)
+    return settings if settings is None or not settings.status else answer("nix", "show-config", "--json", env=env)
 
 
 def _nix_conf() -> str:

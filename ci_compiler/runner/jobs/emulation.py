@@ -109,15 +109,15 @@ def claimed(
     failed = (one for one in run.results if one.verdict is CheckVerdict.FAILED)
     wrong = stray or next((f"{one.check} under {found.title}: {one.message}" for one in failed), "")
     if wrong:
-        result = TestResult(check=CHECK, verdict=CheckVerdict.FAILED, message=wrong)
+        result = TestResult(CHECK, CheckVerdict.FAILED, wrong)
         return Claim(reach=Reach.LARGER, because=wrong), (result,)
     message = f"{len(run.results)} of {counted(len(native.results), 'check')} passed under {found.title}"
-    passed = TestResult(check=CHECK, verdict=CheckVerdict.OK, message=message, seconds=run.ended.seconds)
+    passed = TestResult(CHECK, CheckVerdict.OK, message, seconds=run.ended.seconds)
     return Claim(reach=Reach.EMULATED), (passed,)
 
 
 def _not_proved(because: str) -> tuple[Claim, tuple[TestResult, ...]]:
-    result = TestResult(check=CHECK, verdict=CheckVerdict.SKIPPED, message=f"{Reach.LARGER}: {because}")
+    result = TestResult(CHECK, CheckVerdict.SKIPPED, f"{Reach.LARGER}: {because}")
     return Claim(reach=Reach.LARGER, because=because), (result,)
 
 

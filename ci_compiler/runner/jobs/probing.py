@@ -98,7 +98,7 @@ def _run_program(
     """Runs a program of the package, and judges its status and whether what it printed is as expected."""
     name, command = shlex.split(declared.run)[0], program_of(subject, declared.run)
     if not Path(command[0]).is_file():
-        missing = TestResult(check=DECLARED, verdict=CheckVerdict.FAILED, message=f"the package has no {name}")
+        missing = TestResult(DECLARED, CheckVerdict.FAILED, f"the package has no {name}")
         return ProbeRun(results=(missing,), ended=Ended(status=0))
     ended = ask_isolated(subject, [*emulator, *command], seconds)
     log.write_text(ended.out + ended.err, "utf-8")
@@ -112,7 +112,7 @@ def _run_program(
         else:
             message = f"{declared.run} printed nothing like {pattern}"
         message = " ".join(message.split())
-    result = TestResult(check=DECLARED, verdict=verdict, message=message, seconds=ended.seconds)
+    result = TestResult(DECLARED, verdict, message, seconds=ended.seconds)
     return ProbeRun(results=(result,), ended=ended, interrupted=interrupted)
 
 
@@ -128,7 +128,7 @@ def run_probe(
     if begun or ended.status != 0:
         interrupted = begun or "interpreter"
         message = crash(subject, ended, begun or "starting", log)
-        results.append(TestResult(check=interrupted, verdict=CheckVerdict.FAILED, message=message))
+        results.append(TestResult(interrupted, CheckVerdict.FAILED, message))
     return ProbeRun(results=tuple(results), ended=ended, interrupted=interrupted, loaded=loaded)
 
 
@@ -145,14 +145,14 @@ def printed_results(text: str) -> tuple[list[TestResult], str, tuple[str, ...]]:
             if "begin" in row:
                 if begun:
                     message = "its result cannot be read"
-                    results.append(TestResult(check=begun, verdict=CheckVerdict.FAILED, message=message))
+                    results.append(TestResult(begun, CheckVerdict.FAILED, message))
                 begun = str(row["begin"])
             elif "loaded" in row:
                 loaded = tuple(map(str, row["loaded"]))
             else:
                 verdict, took = CheckVerdict(row["verdict"]), float(row["seconds"])
                 check, message = expected(str, row["check"]), expected(str, row["message"])
-                results.append(TestResult(check=check, verdict=verdict, message=message, seconds=took))
+                results.append(TestResult(check, verdict, message, seconds=took))
                 begun = ""
     return results, begun, loaded
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 from ci_compiler.codes import Code
@@ -54,7 +54,7 @@ def smoke(subject: SmokeSubject, out: Path, *, again: bool = False) -> tuple[tup
     remark = ""
     before = "" if again else passed_before(subject, subject.stage.name, list(records))
     if before:
-        results = [TestResult(check="record", verdict=CheckVerdict.SKIPPED, message=NOT_RUN)]
+        results = [TestResult("record", CheckVerdict.SKIPPED, NOT_RUN)]
         claim = Claim(reach=records[before], because=NOT_RUN, recorded=True)
     else:
         results, claim = _results(subject, out, start + job_seconds(subject.spec.timeouts[subject.stage]))
@@ -73,9 +73,8 @@ def hardware(subject: SmokeSubject, machine: Machine) -> tuple[list[TestResult],
         cuda=tuple(libcuda.attempts()) if on_gpu and own else (),
     )
     names = [name for name in HARDWARE if name in subject.stage.checks and (own or name != "cuda")]
-    judged = [(name, HARDWARE[name](work, evidence)) for name in names]
-    results = [TestResult(check=f"machine-{name}", verdict=one.verdict, message=one.message) for name, one in judged]
-    return results, evidence.cuda
+    judged = {name: HARDWARE[name](work, evidence) for name in names}
+    return [TestResult(f"machine-{name}", one.verdict, one.message) for name, one in judged.items()], evidence.cuda
 
 
 def _results(subject: SmokeSubject, out: Path, end: float) -> tuple[list[TestResult], Claim]:
@@ -111,19 +110,18 @@ def _imports(subject: SmokeSubject, run: ProbeRun, out: Path, seconds: float) ->
         check = f"import-{way.name}"
         if way.lacks or _failed(run.results) or not subject.expectation.module:
             reason = way.lacks or "a check of the package failed, or no module is known to import"
-            yield TestResult(check=check, verdict=CheckVerdict.SKIPPED, message=reason)
+            yield TestResult(check, CheckVerdict.SKIPPED, reason)
             continue
         wanted = subject.expectation.only_imported(way.paths)
         run_of_way = run_probe(subject, wanted, out / WAY_LOG.format(way=way.name), seconds)
-        yield from (replace(result, check=check) for result in run_of_way.results)
+        yield from (result._replace(check=check) for result in run_of_way.results)
 
 
 def _skipped(subject: SmokeSubject, results: Iterable[TestResult], reason: str) -> list[TestResult]:
     """A result for each planned check that has none."""
     made = {result.check for result in results}
     names = [DECLARED] if subject.program else planned(subject.expectation)
-    left = [name for name in names if name not in made]
-    return [TestResult(check=name, verdict=CheckVerdict.SKIPPED, message=reason) for name in left]
+    return [TestResult(name, CheckVerdict.SKIPPED, reason) for name in names if name not in made]
 
 
 def _failed(results: Iterable[TestResult]) -> list[TestResult]:
@@ -147,7 +145,7 @@ def _report(
         ran=isolated_here().found,
         store_path=subject.store_path,
         python=subject.interpreter.program,
-        checks=[asdict(result) for result in results],
+        checks=[result._asdict() for result in results],
     )
     (out / JUNIT).write_text(junit(subject.name, stage, results), "utf-8")
     only = proof is Proof.IMPORTED_ONLY

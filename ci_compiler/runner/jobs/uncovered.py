@@ -62,7 +62,7 @@ def _instructions(subject: SmokeSubject, objects: tuple[Path, ...], reach: Reach
     program = shutil.which("objdump")
     if program is None:
         message = f"objdump is not on PATH, so that nothing says whether the package has instructions beyond {isa}"
-        return TestResult(check=NOT_EXECUTED, verdict=CheckVerdict.SKIPPED, message=message)
+        return TestResult(NOT_EXECUTED, CheckVerdict.SKIPPED, message)
     patterns, end = beyond_patterns(subject.spec.hardware, isa), time.monotonic() + seconds
     found: dict[str, str] = {}
     unread: list[Path] = []
@@ -116,7 +116,7 @@ def disassembled(
 
 def _notice(check: str, message: str, nothing: str) -> TestResult:
     verdict = CheckVerdict.SKIPPED if message else CheckVerdict.OK
-    return TestResult(check=check, verdict=verdict, message=message or nothing)
+    return TestResult(check, verdict, message or nothing)
 
 
 def _listed(paths: list[Path], home: Path) -> str:
