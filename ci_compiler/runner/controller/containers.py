@@ -44,6 +44,7 @@ from ci_compiler.runner.controller.store_daemon import (
     daemon_arguments,
     daemon_name,
     options,
+    started,
 )
 from ci_compiler.runner.nvidia.gpus import gpu_options
 from ci_compiler.runner.refuse_forks import UNTRUSTED
@@ -166,13 +167,11 @@ class ContainerEngine:
     def toolkit(self, order: RunnerOrder, arguments: Sequence[str], stdin: str = "") -> Ended:
         """Runs the toolkit of the image in a container like that of a job."""
         order = replace(order, name=f"{PREFIX}-check-{order.pool}-{order.slot}")
-        labels = marks({"pool": order.pool, "slot": order.slot})
-        command = ["run", "--rm", "--interactive", "--pull", "never", "--name", order.name]
-        words = [*options("--label", labels), *options("--env", _environment(order)), *self._confinement(order)]
+        words = self._job(order, {"pool": order.pool, "slot": order.slot}, ("--rm", "--interactive"), {})
         self.remove(order.name)  # of a controller that was killed
         try:
             self._start_daemon(order)
-            return self._run([*command, *words, order.image, TOOLKIT, *arguments], timeout=CHECK_SECONDS, stdin=stdin)
+            return self._run([*words, TOOLKIT, *arguments], timeout=CHECK_SECONDS, stdin=stdin)
         finally:
             self.remove(order.name)  # a hung check must not hold the GPU
 
@@ -189,24 +188,22 @@ class ContainerEngine:
 
     def command(self, order: RunnerOrder) -> list[str]:
         """The arguments that start `order`."""
-        labels = marks(order.identity | {"gpus": ",".join(order.gpus)})
-        return [
-            *("run", "--detach", "--pull", "never", "--name", order.name, "--hostname", order.name),
-            *options("--label", labels),
-            *("--env", JIT),
-            *options("--env", RUNNER_ENVIRONMENT | _environment(order)),
-            *self._confinement(order),
-            order.image,
-        ]
+        identity = order.identity | {"gpus": ",".join(order.gpus)}
+        return self._job(order, identity, ("--detach", "--hostname", order.name, "--env", JIT), RUNNER_ENVIRONMENT)
 
-    def _confinement(self, order: RunnerOrder) -> list[str]:
-        """What a job may use, and what it may not."""
+    def _job(
+        self, order: RunnerOrder, identity: Mapping[str, object], how: Sequence[str], variables: Mapping[str, str]
+    ) -> list[str]:
+        """The arguments that start a container like that of a job: what it may use, and what it may not."""
         return [
+            *started(order.name, identity, *how),
+            *options("--env", {**variables, **_environment(order)}),
             *("--cap-drop", "all", "--security-opt", "no-new-privileges"),
             *("--shm-size", SHARED_MEMORY),
             *(("--volume", f"{self._stores[order.pool, order.slot]}:{STORE}:ro") if order.store else ()),
             *gpu_options(self.kind, order.gpus),
             *bounds(order.memory, order.cores),
+            order.image,
         ]
 
     def machines(self) -> tuple[RunnerInstance, ...]:

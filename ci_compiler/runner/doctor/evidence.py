@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from ci_compiler.hardware.machine import Machine
 from ci_compiler.judgement import Judgement
@@ -58,14 +59,8 @@ class Assignment:
         """The memory that the largest of the builds needs, in GB."""
         return max(package.memory for package in self.packages)
 
-    @property
-    def minutes(self) -> int:
-        """The duration of the longest build in the spec, in minutes."""
-        return max(max(package.minutes.values()) for package in self.spec.packages.values())
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClockReading:
+class ClockReading(NamedTuple):
     """The current time and the time of the newest of some files, in seconds since 1970.
 
     `synchronised`: None if that is unknown.

@@ -11,8 +11,9 @@ import re
 import shutil
 import signal
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from ci_compiler.hardware import Emulator, Hardware, Isa
 from ci_compiler.hardware.features import more_than
@@ -21,7 +22,7 @@ from ci_compiler.judgement import CheckVerdict
 from ci_compiler.plan.proof import Reach
 from ci_compiler.process import PAST_LIMIT, ask
 from ci_compiler.runner.jobs.junit import TestResult
-from ci_compiler.runner.jobs.probing import ProbeRun, program_of, run_package
+from ci_compiler.runner.jobs.probing import ProbeRun, is_binary, program_of, run_package
 from ci_compiler.runner.jobs.subject import SmokeSubject
 from ci_compiler.units import counted, duration, release
 
@@ -31,12 +32,10 @@ CHECK = "emulated-cpu"
 LOG = "emulated.log"
 """The output of the repeated test."""
 
-_ELF = b"\x7fELF"
 _VERSION_SECONDS = 30.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
+class Claim(NamedTuple):
     """What a test proves of the instruction set, and why only that of the machine ('': the variant's own).
 
     `recorded`: it passed before on the same content, and was left out.
@@ -50,8 +49,7 @@ class Claim:
 FAILED = Claim(reach=Reach.LARGER, because="the test failed")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Emulation:
+class Emulation(NamedTuple):
     """An emulator on this machine: its command with the CPU, and what to call it; or the reason why there is none."""
 
     command: tuple[str, ...] = ()
@@ -98,9 +96,9 @@ def claimed(
     if subject.stage.needs_gpu:
         return Claim(reach=Reach.LARGER, because=f"the CPU also has {more}; no emulator has the GPU"), ()
     found = emulation(subject.spec.hardware, isa)
-    program = program_of(subject, subject.program.run)[0] if subject.program else subject.interpreter.program
-    lacking = found.lacking or _not_emulated(Path(program))
-    if lacking:
+    program = Path(program_of(subject, subject.program.run)[0] if subject.program else subject.interpreter.program)
+    script = "" if is_binary(program) else f"{program.name} is a script, which emulators do not run"
+    if lacking := found.lacking or script:
         return _not_proved(f"the CPU also has {more}; {lacking}")
     run = run_package(replace(subject, cuda=()), out / LOG, seconds, found.command)
     stray = _stray(subject, run, found)
@@ -119,16 +117,6 @@ def claimed(
 def _not_proved(because: str) -> tuple[Claim, tuple[TestResult, ...]]:
     result = TestResult(CHECK, CheckVerdict.SKIPPED, f"{Reach.LARGER}: {because}")
     return Claim(reach=Reach.LARGER, because=because), (result,)
-
-
-def _not_emulated(program: Path) -> str:
-    """Why an emulator cannot run `program`; '' if it can."""
-    try:
-        with program.open("rb") as file:
-            binary = file.read(len(_ELF)) == _ELF
-    except OSError:
-        binary = False
-    return "" if binary else f"{program.name} is a script, which emulators do not run"
 
 
 def _stray(subject: SmokeSubject, run: ProbeRun, found: Emulation) -> str:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ci_compiler.backends import backend_of
 from ci_compiler.backends.nar import closure_digest
@@ -30,8 +30,7 @@ _PIN = re.compile(rf"({_COMMIT.pattern})?")
 Reader = Callable[[Any], Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Builder:
+class Builder(NamedTuple):
     """The machine that built: what matters for the build, without anything that identifies the machine."""
 
     system: str
@@ -83,7 +82,7 @@ class Manifest:
 
     def as_json(self) -> dict[str, Any]:
         """What the file says."""
-        plain = {"backend": self.backend.name, "machine": asdict(self.machine), "untested": dict(self.untested)}
+        plain = {"backend": self.backend.name, "machine": self.machine._asdict(), "untested": dict(self.untested)}
         return {field.name: getattr(self, field.name) for field in fields(self)} | plain | {"seed": dict(self.seed)}
 
 
@@ -107,7 +106,7 @@ def read_manifest(path: Path, digest: str | None = None) -> Manifest:
     readers = _READERS | _output_readers(data.get("backend"))
     for name in filter(data.__contains__, names):
         try:
-            values[name] = readers[name](data[name])
+            values[name] = readers.get(name, str)(data[name])
         except (ValueError, TypeError, KeyError, AttributeError):
             problems.append(f"the value of {name!r} is not what builds write")
     if problems := problems or list(_contradictions(values)):
@@ -164,8 +163,7 @@ def _output_readers(backend: Any) -> dict[str, Reader]:
     try:
         forms = backend_of(backend).forms
     except (KeyError, TypeError):
-        names = ("derivation", "store_path", "outputs", "closure", "python_modules", "staged")
-        return dict.fromkeys(names, _unread)
+        return {}
     path, content = _if(forms.path.fullmatch), _if(forms.content.fullmatch)
     return {
         "derivation": _if(forms.derivation.fullmatch),
@@ -179,10 +177,6 @@ def _output_readers(backend: Any) -> dict[str, Reader]:
 
 def _paths(path: Reader) -> Reader:
     return lambda value: tuple(map(path, _if(lambda paths: type(paths) is list)(value)))
-
-
-def _unread(_: Any) -> None:
-    """Reads nothing: the manifest is refused for its backend."""
 
 
 def _machine(value: Any) -> Builder:

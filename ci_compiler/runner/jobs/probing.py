@@ -9,10 +9,9 @@ import signal
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 from ci_compiler.judgement import CheckVerdict
 from ci_compiler.outside import WRONG_FORM, expected, object_of
@@ -45,8 +44,7 @@ _CRASHES = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProbeRun:
+class ProbeRun(NamedTuple):
     """One run of a package: the results of its checks, how the process ended, and what it had loaded at the end.
 
     `interrupted` is the check during which the process ended; '' if it finished.
@@ -79,6 +77,15 @@ def run_package(subject: SmokeSubject, log: Path, seconds: float, emulator: Sequ
     if subject.program:
         return _run_program(subject, subject.program, log, seconds, emulator)
     return run_probe(subject, subject.expectation, log, seconds, emulator)
+
+
+def is_binary(program: Path) -> bool:
+    """Whether a file is machine code (ELF), and no script."""
+    try:
+        with program.open("rb") as file:
+            return file.read(4) == b"\x7fELF"
+    except OSError:
+        return False
 
 
 def program_of(subject: SmokeSubject, line: str) -> list[str]:

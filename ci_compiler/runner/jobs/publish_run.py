@@ -22,7 +22,7 @@ from ci_compiler.errors import Finding, InputError, Place, StageError, wrong
 from ci_compiler.outside import bytes_of, json_of, object_of
 from ci_compiler.plan.job_graph import needs_of
 from ci_compiler.plan.lookup import BuiltVariant
-from ci_compiler.plan.matrix import Cell, Variant
+from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.proof import coverage, required_tests
 from ci_compiler.plan.routing import Route
 from ci_compiler.plan.sharding import Shard, job_id
@@ -57,11 +57,22 @@ class RunResults:
     records: Sequence[TestRecord]
     suites: Mapping[str, Collection[Bench]] = field(default_factory=dict)
 
-    def passed(self, name: str, stage: Stage) -> bool:
-        """Whether the build `name` passed `stage` with the content that it has."""
+    def passed(self, name: str, test: Stage | Bench) -> bool:
+        """Whether the build `name` passed a stage, with the content that it has, or a suite."""
+        if isinstance(test, Bench):
+            return test in self.suites.get(name, ())
         manifest, _ = self.manifests[name]
-        wanted = (name, manifest.branch, stage.name, manifest.content, True)
+        wanted = (name, manifest.branch, test.name, manifest.content, True)
         return any(wanted == tuple(map(one.get, _COMPARED)) for one in self.records)
+
+    def unproved(self, name: str, tests: Mapping[str, Stage | Bench]) -> str:
+        """Why `name` is not known to work; '' if it was built and passed the `tests` that publishing waits for."""
+        if name in self.refused:
+            return f"{name} has a manifest that its build did not report"
+        if name not in self.manifests:
+            return f"{name} was not built"
+        failed = [key for key, test in tests.items() if not self.passed(name, test)]
+        return f"{name} did not pass {' and '.join(failed)}" if failed else ""
 
     def built_with(self, name: str, need: str) -> bool:
         """Whether `name` was built with the very content of `need` that this run built."""
@@ -164,56 +175,20 @@ def candidates(
 ) -> Iterator[Candidate]:
     """The variants of `cells` that the run chose, each with whether it may be published."""
     for cell, route in cells:
-        chosen_here = {variant.package: variant for variant in cell.variants if variant.name in chosen}
-        unproved = {one.name: _uncovered(spec, one, route) for one in cell.variants}
-        unproved |= {one.name: _unproved(spec, one, route, results) for one in chosen_here.values()}
-        for package, variant in chosen_here.items():
+        tests = {variant.name: required_tests(spec, variant, route) for variant in cell.variants}
+        claims = {variant.name: coverage(spec, variant, route) for variant in cell.variants}
+        unproved = {name: results.unproved(name, tests[name]) if name in chosen else "" for name in tests}
+        for name in (name for name in tests if not claims[name]):
+            unproved[name] = unproved[name] or f"no test covers {name}, and the spec does not say why (`untested`)"
+        for name, package in ((one.name, one.package) for one in cell.variants if one.name in chosen):
             needs = needs_of(spec, package)
-            needed = [one for one in cell.variants if one.package in needs]
-            because = "; ".join(filter(None, (unproved[one.name] for one in (variant, *needed))))
-            manifest, folder = results.manifests.get(variant.name, (None, Path()))
-            yield Candidate(
-                name=variant.name,
-                because=because,
-                evidence=PassedTests() if because else _evidence(spec, variant, needed, route, results, chosen),
-                refused=results.refused.get(variant.name, ()),
-                manifest=manifest,
-                folder=folder,
-            )
-
-
-def _evidence(
-    spec: Spec, variant: Variant, needed: Iterable[Variant], route: Route, results: RunResults, chosen: Collection[str]
-) -> PassedTests:
-    """What shows that `variant` and what it needs passed their tests: this run, or records of what it did not build."""
-    needs = {one.name: tuple(required_tests(spec, one, route)) for one in needed}
-    return PassedTests(
-        tests=tuple(required_tests(spec, variant, route)),
-        claims=coverage(spec, variant, route),
-        needs=needs,
-        elsewhere=[name for name in needs if name not in chosen or not results.built_with(variant.name, name)],
-    )
-
-
-def _uncovered(spec: Spec, variant: Variant, route: Route) -> str:
-    """Why `variant` may not be published although nothing failed; '' if a test covers it, or the spec says why not."""
-    covered = coverage(spec, variant, route)
-    return "" if covered else f"no test covers {variant.name}, and the spec does not say why (`untested`)"
-
-
-def _unproved(spec: Spec, variant: Variant, route: Route, results: RunResults) -> str:
-    """Why `variant` is not known to work; '' if it was built and passed what publishing waits for."""
-    if variant.name in results.refused:
-        return f"{variant.name} has a manifest that its build did not report"
-    if variant.name not in results.manifests:
-        return f"{variant.name} was not built"
-    benches = results.suites.get(variant.name, ())
-    failed = [
-        name
-        for name, test in required_tests(spec, variant, route).items()
-        if not (test in benches if isinstance(test, Bench) else results.passed(variant.name, test))
-    ]
-    return f"{variant.name} did not pass {' and '.join(failed)}" if failed else _uncovered(spec, variant, route)
+            needed = {one.name: tuple(tests[one.name]) for one in cell.variants if one.package in needs}
+            because, evidence = "; ".join(filter(None, map(unproved.get, (name, *needed)))), PassedTests()
+            if not because:  # this run shows that a test passed, or records do for what it did not build
+                elsewhere = [need for need in needed if need not in chosen or not results.built_with(name, need)]
+                evidence = PassedTests(tuple(tests[name]), claims[name], needed, elsewhere)
+            manifest, folder = results.manifests.get(name, (None, Path()))
+            yield Candidate(name, because, evidence, results.refused.get(name, ()), manifest, folder)
 
 
 def publish_run(

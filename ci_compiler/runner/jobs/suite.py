@@ -12,7 +12,7 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
@@ -50,8 +50,7 @@ _SHOWN = 20
 """The most failures that the summary names."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SuiteOutcome:
+class SuiteOutcome(NamedTuple):
     """How a shard of a suite ended: its `failures`, each on one line, and the number of tests by how they ended.
 
     `recorded`: it passed before on the same content, and was left out. `ran` says how isolated it ran ('': it did not
@@ -107,7 +106,7 @@ def run_suite(
         outcome = _SuiteRun(subject, suite, shard, root, out).outcome(expired)
         if not outcome.failures and records:
             remarks = (outcome.remark, keep_record(subject, records[0]))
-            outcome = replace(outcome, remark="; ".join(filter(None, remarks)))
+            outcome = outcome._replace(remark="; ".join(filter(None, remarks)))
     _report(subject, suite, shard, outcome, out, time.monotonic() - start)
     return outcome
 

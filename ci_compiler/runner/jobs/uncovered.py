@@ -17,6 +17,7 @@ from ci_compiler.judgement import CheckVerdict
 from ci_compiler.plan.proof import Reach
 from ci_compiler.process import follow
 from ci_compiler.runner.jobs.junit import TestResult
+from ci_compiler.runner.jobs.probing import is_binary
 from ci_compiler.runner.jobs.subject import SmokeSubject
 from ci_compiler.units import counted
 
@@ -26,7 +27,7 @@ NOT_EXECUTED, NOT_LOADED = "instructions-not-covered", "libraries-not-loaded"
 SECONDS = 300.0
 """The limit on the disassembly of a package. objdump writes about 20 MB per second, which a library of 400 MB takes."""
 
-_ELF, _SHOWN = b"\x7fELF", 5
+_SHOWN = 5
 _FUNCTION = re.compile(r"^[0-9a-f]+ <(.+)>:$")
 _INSTRUCTION = re.compile(r"^ *[0-9a-f]+:\t(.*)$")
 
@@ -50,11 +51,8 @@ def _objects(home: Path) -> Iterator[Path]:
     """The programs and libraries below `home`, by their real paths."""
     for folder, _, names in os.walk(home.resolve()):
         for path in sorted(Path(folder, name) for name in names):
-            if path.is_symlink() or not path.is_file():
-                continue
-            with path.open("rb") as file:
-                if file.read(len(_ELF)) == _ELF:
-                    yield path
+            if path.is_file() and not path.is_symlink() and is_binary(path):
+                yield path
 
 
 def _instructions(subject: SmokeSubject, objects: tuple[Path, ...], reach: Reach, seconds: float) -> TestResult:

@@ -44,8 +44,7 @@ AWAKE = 0.5
 """How much longer the first warm-up of a process takes: devices raise their clocks meanwhile."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class Settings(NamedTuple):
     """How to measure: the number of rounds, the declared program (None: those of this package), and where."""
 
     runs: int
