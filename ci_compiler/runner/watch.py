@@ -75,14 +75,6 @@ class WatchReport(NamedTuple):
     unseen: tuple[Remark, ...]
 
 
-def without_unseen(served: Iterable[Served], seen: Inventory) -> tuple[Served, ...]:
-    """`served`, where what nobody serves is only not seen if runners could not be listed."""
-    return tuple(
-        replace(one, verdict=CoverageVerdict.UNSEEN) if seen.unseen and one.verdict in UNSERVED else one
-        for one in served
-    )
-
-
 def unserved(one: Served) -> Remark:
     """A label set whose jobs wait until GitHub cancels them."""
     who = "no runner serves" if one.verdict is CoverageVerdict.NOBODY else "no runner is online for"
@@ -226,9 +218,11 @@ def look(
         either = {runner.id: runner for runner in (*seen.runners, *second.runners)}
         seen = replace(second, runners=tuple(either.values()))
     all_seen = seen.unseen is None
-    if seen.unseen is not None:
+    served = verdicts(seen.runners)
+    if seen.unseen is not None:  # a runner that nobody sees may serve what nobody else does
         unseen.append(_not_seen(Check.RUNNERS, seen.unseen))
-    served = without_unseen(verdicts(seen.runners), seen)
+        unsure = dict.fromkeys(UNSERVED, CoverageVerdict.UNSEEN)
+        served = tuple(one._replace(verdict=unsure.get(one.verdict, one.verdict)) for one in served)
     waiting = _asked(Check.QUEUE, partial(queue, own), unseen)
     stopped = _asked(Check.WORKFLOWS, partial(disabled, own, plan), unseen) or ()
     known = waiting or Queue()
