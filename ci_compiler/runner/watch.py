@@ -173,7 +173,7 @@ def issue_body(report: WatchReport, old: str) -> str:
     """
     unseen = {one.check for one in report.unseen}
     kept = [check for check in _recorded(old) if check in unseen]
-    checks = sorted({*(one.check for one in report.problems), *kept})
+    checks = sorted({*(problem.check for problem in report.problems), *kept})
     if not checks:
         return ""
     parts = [

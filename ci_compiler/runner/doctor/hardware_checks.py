@@ -59,7 +59,7 @@ def gpu(_: Assignment, evidence: Evidence) -> Judgement:
         return failed("; ".join(problems), _INSTALL)
     if not devices:
         return failed("no GPU was found: nvidia-smi is missing", _INSTALL)
-    return ok(", ".join(f"GPU {one.index}: {_title(one)}" for one in devices))
+    return ok(", ".join(f"GPU {device.index}: {_title(device)}" for device in devices))
 
 
 def gpu_health(_: Assignment, evidence: Evidence) -> Judgement:
@@ -68,7 +68,7 @@ def gpu_health(_: Assignment, evidence: Evidence) -> Judgement:
     if faults:
         fix = "reset the GPU (`nvidia-smi --gpu-reset`) or restart the machine; if the fault returns, replace the GPU"
         return failed("; ".join(faults), fix)
-    unread = [sign for sign in SIGNS if any(sign in one.unread for one in evidence.machine.gpus)]
+    unread = [sign for sign in SIGNS if any(sign in device.unread for device in evidence.machine.gpus)]
     read = [sign for sign in SIGNS if sign not in unread]
     listed = (
         f"{what}: {', '.join(signs)}" for what, signs in (("no fault in", read), ("not readable", unread)) if signs
@@ -111,7 +111,7 @@ def driver(work: Assignment, evidence: Evidence) -> Judgement:
         if known and 0 < too_new_driver(known) <= driver_number(device.driver):
             message = f"{_title(device)} has driver {device.driver}, which no longer runs {known.name}"
             return failed(message, f"install a driver of branch {known.last_driver}, the last that runs it")
-    versions = ", ".join(str(one.version) for one in toolkits)
+    versions = ", ".join(str(toolkit.version) for toolkit in toolkits)
     return ok(f"driver {devices[0].driver} runs CUDA {versions}")
 
 
@@ -122,7 +122,7 @@ def cuda(work: Assignment, evidence: Evidence) -> Judgement:
     counted = (one for one in tried if one.linked or work.spec.backend.reads_loader_cache)
     found = next((one for one in counted if one.devices), None)
     if found is not None:
-        names = ", ".join(f"{one.name} ({one.capability})" for one in found.devices)
+        names = ", ".join(f"{device.name} ({device.capability})" for device in found.devices)
         return ok(f"{names} through {found.library}")
     link = f"link libcuda and libnvidia-* (and nothing else from /usr/lib) into {DRIVER_LINK}"
     if not tried:

@@ -95,21 +95,21 @@ def claimed(
         return Claim(reach=Reach.OWN), ()
     if subject.stage.needs_gpu:
         return Claim(reach=Reach.LARGER, because=f"the CPU also has {more}; no emulator has the GPU"), ()
-    found = emulation(subject.spec.hardware, isa)
+    emulator = emulation(subject.spec.hardware, isa)
     program = Path(program_of(subject, subject.program.run)[0] if subject.program else subject.interpreter.program)
     script = "" if is_binary(program) else f"{program.name} is a script, which emulators do not run"
-    if lacking := found.lacking or script:
+    if lacking := emulator.lacking or script:
         return _not_proved(f"the CPU also has {more}; {lacking}")
-    run = run_package(replace(subject, cuda=()), out / LOG, seconds, found.command)
-    stray = _stray(subject, run, found)
+    run = run_package(replace(subject, cuda=()), out / LOG, seconds, emulator.command)
+    stray = _stray(subject, run, emulator)
     if run.interrupted and not stray:  # by something else, which the emulator may have caused
-        return _not_proved(f"the CPU also has {more}; {_interruption(run)} under {found.title}; {LOG} may say more")
+        return _not_proved(f"the CPU also has {more}; {_interruption(run)} under {emulator.title}; {LOG} may say more")
     failed = (one for one in run.results if one.verdict is CheckVerdict.FAILED)
-    wrong = stray or next((f"{one.check} under {found.title}: {one.message}" for one in failed), "")
+    wrong = stray or next((f"{one.check} under {emulator.title}: {one.message}" for one in failed), "")
     if wrong:
         result = TestResult(CHECK, CheckVerdict.FAILED, wrong)
         return Claim(reach=Reach.LARGER, because=wrong), (result,)
-    message = f"{len(run.results)} of {counted(len(native.results), 'check')} passed under {found.title}"
+    message = f"{len(run.results)} of {counted(len(native.results), 'check')} passed under {emulator.title}"
     passed = TestResult(CHECK, CheckVerdict.OK, message, seconds=run.ended.seconds)
     return Claim(reach=Reach.EMULATED), (passed,)
 
@@ -119,16 +119,14 @@ def _not_proved(because: str) -> tuple[Claim, tuple[TestResult, ...]]:
     return Claim(reach=Reach.LARGER, because=because), (result,)
 
 
-def _stray(subject: SmokeSubject, run: ProbeRun, found: Emulation) -> str:
+def _stray(subject: SmokeSubject, run: ProbeRun, emulator: Emulation) -> str:
     """The message for an instruction that the emulated CPU lacks; '' if none was executed."""
-    said = [line for line in run.ended.err.splitlines() if found.stray and re.search(found.stray, line)]
+    said = [line for line in run.ended.err.splitlines() if emulator.stray and re.search(emulator.stray, line)]
     if run.ended.status != -signal.SIGILL and not said:
         return ""
     isa, where = subject.built.cell.isa, next(iter(said), next(_python_frames(run), LOG + " may say more"))
     what = f"{run.interrupted or CHECK} executes an instruction that {isa} lacks"
-    return (
-        f"{what}, so that it fails on a CPU with no more than {isa}: illegal instruction under {found.title}; {where}"
-    )
+    return f"{what}, so that it fails on a CPU with no more than {isa}: illegal instruction under {emulator.title}; {where}"
 
 
 def _python_frames(run: ProbeRun) -> Iterator[str]:

@@ -63,7 +63,7 @@ class RunResults:
             return test in self.suites.get(name, ())
         manifest, _ = self.manifests[name]
         wanted = (name, manifest.branch, test.name, manifest.content, True)
-        return any(wanted == tuple(map(one.get, _COMPARED)) for one in self.records)
+        return any(wanted == tuple(map(record.get, _COMPARED)) for record in self.records)
 
     def unproved(self, name: str, tests: Mapping[str, Stage | Bench]) -> str:
         """Why `name` is not known to work; '' if it was built and passed the `tests` that publishing waits for."""
@@ -180,9 +180,9 @@ def candidates(
         unproved = {name: results.unproved(name, tests[name]) if name in chosen else "" for name in tests}
         for name in (name for name in tests if not claims[name]):
             unproved[name] = unproved[name] or f"no test covers {name}, and the spec does not say why (`untested`)"
-        for name, package in ((one.name, one.package) for one in cell.variants if one.name in chosen):
+        for name, package in ((variant.name, variant.package) for variant in cell.variants if variant.name in chosen):
             needs = needs_of(spec, package)
-            needed = {one.name: tuple(tests[one.name]) for one in cell.variants if one.package in needs}
+            needed = {variant.name: tuple(tests[variant.name]) for variant in cell.variants if variant.package in needs}
             because, evidence = "; ".join(filter(None, map(unproved.get, (name, *needed)))), PassedTests()
             if not because:  # this run shows that a test passed, or records do for what it did not build
                 elsewhere = [need for need in needed if need not in chosen or not results.built_with(name, need)]

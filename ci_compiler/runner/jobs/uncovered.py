@@ -83,7 +83,7 @@ def beyond_patterns(hardware: Hardware, isa: str) -> dict[str, re.Pattern[str]]:
     """The patterns of the instructions of each ISA of the same system that `isa` does not include."""
     own, system = hardware.runs([isa]), hardware.isa(isa).system
     others = [one for name, one in hardware.isas.items() if name not in own and one.system == system]
-    return {one.name: re.compile(one.instructions) for one in reversed(others) if one.instructions}
+    return {other.name: re.compile(other.instructions) for other in reversed(others) if other.instructions}
 
 
 def disassembled(

@@ -83,9 +83,9 @@ def slower(report: Report, floor: float) -> Iterator[str]:
 
 
 def _of_device(results: Results, device: str) -> Iterator[tuple[str, Gain]]:
-    for one in results.measurements:
-        if one.device == device and one.gain:
-            yield one.name, one.gain
+    for measurement in results.measurements:
+        if measurement.device == device and measurement.gain:
+            yield measurement.name, measurement.gain
 
 
 # The table.
@@ -94,9 +94,9 @@ def _of_device(results: Results, device: str) -> Iterator[tuple[str, Gain]]:
 def rows(report: Report) -> Iterator[tuple[str, ...]]:
     """The rows of the table, by the columns of `HEADERS`."""
     results = report.results
-    for one in results.measurements:
-        arms = (_times(one.arms.get(arm)) for arm in (OWN, BESIDE))
-        yield one.name, one.device, *arms, str(one.gain or "")
+    for measurement in results.measurements:
+        arms = (_times(measurement.arms.get(arm)) for arm in (OWN, BESIDE))
+        yield measurement.name, measurement.device, *arms, str(measurement.gain or "")
     for device in results.devices:
         if overall := results.overall(device):
             yield "all (geometric mean)", device, "", "", str(overall)
@@ -135,7 +135,7 @@ def as_json(report: Report) -> dict[str, Any]:
         "ran": report.ran,
         "runs": results.runs,
         "dispatch": dict(results.dispatch),
-        "measurements": [_measurement_json(one) for one in results.measurements],
+        "measurements": [_measurement_json(measurement) for measurement in results.measurements],
         "skipped": [one._asdict() for one in results.skipped],
         "import": _arms_json(results.imports),
         "size": dict(results.sizes),

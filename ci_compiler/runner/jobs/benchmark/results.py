@@ -96,7 +96,7 @@ class Results:
 
 def import_times(prime: Output, outputs: Iterable[Output]) -> Times | None:
     """The times of the import: `first` is that of the first process, for which files may be read from disk."""
-    steady = [one.imported for one in outputs if one.imported is not None]
+    steady = [output.imported for output in outputs if output.imported is not None]
     return Times(first=prime.imported, steady=tuple(steady)) if steady else None
 
 
@@ -113,7 +113,7 @@ def _measurements(device: str, outputs: Outputs) -> Iterable[Measurement]:
 def _times(name: str, rounds: Sequence[Output]) -> Times | None:
     """The times of an arm; None if it did not make the measurement in every round."""
     readings = [one.readings.get(name) for one in rounds]
-    made = [one for one in readings if one and not one.skipped]
+    made = [reading for reading in readings if reading and not reading.skipped]
     if not made or len(made) < len(readings):
         return None
     firsts = [one.first for one in made if one.first is not None]

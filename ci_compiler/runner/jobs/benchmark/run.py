@@ -189,7 +189,7 @@ def benchmark(
 
 def _nothing(declared: DeclaredBenchmark, results: Results, session: _Session) -> str:
     """The message for a declared program that measured nothing."""
-    reasons = [one for one in session.remarks if one.startswith(f"{OWN} on the ")]
+    reasons = [remark for remark in session.remarks if remark.startswith(f"{OWN} on the ")]
     reasons += [f"{one.name} was left out: {one.because}" for one in results.skipped]
     why = "; ".join(reasons) or "none of its lines is JSON with a name"
     return f"{declared.run or declared.python} printed no measurement: {why}"
@@ -202,7 +202,7 @@ def _refuse_wrong_machine(own: SmokeSubject, machine: Machine) -> None:
     if failed:
         place = Place(file=own.name)
         messages = (f"{one.check}: {one.message}" for one in failed)
-        raise StageError([Finding(place=place, code=Code.BENCHMARK_FAILED, message=one) for one in messages])
+        raise StageError([Finding(place=place, code=Code.BENCHMARK_FAILED, message=message) for message in messages])
 
 
 def _gpu_of(own: SmokeSubject, machine: Machine, session: _Session) -> str:
@@ -210,7 +210,7 @@ def _gpu_of(own: SmokeSubject, machine: Machine, session: _Session) -> str:
     tables, gpu = own.spec.hardware, own.built.cell.gpu
     if gpu == NO_GPU:
         return ""
-    found = next((one.name for one in machine.gpus if one.runs(tables, tables.gpu(gpu))), "")
+    found = next((device.name for device in machine.gpus if device.runs(tables, tables.gpu(gpu))), "")
     if not found:
         session.remark(f"it was not measured on a GPU: no GPU here runs code built for {gpu}")
     return found
