@@ -126,7 +126,8 @@ def _stray(subject: SmokeSubject, run: ProbeRun, emulator: Emulation) -> str:
         return ""
     isa, where = subject.built.cell.isa, next(iter(said), next(_python_frames(run), LOG + " may say more"))
     what = f"{run.interrupted or CHECK} executes an instruction that {isa} lacks"
-    return f"{what}, so that it fails on a CPU with no more than {isa}: illegal instruction under {emulator.title}; {where}"
+    fails = f"so that it fails on a CPU with no more than {isa}: illegal instruction under {emulator.title}"
+    return f"{what}, {fails}; {where}"
 
 
 def _python_frames(run: ProbeRun) -> Iterator[str]:
