@@ -95,19 +95,19 @@ def run_suite(
     has passed. Raises InputError if the command cannot be started.
     """
     output_folder(out, (SUITE_RESULT, LOG))
-    start = time.monotonic()
+    start, run = time.monotonic(), _SuiteRun(subject, suite, shard, root, out)
     records = suite_records(subject, suite, shard, root)
     expired = tuple(_expired(suite.expected_failures, datetime.now(UTC).date().isoformat()))
     if not again and not expired and passed_before(subject, test_name(suite), records):
         outcome = SuiteOutcome(failures=(), counts=Counter(), recorded=True, remark=NOT_RUN)
     else:
         if subject.stage.needs_gpu:
-            subject = replace(subject, cuda=tuple(libcuda.attempts()))
-        outcome = _SuiteRun(subject, suite, shard, root, out).outcome(expired)
+            run = run._replace(subject=replace(subject, cuda=tuple(libcuda.attempts())))
+        outcome = run.outcome(expired)
         if not outcome.failures and records:
             remarks = (outcome.remark, keep_record(subject, records[0]))
             outcome = outcome._replace(remark="; ".join(filter(None, remarks)))
-    _report(subject, suite, shard, outcome, out, time.monotonic() - start)
+    run.report(outcome, time.monotonic() - start)
     return outcome
 
 
@@ -168,6 +168,29 @@ class _SuiteRun(NamedTuple):
                 env[name] = os.pathsep.join((*first, *filter(None, [env.get(name, "")])))
         return env
 
+    def report(self, outcome: SuiteOutcome, seconds: float) -> None:
+        """Writes the result, and adds a row to GitHub's summary."""
+        shard, shards = self.shard
+        self.subject.write_result(
+            self.out / SUITE_RESULT,
+            passed=not outcome.failures,
+            recorded=outcome.recorded,
+            seconds=seconds,
+            suite=self.suite.name,
+            shard=shard,
+            shards=shards,
+            ran=outcome.ran,
+            tests=outcome.counts,
+            failures=outcome.failures,
+        )
+        how = "failed" if outcome.failures else "passed"
+        result = "passed before" if outcome.recorded else f"{how} ({outcome})"
+        more = len(outcome.failures) - _SHOWN
+        further = f"and {counted(more, 'further failure')}" if more > 0 else ""
+        remarks = filter(None, [*outcome.failures[:_SHOWN], further, outcome.remark])
+        stage = f"{self.suite.name} {shard}/{shards}"
+        add_row(name=self.subject.name, stage=stage, result=result, seconds=seconds, remarks=remarks)
+
 
 def _ending(suite: Suite, ended: Ended) -> Iterator[str]:
     """What is wrong with the end of the command itself, whatever its tests did."""
@@ -200,7 +223,7 @@ def _read(suite: Suite, root: Path, written: Sequence[Path], results: list[TestR
 
 def _judge(result: TestResult, expected: Iterable[ExpectedFailure]) -> tuple[str, str]:
     """How a test counts, and why if that is a failure."""
-    known = next((one for one in expected if _names(one, result.check)), None)
+    known = next((failure for failure in expected if _names(failure, result.check)), None)
     match result.verdict:
         case CheckVerdict.SKIPPED:
             return "skipped", ""
@@ -234,27 +257,3 @@ def _keep(root: Path, written: Iterable[Path], folder: Path) -> None:
 
 def _is_regular(path: Path) -> bool:
     return path.is_file() and not path.is_symlink()
-
-
-def _report(
-    subject: SmokeSubject, suite: Suite, shard: tuple[int, int], outcome: SuiteOutcome, out: Path, seconds: float
-) -> None:
-    subject.write_result(
-        out / SUITE_RESULT,
-        passed=not outcome.failures,
-        recorded=outcome.recorded,
-        seconds=seconds,
-        suite=suite.name,
-        shard=shard[0],
-        shards=shard[1],
-        ran=outcome.ran,
-        tests=outcome.counts,
-        failures=outcome.failures,
-    )
-    how = "failed" if outcome.failures else "passed"
-    result = "passed before" if outcome.recorded else f"{how} ({outcome})"
-    more = len(outcome.failures) - _SHOWN
-    further = f"and {counted(more, 'further failure')}" if more > 0 else ""
-    remarks = filter(None, [*outcome.failures[:_SHOWN], further, outcome.remark])
-    stage = f"{suite.name} {shard[0]}/{shard[1]}"
-    add_row(name=subject.name, stage=stage, result=result, seconds=seconds, remarks=remarks)
