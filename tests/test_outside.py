@@ -51,9 +51,8 @@ ALLOWED = {
     "runner.deployment.rendering": "its own files",
     # Files that run on other machines, without ci_compiler.
     "documents.overlay.files.check": "is copied; Nix passes it one argument",
-    "runner.jobs.smoke_probe.benchmark": "is copied; reads what the test passes on",
     "runner.jobs.smoke_probe.gpu_libraries": "is copied; reads /proc/self",
-    "runner.jobs.smoke_probe.script": "is copied; reads what the test passes on",
+    "runner.jobs.smoke_probe.shared": "is copied; reads what the test passes on",
     "runner.refuse_forks": "runs alone; refuses what it cannot read",
     # Formats with one reader of their own, which is bounded too.
     "github.artifacts": "the reader of archives, whose bytes are bounded",
@@ -70,9 +69,8 @@ ALLOWED = {
     "files.drift": "compares regular files with others, byte by byte",
     "sync.checkouts": "compares regular files with others, byte by byte",
     "runner.jobs.build": "the log that it wrote, of any size",
-    "runner.jobs.emulation": "the first bytes of a program",
+    "runner.jobs.probing": "the first bytes of a program",
     "runner.jobs.reproduce": "the log that a job wrote, line by line",
-    "runner.jobs.uncovered": "the first bytes of a program",
 }
 """The modules that may, and why."""
 

@@ -16,7 +16,7 @@ from ci_compiler.outside import text_of
 from ci_compiler.runner.controller.containers import ContainerEngine, find_engine
 from ci_compiler.runner.controller.engine import EngineError
 from ci_compiler.runner.controller.host_runner import ProcessEngine
-from ci_compiler.runner.controller.prune import Leftover, find
+from ci_compiler.runner.controller.prune import Leftover, Survey, find
 from ci_compiler.runner.controller.runner_names import host_tag
 from ci_compiler.secret import Secret
 
@@ -83,7 +83,7 @@ def leftovers(
     options = {key: getattr(arguments, key, False) for key in ("everywhere", "stores")}
     try:
         with progress("looking for what runners left behind"):
-            items = find(spec, engine, github, host=this_machine(), now=Clock().now(), **options)
+            items = find(Survey(host=this_machine(), now=Clock().now(), **options), spec, engine, github)
     except EngineError as error:
         raise wrong("--engine", Code.ENGINE_FAILS, str(error)) from None
     return engine, github, items

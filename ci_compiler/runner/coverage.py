@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from ci_compiler.github.inventory import Runner
 from ci_compiler.plan.pipeline import Plan
@@ -42,24 +42,22 @@ PATIENCE = 60.0
 """Seconds to wait before a second look at GitHub: between two jobs, a just-in-time runner is not registered."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LabelSet:
+class LabelSet(NamedTuple):
     """The `runs-on` of some jobs, with the pool that the spec declares for it and the pool's number of machines.
 
     `pool` is '' for a machine hosted by GitHub. `jobs` counts the jobs of a full build, by stage.
     """
 
     runs_on: RunsOn
+    jobs: Mapping[Stage, int]
     pool: str = ""
     machines: int = 0
-    jobs: Mapping[Stage, int]
 
     def __str__(self) -> str:
         return str(self.runs_on)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Served:
+class Served(NamedTuple):
     """The verdict on a label set, and the live runners that take its jobs.
 
     `scales`: a runner scale set serves it, which shows no runners while it is idle.
@@ -79,14 +77,11 @@ def label_sets(plan: Plan) -> tuple[LabelSet, ...]:
             for stage, pool in route.pools.items():
                 jobs.setdefault(pool.name, Counter())[stage] += len(cell.variants)
             for bench, pool in route.suites.items():
-                shards = sum(len(legs(plan.spec.packages[one.package], bench)) for one in cell.variants)
+                shards = sum(len(legs(plan.spec.packages[variant.package], bench)) for variant in cell.variants)
                 jobs.setdefault(pool.name, Counter())[bench.stage] += shards
-    found = [
-        LabelSet(runs_on=pool.runs_on, pool=pool.name, machines=pool.count, jobs=jobs[pool.name])
-        for pool in plan.spec.pools
-        if pool.name in jobs
-    ]
-    return (*found, LabelSet(runs_on=RunsOn(labels=(plan.spec.hosted,)), jobs={}))
+    pools = (pool for pool in plan.spec.pools if pool.name in jobs)
+    declared = (LabelSet(pool.runs_on, jobs[pool.name], pool.name, pool.count) for pool in pools)
+    return (*declared, LabelSet(RunsOn(labels=(plan.spec.hosted,)), {}))
 
 
 def cover(

@@ -30,7 +30,7 @@ def strangers(event: Any) -> list[str]:
         request, run = event.get("pull_request"), event.get("workflow_run")
         sources = [request["head"]["repo"]] if request is not None else []
         sources += [run["head_repository"]] if run is not None else []
-        names = ["a repository that is gone" if one is None else one["full_name"] for one in sources]
+        names = ["a repository that is gone" if source is None else source["full_name"] for source in sources]
         return [name for name in names if name.lower() != own]
     except (AttributeError, KeyError, TypeError) as error:
         raise ValueError(UNREADABLE) from error

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 from ci_compiler.units import release
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NixHole:
+class NixHole(NamedTuple):
     """A hole between the users of a Nix daemon: versions from `since` on have it, up to those in `fixed`.
 
     `fixed` has a version for each line that was fixed, a line being the first two numbers of a version. All later lines
@@ -33,8 +32,7 @@ class NixHole:
         return numbers[:2] not in known or numbers < known[numbers[:2]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Upstream:
+class Upstream(NamedTuple):
     """`written`: a day on which this version of the package existed, in seconds since 1970.
 
     `runner`: the lowest version that may still register. `nix`: settings where nothing sets them; from Nix

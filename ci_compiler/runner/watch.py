@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from functools import partial
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from ci_compiler.github.client import Client
 from ci_compiler.github.errors import GitHubError
@@ -52,8 +52,7 @@ _NEEDS = {
 Answer = TypeVar("Answer")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Remark:
+class Remark(NamedTuple):
     """What a check found about a `subject`, or why it could not be made. `url`: a page on GitHub about it, or ''.
 
     `harmless`: jobs wait longer, but none is lost.
@@ -69,27 +68,18 @@ class Remark:
         return f"{self.subject}: {self.words}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WatchReport:
+class WatchReport(NamedTuple):
     """What was found, and what could not be seen."""
 
     problems: tuple[Remark, ...]
     unseen: tuple[Remark, ...]
 
 
-def without_unseen(served: Iterable[Served], seen: Inventory) -> tuple[Served, ...]:
-    """`served`, where what nobody serves is only not seen if runners could not be listed."""
-    return tuple(
-        replace(one, verdict=CoverageVerdict.UNSEEN) if seen.unseen and one.verdict in UNSERVED else one
-        for one in served
-    )
-
-
 def unserved(one: Served) -> Remark:
     """A label set whose jobs wait until GitHub cancels them."""
     who = "no runner serves" if one.verdict is CoverageVerdict.NOBODY else "no runner is online for"
     words = f"{who} the {sum(one.asked.jobs.values())} jobs of pool {one.asked.pool}"
-    return Remark(check=Check.RUNNERS, subject=str(one.asked), words=words)
+    return Remark(Check.RUNNERS, str(one.asked), words)
 
 
 def quarantined(runners: Iterable[Runner]) -> Iterator[Remark]:
@@ -97,7 +87,7 @@ def quarantined(runners: Iterable[Runner]) -> Iterator[Remark]:
     words = "a slot of its machine is in quarantine; the log of the machine's controller says why"
     for runner in runners:
         if QUARANTINED in runner.labels:
-            yield Remark(check=Check.RUNNERS, subject=runner.name, words=words, harmless=True)
+            yield Remark(Check.RUNNERS, runner.name, words, harmless=True)
 
 
 def of_runners(served: Iterable[Served], *, all_seen: bool) -> Iterator[Remark]:
@@ -112,7 +102,7 @@ def of_runners(served: Iterable[Served], *, all_seen: bool) -> Iterator[Remark]:
             online = {_machine(runner.name) for runner in one.runners if runner.online}
             if len(online) < one.asked.machines:
                 words = f"{len(online)} of the {one.asked.machines} machines of pool {one.asked.pool} are online"
-                yield Remark(check=Check.RUNNERS, subject=str(one.asked), words=words, harmless=True)
+                yield Remark(Check.RUNNERS, str(one.asked), words, harmless=True)
 
 
 def _machine(name: str) -> str:
@@ -136,9 +126,9 @@ def of_queue(
         waited = f"the oldest job has waited for {duration(now - oldest.since)}"
         if all_seen and one.scales and not _exists(one, waiting):
             words = f"{waited}, and no runner of the scale set is registered: it does not exist, or is not connected"
-            yield Remark(check=Check.SETS, subject=_set(one), words=words, url=oldest.url)
+            yield Remark(Check.SETS, _set(one), words, url=oldest.url)
         else:
-            yield Remark(check=Check.QUEUE, subject=str(one.asked), words=waited, url=oldest.url)
+            yield Remark(Check.QUEUE, str(one.asked), waited, url=oldest.url)
 
 
 def unseen_sets(served: Iterable[Served], waiting: Queue, *, all_seen: bool) -> Iterator[Remark]:
@@ -147,7 +137,7 @@ def unseen_sets(served: Iterable[Served], waiting: Queue, *, all_seen: bool) -> 
     words = f"{runners}, and GitHub's API does not list scale sets"
     for one in served:
         if one.scales and not _exists(one, waiting):
-            yield Remark(check=Check.SETS, subject=_set(one), words=words)
+            yield Remark(Check.SETS, _set(one), words)
 
 
 def _set(one: Served) -> str:
@@ -183,7 +173,7 @@ def issue_body(report: WatchReport, old: str) -> str:
     """
     unseen = {one.check for one in report.unseen}
     kept = [check for check in _recorded(old) if check in unseen]
-    checks = sorted({*(one.check for one in report.problems), *kept})
+    checks = sorted({*(problem.check for problem in report.problems), *kept})
     if not checks:
         return ""
     parts = [
@@ -228,21 +218,23 @@ def look(
         either = {runner.id: runner for runner in (*seen.runners, *second.runners)}
         seen = replace(second, runners=tuple(either.values()))
     all_seen = seen.unseen is None
-    if seen.unseen is not None:
+    served = verdicts(seen.runners)
+    if seen.unseen is not None:  # a runner that nobody sees may serve what nobody else does
         unseen.append(_not_seen(Check.RUNNERS, seen.unseen))
-    served = without_unseen(verdicts(seen.runners), seen)
+        unsure = dict.fromkeys(UNSERVED, CoverageVerdict.UNSEEN)
+        served = tuple(one._replace(verdict=unsure.get(one.verdict, one.verdict)) for one in served)
     waiting = _asked(Check.QUEUE, partial(queue, own), unseen)
     stopped = _asked(Check.WORKFLOWS, partial(disabled, own, plan), unseen) or ()
     known = waiting or Queue()
     if known.left_out:
         words = f"the jobs of the {known.left_out} newest open runs were not read"
-        unseen.append(Remark(check=Check.QUEUE, subject="queue", words=words))
+        unseen.append(Remark(Check.QUEUE, "queue", words))
     longest = 60.0 * (plan.spec.watch or Watch()).longest_wait
     problems = (
         *of_runners(served, all_seen=all_seen),
         *quarantined(seen.runners),
         *of_queue(served, known, longest=longest, now=own.clock.now(), all_seen=all_seen),
-        *(Remark(check=Check.WORKFLOWS, subject="workflow", words=str(one)) for one in stopped),
+        *(Remark(Check.WORKFLOWS, "workflow", str(one)) for one in stopped),
     )
     return served, report_of(problems, (*unseen, *unseen_sets(served, known, all_seen=all_seen)))
 
@@ -259,7 +251,7 @@ def _asked(check: Check, ask: Callable[[], Answer], unseen: list[Remark]) -> Ans
 
 
 def _not_seen(check: Check, error: GitHubError) -> Remark:
-    return Remark(check=check, subject=check.value, words=f"needs a token with {_NEEDS[check]} ({error.line})")
+    return Remark(check, check.value, f"needs a token with {_NEEDS[check]} ({error.line})")
 
 
 def _inventory(client: Client) -> Inventory:

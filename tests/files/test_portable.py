@@ -22,8 +22,9 @@ from ci_compiler.files import atomic
 from ci_compiler.files.drift import GITHUB, apply, compare
 from ci_compiler.hardware import tables
 from ci_compiler.process import ask
+from ci_compiler.runner.detect import texts
 from ci_compiler.runner.detect import this_machine as detect
-from ci_compiler.runner.detect.recorded import Answer
+from ci_compiler.runner.detect.texts import Answer
 from tests.processes import MINUTES
 from tests.specs import small
 
@@ -134,9 +135,10 @@ def test_a_group_of_zombies_that_refuses_signals_has_ended(monkeypatch: pytest.M
 def test_a_mac_is_detected(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     says = {"machdep.cpu.brand_string": "Apple M4", "hw.memsize": "34359738368"}
     monkeypatch.setattr(os, "uname", lambda: os.uname_result(("Darwin", "mac", "24.6.0", "Darwin Kernel", "arm64")))
-    monkeypatch.setattr(
-        detect, "answer", lambda *words, **_: Answer(status=0, out=says[words[2]]) if words[0] == "sysctl" else None
-    )
+    for module in (detect, texts):
+        monkeypatch.setattr(
+            module, "answer", lambda *words, **_: Answer(status=0, out=says[words[2]]) if words[0] == "sysctl" else None
+        )
     machine = detect.this_machine(tables())
     assert (machine.system, machine.cpu, machine.memory) == ("aarch64-darwin", "Apple M4", 34359738368)
     assert run(PROGRAM, ["select", "--package", "pytorch"]) == 1

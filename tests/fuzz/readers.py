@@ -34,12 +34,13 @@ from ci_compiler.reports.history_file import text_of as history_text
 from ci_compiler.reports.inventory import read_inventory
 from ci_compiler.reports.summary import SummarisedRun
 from ci_compiler.reports.summary import table as summary
-from ci_compiler.runner.detect.recorded import Answer, nix_config
-from ci_compiler.runner.doctor.probes import cuda_of
+from ci_compiler.runner.detect.recorded import nix_config
+from ci_compiler.runner.detect.texts import Answer
 from ci_compiler.runner.jobs.benchmark.lines import read_output
 from ci_compiler.runner.jobs.junit import read_junit
 from ci_compiler.runner.jobs.manifest import read_manifest
 from ci_compiler.runner.jobs.publish_run import read_results, reported_outputs
+from ci_compiler.runner.nvidia.libcuda import cuda_of
 from ci_compiler.spec.build import parse_spec
 from tests.reports.test_fork_report import REQUEST, STEPS, URL
 from tests.reports.test_history_file import history

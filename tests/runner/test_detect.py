@@ -14,7 +14,9 @@ from ci_compiler.hardware.drivers import driver_number, lowest_driver
 from ci_compiler.hardware.machine import GpuDevice, as_json, missing_flags
 from ci_compiler.runner.detect import mounts
 from ci_compiler.runner.detect import recorded as detect
-from ci_compiler.runner.detect.recorded import Answer, Recorded
+from ci_compiler.runner.detect.recorded import Recorded
+from ci_compiler.runner.detect.texts import Answer
+from ci_compiler.runner.nvidia.gpus import GpuTexts, gpus
 from ci_compiler.units import gigabytes, release
 from tests.runner.machines import NAMES, known, recorded
 
@@ -129,7 +131,7 @@ def test_the_gpus_have_their_memory_driver_and_mode() -> None:
     ],
 )
 def test_an_answer_without_a_gpu_is_a_problem(out: str, problem: str) -> None:
-    found, problems = detect.gpus(Answer(status=0, out=out))
+    found, problems = gpus(GpuTexts(smi=Answer(status=0, out=out)))
     assert found == ()
     assert problems[0].startswith(problem)
 
@@ -346,7 +348,7 @@ ANSWERS = st.none() | st.builds(Answer, status=st.integers(-9, 255), out=ANY, er
         cpu_limits=st.lists(ANY).map(tuple),
         meminfo=ANY,
         memory_limits=st.lists(ANY).map(tuple),
-        nvidia_smi=ANSWERS,
+        gpus=st.builds(GpuTexts, smi=ANSWERS, controllers=st.just(())),
         nix=ANSWERS,
         nix_config=ANSWERS,
         nix_conf=ANY,
@@ -368,14 +370,14 @@ def test_no_text_breaks_detection(told: Recorded, mountinfo: str) -> None:
 
 @given(st.text(alphabet="0123456789.,[]{}NA/ERR! \n\"'-") | st.text())
 def test_numbers_of_any_length_are_parsed_or_ignored(text: str) -> None:
-    detect.gpus(Answer(status=0, out=f"0, a, {text}, {text}, {text}, {text}\n{text}"))
+    gpus(GpuTexts(smi=Answer(status=0, out=f"0, a, {text}, {text}, {text}, {text}\n{text}")))
     for parser in (detect.cpu_limit, detect.memory_limit, detect.memory_total, driver_number):
         assert parser(text * 50) >= 0
     assert isinstance(detect.nix_config("{" + text), dict)
 
 
 def test_an_endless_line_is_not_a_gpu() -> None:
-    assert detect.gpus(Answer(status=0, out='0, "' + "x" * 200_000))[0] == ()
+    assert gpus(GpuTexts(smi=Answer(status=0, out='0, "' + "x" * 200_000)))[0] == ()
 
 
 def test_endless_nesting_is_not_a_setting() -> None:

@@ -17,15 +17,14 @@ from ci_compiler.errors import InputError
 from ci_compiler.hardware import Version
 from ci_compiler.hardware.machine import GpuDevice, Machine, NixInstallation, StorageFolder
 from ci_compiler.judgement import CheckVerdict, Judgement
-from ci_compiler.runner.detect.recorded import Answer
+from ci_compiler.runner.detect.texts import Answer
 from ci_compiler.runner.doctor.diagnosis import CHECKS, as_json, examine, work_of
 from ci_compiler.runner.doctor.evidence import (
     Assignment,
     ClockReading,
-    CudaAttempt,
-    CudaDevice,
     Evidence,
 )
+from ci_compiler.runner.nvidia.libcuda import CudaAttempt, CudaDevice
 from ci_compiler.runner.upstream import holes, upstream
 from ci_compiler.spec.build import bundled_spec
 from ci_compiler.stages import stage_of, stages
@@ -296,10 +295,10 @@ TEST_ILLNESSES: list[tuple[str, str, Evidence, str]] = [
     (
         "cuda",
         GPU,
-        evidence(cuda=(replace(H200, devices=(), problem="cuInit fails with CUDA_ERROR_UNKNOWN"),)),
+        evidence(cuda=(H200._replace(devices=(), problem="cuInit fails with CUDA_ERROR_UNKNOWN"),)),
         f"{LINK}: cuInit fails with CUDA_ERROR_UNKNOWN",
     ),
-    ("cuda", GPU, evidence(cuda=(replace(H200, devices=()),)), f"{LINK}: it reports no GPU"),
+    ("cuda", GPU, evidence(cuda=(H200._replace(devices=()),)), f"{LINK}: it reports no GPU"),
     ("store-space", GPU, evidence(folders=space("store", free=1)), "1 B free for the Nix store"),
 ]
 
@@ -384,8 +383,8 @@ def test_without_nix_on_path_the_nix_of_flox_is_shown_as_skipped() -> None:
 
 
 def test_nixpkgs_programs_find_the_driver_by_its_link_and_flox_by_the_cache_as_well() -> None:
-    cached = replace(H200, library="/lib/libcuda.so.1", linked=False)
-    broken = replace(H200, devices=(), problem="cuInit fails")
+    cached = H200._replace(library="/lib/libcuda.so.1", linked=False)
+    broken = H200._replace(devices=(), problem="cuInit fails")
     assert failures(work("gpu-test", GPU), evidence(cuda=(broken, cached))) == {}
     found = failures(work("gpu-test", backend="nix"), evidence(cuda=(cached,)))
     assert found == {"cuda": "/lib/libcuda.so.1 works, but programs of nixpkgs look only in /run/opengl-driver/lib"}

@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ci_compiler.hardware.machine import GpuDevice
-from ci_compiler.runner.detect.gpu_health import GpuState, with_state
 from ci_compiler.runner.doctor.diagnosis import examine
+from ci_compiler.runner.nvidia.gpus import GpuTexts, with_state
 from tests.runner.machines import known
 
 from .test_doctor import evidence, failures, with_driver, work
 
-HEALTHY = GpuState(
+HEALTHY = GpuTexts(
     health="0, GPU-5d5ba0d6, 00000000:4E:00.0, 0\n1, GPU-11111111, 00000000:5F:00.0, 0\n",
     remapped="GPU-5d5ba0d6, No, No\nGPU-11111111, No, No\n",
     listed="GPU 0: NVIDIA H200 (UUID: GPU-5d5ba0d6)\nGPU 1: NVIDIA H200 (UUID: GPU-11111111)\n",
@@ -26,7 +26,7 @@ XID = "[ 99.1] NVRM: Xid (PCI:0000:4e:00): {}, pid=1, name=python3\n"
 
 def h200(**changes: str) -> GpuDevice:
     [device] = known("h200").gpus
-    return with_state(device, replace(HEALTHY, **changes))
+    return with_state(device, HEALTHY._replace(**changes))
 
 
 def test_a_healthy_gpu_has_an_identity_and_no_fault() -> None:
@@ -101,7 +101,7 @@ GPU 1: NVIDIA A100-SXM4-80GB (UUID: GPU-11111111)
   MIG 7g.80gb     Device  0: (UUID: MIG-cccc)
 """
     [device] = known("mig").gpus
-    assert with_state(device, replace(HEALTHY, listed=listed)).units == ("MIG-aaaa", "MIG-bbbb")
+    assert with_state(device, HEALTHY._replace(listed=listed)).units == ("MIG-aaaa", "MIG-bbbb")
     assert with_state(device, HEALTHY).units == ()
 
 
@@ -109,4 +109,4 @@ GPU 1: NVIDIA A100-SXM4-80GB (UUID: GPU-11111111)
 def test_no_text_breaks_the_reading(text: str) -> None:
     [device] = known("h200").gpus
     row = f"0, {text}, {text}, {text}"
-    with_state(device, GpuState(health=row, remapped=text, listed=text, kernel_log=XID.format(text)))
+    with_state(device, GpuTexts(health=row, remapped=text, listed=text, kernel_log=XID.format(text)))

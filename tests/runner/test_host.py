@@ -22,9 +22,11 @@ from ci_compiler.cli.runner import PROGRAM
 from ci_compiler.hardware import tables
 from ci_compiler.runner.detect import this_machine as host
 from ci_compiler.runner.detect.mounts import sandboxed
-from ci_compiler.runner.detect.recorded import Answer, machine
-from ci_compiler.runner.detect.this_machine import answer, record, this_machine, trial_build
+from ci_compiler.runner.detect.recorded import machine
+from ci_compiler.runner.detect.texts import Answer, answer
+from ci_compiler.runner.detect.this_machine import record, this_machine, trial_build
 from ci_compiler.runner.doctor import probes
+from ci_compiler.runner.nvidia.libcuda import cached_libraries, try_cuda
 from tests.checkers.tools import require
 from tests.processes import has_ended, has_written, number_in, until, with_time
 from tests.runner.machines import HERE
@@ -268,30 +270,30 @@ def libcuda(folder: Path, *defines: str) -> str:
 def test_a_clean_process_uses_every_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LD_PRELOAD", "/nowhere.so")
     monkeypatch.setenv("PYTHONPATH", "/nowhere")
-    found = probes.try_cuda(libcuda(tmp_path, "-DINIT=0"), linked=True)
+    found = try_cuda(libcuda(tmp_path, "-DINIT=0"), linked=True)
     assert found.problem == ""
     assert [(one.name, str(one.capability)) for one in found.devices] == [("GPU0", "9.0"), ("GPU1", "9.1")]
 
 
 def test_a_deep_proof_finds_memory_that_does_not_keep_what_is_written(tmp_path: Path) -> None:
     worn = libcuda(tmp_path, "-DINIT=0", f"-DWORN={9 << 20}L", "-DFREE=30")
-    assert probes.try_cuda(worn, linked=True).problem == "", "the routine proof looks at one megabyte"
-    assert probes.try_cuda(worn, linked=True, megabytes=12).problem == "its memory does not keep what is written to it"
-    assert probes.try_cuda(libcuda(tmp_path, "-DINIT=0", "-DFREE=30"), linked=True, megabytes=2048).problem == ""
+    assert try_cuda(worn, linked=True).problem == "", "the routine proof looks at one megabyte"
+    assert try_cuda(worn, linked=True, megabytes=12).problem == "its memory does not keep what is written to it"
+    assert try_cuda(libcuda(tmp_path, "-DINIT=0", "-DFREE=30"), linked=True, megabytes=2048).problem == ""
 
 
 @pytest.mark.parametrize(
     ("init", "problem"), [("999", "cuInit fails with CUDA_ERROR_OF_THE_TEST"), ("*(int *)0", "ended with -")]
 )
 def test_a_libcuda_that_fails_or_crashes_is_a_problem(tmp_path: Path, init: str, problem: str) -> None:
-    found = probes.try_cuda(libcuda(tmp_path, f"-DINIT={init}"), linked=False)
+    found = try_cuda(libcuda(tmp_path, f"-DINIT={init}"), linked=False)
     assert found.devices == ()
     assert problem in found.problem
 
 
 def test_a_libcuda_that_cannot_be_loaded_is_a_problem(tmp_path: Path) -> None:
     (tmp_path / "libcuda.so.1").write_text("no library", "utf-8")
-    found = probes.try_cuda(str(tmp_path / "libcuda.so.1"), linked=True)
+    found = try_cuda(str(tmp_path / "libcuda.so.1"), linked=True)
     assert found.devices == ()
     assert "libcuda.so.1" in found.problem
 
@@ -326,8 +328,8 @@ CACHE = """\
 
 
 def test_the_cache_of_the_loader_is_read_for_this_architecture() -> None:
-    assert probes.cached_libraries(CACHE, "libcuda.so.1", "aarch64") == ("/lib/aarch64-linux-gnu/libcuda.so.1",)
-    assert probes.cached_libraries(CACHE, "libcuda.so.1", "x86_64") == (
+    assert cached_libraries(CACHE, "libcuda.so.1", "aarch64") == ("/lib/aarch64-linux-gnu/libcuda.so.1",)
+    assert cached_libraries(CACHE, "libcuda.so.1", "x86_64") == (
         "/lib/x86_64-linux-gnu/libcuda.so.1",
         "/usr/local/nvidia lib/libcuda.so.1",
     )

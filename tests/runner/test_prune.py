@@ -20,6 +20,7 @@ from ci_compiler.runner.controller.engine import InstanceStatus, RunnerInstance,
 from ci_compiler.runner.controller.host_runner import RECORD
 from ci_compiler.runner.controller.prune import (
     Leftover,
+    Survey,
     containers,
     find,
     metrics,
@@ -39,6 +40,7 @@ from .unpacked import RUN
 
 NOW = 1_790_856_000
 NAME = RunnerName(host="here-0123", slot=1, made=NOW - 5000, pool="builder")
+HERE = Survey(host=NAME.host, now=NOW)
 MACHINE = RunnerInstance(
     name="one", status=InstanceStatus.RUNNING, exit_code=0, registration=17, scope=REPOSITORY, pool="builder", slot=1
 )
@@ -50,7 +52,7 @@ def left(items: Iterator[Leftover]) -> list[str]:
 
 
 def judged(runner: Runner, *, machine: RunnerInstance = MACHINE, everywhere: bool = False) -> str:
-    [item] = registrations(REPOSITORY, [runner], [machine], host=NAME.host, now=NOW, everywhere=everywhere)
+    [item] = registrations(Survey(NAME.host, NOW, everywhere=everywhere), REPOSITORY, [runner], [machine])
     return item.left_over
 
 
@@ -63,7 +65,7 @@ def test_metrics_count_what_is_there_in_prometheus_format() -> None:
     sick = replace(RUNNER, labels=("quarantined",), online=False)
     for pool, runner in (("h100", RUNNER), ("rtx", sick)):
         name = str(replace(NAME, pool=pool))
-        items += registrations(REPOSITORY, [replace(runner, name=name)], [], host=NAME.host, now=NOW, everywhere=False)
+        items += registrations(HERE, REPOSITORY, [replace(runner, name=name)], [])
     lines = metrics(items, lost=2).splitlines()
     assert [line for line in lines if not line.startswith("#")] == [
         f'ci_runner_items{{kind="{kind}",pool="a \\"b\\"\\n",state="running",left_over="false"}} 2',
@@ -104,17 +106,17 @@ def test_a_registration_is_left_over_if_it_is_offline_old_and_not_running() -> N
     skewed = replace(gone, name=str(replace(NAME, made=NOW + 60)))
     assert judged(skewed, machine=stopped) == ""
     theirs = replace(gone, name="theirs")
-    assert not list(registrations(REPOSITORY, [theirs], [], host=NAME.host, now=NOW, everywhere=True))
+    assert not list(registrations(HERE._replace(everywhere=True), REPOSITORY, [theirs], []))
 
 
 def test_a_store_is_kept_for_the_next_job_of_its_slot() -> None:
     volume = StoreVolume(name="v", pool="builder", slot=1, image="new")
-    assert left(volumes([volume], [], {"builder": "new"})) == [""]
-    assert left(volumes([volume], [], {"builder": ""})) == [""]
-    assert left(volumes([volume], [], {"builder": "newer"})) == ["the pool has a newer image"]
-    assert left(volumes([volume], [], {})) == ["the spec has no such pool"]
-    assert left(volumes([volume], [], {"builder": "new"}, stores=True)) == ["no job is using it"]
-    assert left(volumes([volume], [MACHINE], {}, stores=True)) == [""]
+    assert left(volumes(HERE, [volume], [], {"builder": "new"})) == [""]
+    assert left(volumes(HERE, [volume], [], {"builder": ""})) == [""]
+    assert left(volumes(HERE, [volume], [], {"builder": "newer"})) == ["the pool has a newer image"]
+    assert left(volumes(HERE, [volume], [], {})) == ["the spec has no such pool"]
+    assert left(volumes(HERE._replace(stores=True), [volume], [], {"builder": "new"})) == ["no job is using it"]
+    assert left(volumes(HERE._replace(stores=True), [volume], [MACHINE], {})) == [""]
 
 
 def test_roots_of_finished_jobs_are_left_over(tmp_path: Path) -> None:
@@ -232,7 +234,7 @@ def test_containers_and_stores_are_found_and_removed_through_the_engine(tmp_path
     (tmp_path / "inspected").write_text(f'["one","exited",1,{labels}]\n', "utf-8")
     (tmp_path / "volumes").write_text("store\n", "utf-8")
     (tmp_path / "image").write_text("sha256:fedcba9876543210\n", "utf-8")
-    items = find(spec_of(small()), told.engine, {}, host=NAME.host, now=NOW)
+    items = find(HERE, spec_of(small()), told.engine, {})
     assert [(item.kind.value, item.name, item.left_over) for item in items] == [
         ("container", "one", "it ended"),
         ("volume", "store", "the pool has a newer image"),

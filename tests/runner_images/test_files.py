@@ -15,7 +15,7 @@ from ci_compiler import __version__
 from ci_compiler.runner.controller.engine import JIT, RUNNER_ENVIRONMENT
 from ci_compiler.runner.deployment.kinds import USER
 from ci_compiler.runner.deployment.release_pins import pins
-from ci_compiler.runner.doctor.hardware_checks import DRIVER_LINK
+from ci_compiler.runner.nvidia.libcuda import DRIVER_LINK
 from ci_compiler.runner.upstream import holes
 from ci_compiler.spec.build import bundled_spec
 from tests.checkers import require

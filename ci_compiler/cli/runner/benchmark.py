@@ -13,12 +13,12 @@ from ci_compiler.cli.stage import reported
 from ci_compiler.cli.where import spec_of
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, Place, wrong
-from ci_compiler.runner.jobs.benchmark.arms import DEVICES
 from ci_compiler.runner.jobs.benchmark.report import HEADERS, as_json, remarks, rows, slower
-from ci_compiler.runner.jobs.benchmark.run import Build, Settings, benchmark, write
+from ci_compiler.runner.jobs.benchmark.results import DEVICES
+from ci_compiler.runner.jobs.benchmark.run import Settings, benchmark, write
 from ci_compiler.runner.jobs.manifest import expect, read_manifest
-from ci_compiler.runner.jobs.setting import Secrets
-from ci_compiler.runner.jobs.subject import of_manifest, of_python
+from ci_compiler.runner.jobs.setting import Job, Secrets
+from ci_compiler.runner.jobs.subject import SmokeSubject, of_manifest, of_python
 from ci_compiler.runner.targets import package_of
 from ci_compiler.spec.benchmark import FEWEST_RUNS
 from ci_compiler.spec.model import Spec
@@ -37,8 +37,7 @@ def run(arguments: argparse.Namespace, _: Secrets) -> int:
         with progress(f"measuring {arguments.name}"):
             report = benchmark(own, other, settings, arguments.out, remark=remark)
     failures = [] if floor is None else list(slower(report, floor))
-    seconds = time.monotonic() - start
-    digest = write(report, arguments.out, seconds, failures, stage=BENCHMARK.name)
+    digest = write(report, arguments.out, time.monotonic() - start, failures)
     append_to("GITHUB_OUTPUT", f"result={digest}\n")
     if arguments.json:
         print_json(as_json(report))
@@ -64,19 +63,19 @@ def _settings(spec: Spec, arguments: argparse.Namespace) -> Settings:
     return Settings(runs=runs, devices=(arguments.device,) if arguments.device else DEVICES, declared=declared)
 
 
-def _own(spec: Spec, arguments: argparse.Namespace, scratch: Path) -> Build:
+def _own(spec: Spec, arguments: argparse.Namespace, scratch: Path) -> SmokeSubject:
     name, branch = arguments.name, arguments.branch
     if arguments.python is not None:
-        return Build(subject=of_python(spec, name, branch, BENCHMARK, arguments.python, {}))
+        return of_python(spec, name, branch, BENCHMARK, arguments.python, {})
     return _of_manifest(spec, arguments.manifest, branch, scratch, name)
 
 
-def _beside(spec: Spec, arguments: argparse.Namespace, scratch: Path) -> tuple[Build | None, str]:
+def _beside(spec: Spec, arguments: argparse.Namespace, scratch: Path) -> tuple[SmokeSubject | None, str]:
     """The second build; if there is none, why."""
     path, name = arguments.beside_manifest, arguments.beside
     if arguments.beside_python is not None:
         chosen = name or arguments.name
-        return Build(subject=of_python(spec, chosen, arguments.branch, BENCHMARK, arguments.beside_python, {})), ""
+        return of_python(spec, chosen, arguments.branch, BENCHMARK, arguments.beside_python, {}), ""
     if path is None:
         return None, "it was measured alone: no second build was named"
     if not path.exists():
@@ -84,11 +83,10 @@ def _beside(spec: Spec, arguments: argparse.Namespace, scratch: Path) -> tuple[B
     return _of_manifest(spec, path, "", scratch, name), ""
 
 
-def _of_manifest(spec: Spec, path: Path, branch: str, scratch: Path, name: str) -> Build:
+def _of_manifest(spec: Spec, path: Path, branch: str, scratch: Path, name: str) -> SmokeSubject:
     """The build in the manifest at `path`, which must be of the variant `name` ('': of any)."""
     manifest = read_manifest(path)
     if name:
         expect(manifest, path, name=name)
     scratch.mkdir()
-    subject = of_manifest(spec, manifest.name, branch, BENCHMARK, path, {}, scratch=scratch)
-    return Build(subject=subject, commit=manifest.commit, size=manifest.closure_size)
+    return of_manifest(Job(spec, Path.cwd()), manifest.name, branch, BENCHMARK, path, {}, scratch=scratch)

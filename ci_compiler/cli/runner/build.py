@@ -10,7 +10,7 @@ from ci_compiler.cli.stage import reported, reproducible
 from ci_compiler.cli.where import branch_of, root_of, spec_of
 from ci_compiler.runner.jobs.build import LOG, build, staged_builds
 from ci_compiler.runner.jobs.joined import build_joined
-from ci_compiler.runner.jobs.setting import Secrets
+from ci_compiler.runner.jobs.setting import Job, Secrets
 from ci_compiler.runner.targets import find
 
 
@@ -21,14 +21,14 @@ def run(arguments: argparse.Namespace, secrets: Secrets) -> int:
     spec, root = spec_of(arguments), root_of(arguments)
     branch = branch_of(arguments, spec, root)
     staged = staged_builds(arguments.staged)
-    shared = not arguments.unshared
+    job = Job(spec, root, secrets, shared=not arguments.unshared)
     built = find(spec, arguments.name, branch)
     if built.cell.joined:
-        digests = build_joined(spec, root, built, arguments.out, secrets)
+        digests = build_joined(job, built, arguments.out)
         append_to("GITHUB_OUTPUT", f"manifests={json.dumps(digests)}\n")
         print("\n".join(digests))
         return 0
-    manifest, digest = build(spec, root, arguments.name, branch, arguments.out, secrets, staged=staged, shared=shared)
+    manifest, digest = build(job, arguments.name, branch, arguments.out, staged)
     append_to(
         "GITHUB_OUTPUT", f"manifest={digest}\nstaged={manifest.staged}\nbuilt={'yes' if manifest.built else 'no'}\n"
     )

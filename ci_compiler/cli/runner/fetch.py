@@ -11,18 +11,18 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
 from ci_compiler.runner.jobs.fetch import fetch
 from ci_compiler.runner.jobs.second_build import fetch_second
-from ci_compiler.runner.jobs.setting import Secrets
+from ci_compiler.runner.jobs.setting import Job, Secrets
 
 
 @reported
 def run(arguments: argparse.Namespace, _: Secrets) -> int:
     """Fetches and prints the store path; returns 1 if that fails."""
-    spec, root = spec_of(arguments), root_of(arguments)
+    job = Job(spec_of(arguments), root_of(arguments))
     if arguments.beside and not arguments.beside_manifest:
         raise wrong("--beside", Code.WRONG_OPTION, "needs --beside-manifest, the file for the manifest of that build")
-    manifest, fetched = fetch(spec, root, arguments.manifest, arguments.digest)
+    manifest, fetched = fetch(job, arguments.manifest, arguments.digest)
     if arguments.beside_manifest:
-        second, reasons = fetch_second(spec, root, manifest, arguments.beside, arguments.beside_manifest)
+        second, reasons = fetch_second(job, manifest, arguments.beside, arguments.beside_manifest)
         note(f"second build: {second.name} at {second.commit[:12]}" if second else "second build: none")
         for reason in reasons:
             note(f"  {reason}")

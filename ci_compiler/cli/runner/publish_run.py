@@ -14,7 +14,7 @@ from ci_compiler.runner.jobs.publish_run import (
     read_results,
     reported_outputs,
 )
-from ci_compiler.runner.jobs.setting import Secrets
+from ci_compiler.runner.jobs.setting import Job, Secrets
 
 
 @reported
@@ -30,7 +30,7 @@ def run(arguments: argparse.Namespace, secrets: Secrets) -> int:
     reported_there = reported_outputs((cell for cell, _ in cells), decided.spec, arguments.needs)
     results = read_results(arguments.results, shard.branch, arguments.commit, reported_there)
     found = list(candidates(decided.spec, cells, chosen_of(arguments).get("", []), results))
-    lines, failures = publish_run(decided.spec, root, found, arguments.out, secrets, again=arguments.again)
+    lines, failures = publish_run(Job(decided.spec, root, secrets), found, arguments.out, again=arguments.again)
     print("\n".join(lines) or "nothing to publish")
     if failures:
         raise StageError(failures)

@@ -12,7 +12,7 @@ from ci_compiler.cli.where import root_of, spec_of
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, Place
 from ci_compiler.runner.jobs.reproduce import suite_command
-from ci_compiler.runner.jobs.setting import Secrets
+from ci_compiler.runner.jobs.setting import Job, Secrets
 from ci_compiler.runner.jobs.subject import of_manifest
 from ci_compiler.runner.jobs.suite import LOG, run_suite, shard_of, suite_of
 from ci_compiler.runner.targets import package_of
@@ -26,8 +26,8 @@ def run(arguments: argparse.Namespace, _: Secrets) -> int:
     shard = shard_of(arguments.shard)
     suite = suite_of(package_of(spec, name), arguments.suite)
     with TemporaryDirectory(prefix="ci-runner-suite-") as scratch:
-        path = arguments.manifest
-        subject = of_manifest(spec, name, arguments.branch, suite.stage, path, {}, scratch=Path(scratch))
+        job, path = Job(spec, Path.cwd()), arguments.manifest
+        subject = of_manifest(job, name, arguments.branch, suite.stage, path, {}, scratch=Path(scratch))
         outcome = run_suite(subject, suite, shard, root, arguments.out, again=wants_again(arguments))
     print(f"{name}: {suite.name} {arguments.shard}: {outcome}")
     place = Place(file=name)

@@ -14,7 +14,7 @@ from ci_compiler.outside import WRONG_FORM, json_of
 from ci_compiler.process import Ended
 from ci_compiler.runner.controller.engine import EngineError
 from ci_compiler.runner.controller.runner_names import LABEL
-from ci_compiler.runner.detect.recorded import plain
+from ci_compiler.runner.detect.texts import plain
 
 MOST, LONGEST = 4_000_000, 300
 """The most characters of an answer that is read, and of a line of it that is shown."""

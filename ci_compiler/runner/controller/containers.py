@@ -44,7 +44,9 @@ from ci_compiler.runner.controller.store_daemon import (
     daemon_arguments,
     daemon_name,
     options,
+    started,
 )
+from ci_compiler.runner.nvidia.gpus import gpu_options
 from ci_compiler.runner.refuse_forks import UNTRUSTED
 from ci_compiler.secret import Secret
 from ci_compiler.units import GB
@@ -165,13 +167,11 @@ class ContainerEngine:
     def toolkit(self, order: RunnerOrder, arguments: Sequence[str], stdin: str = "") -> Ended:
         """Runs the toolkit of the image in a container like that of a job."""
         order = replace(order, name=f"{PREFIX}-check-{order.pool}-{order.slot}")
-        labels = marks({"pool": order.pool, "slot": order.slot})
-        command = ["run", "--rm", "--interactive", "--pull", "never", "--name", order.name]
-        words = [*options("--label", labels), *options("--env", _environment(order)), *self._confinement(order)]
+        words = self._job(order, {"pool": order.pool, "slot": order.slot}, ("--rm", "--interactive"), {})
         self.remove(order.name)  # of a controller that was killed
         try:
             self._start_daemon(order)
-            return self._run([*command, *words, order.image, TOOLKIT, *arguments], timeout=CHECK_SECONDS, stdin=stdin)
+            return self._run([*words, TOOLKIT, *arguments], timeout=CHECK_SECONDS, stdin=stdin)
         finally:
             self.remove(order.name)  # a hung check must not hold the GPU
 
@@ -188,24 +188,22 @@ class ContainerEngine:
 
     def command(self, order: RunnerOrder) -> list[str]:
         """The arguments that start `order`."""
-        labels = marks(order.identity | {"gpus": ",".join(order.gpus)})
-        return [
-            *("run", "--detach", "--pull", "never", "--name", order.name, "--hostname", order.name),
-            *options("--label", labels),
-            *("--env", JIT),
-            *options("--env", RUNNER_ENVIRONMENT | _environment(order)),
-            *self._confinement(order),
-            order.image,
-        ]
+        identity = order.identity | {"gpus": ",".join(order.gpus)}
+        return self._job(order, identity, ("--detach", "--hostname", order.name, "--env", JIT), RUNNER_ENVIRONMENT)
 
-    def _confinement(self, order: RunnerOrder) -> list[str]:
-        """What a job may use, and what it may not."""
+    def _job(
+        self, order: RunnerOrder, identity: Mapping[str, object], how: Sequence[str], variables: Mapping[str, str]
+    ) -> list[str]:
+        """The arguments that start a container like that of a job: what it may use, and what it may not."""
         return [
+            *started(order.name, identity, *how),
+            *options("--env", {**variables, **_environment(order)}),
             *("--cap-drop", "all", "--security-opt", "no-new-privileges"),
             *("--shm-size", SHARED_MEMORY),
             *(("--volume", f"{self._stores[order.pool, order.slot]}:{STORE}:ro") if order.store else ()),
             *gpu_options(self.kind, order.gpus),
             *bounds(order.memory, order.cores),
+            order.image,
         ]
 
     def machines(self) -> tuple[RunnerInstance, ...]:
@@ -275,13 +273,7 @@ class ContainerEngine:
     def _who(self, words: Sequence[str]) -> str:
         return f"{self.kind} {' '.join(words[:2])}"
 
-    def _ask(
-        self,
-        words: Sequence[str],
-        *,
-        secrets: Mapping[str, Secret] = _NOTHING,
-        timeout: int = _SHORT,
-    ) -> str:
+    def _ask(self, words: Sequence[str], secrets: Mapping[str, Secret] = _NOTHING, timeout: int = _SHORT) -> str:
         """The output of the engine for `words`. Raises EngineError with its last line if it fails."""
         ended = self._run(words, secrets, timeout)
         if ended.status:
@@ -290,12 +282,7 @@ class ContainerEngine:
         return ended.out.strip()
 
     def _run(
-        self,
-        words: Sequence[str],
-        secrets: Mapping[str, Secret] = _NOTHING,
-        timeout: int = _SHORT,
-        *,
-        stdin: str = "",
+        self, words: Sequence[str], secrets: Mapping[str, Secret] = _NOTHING, timeout: int = _SHORT, stdin: str = ""
     ) -> Ended:
         """Runs the engine with `secrets` (at most one) in its environment."""
         env = {name: value for name, value in os.environ.items() if name not in CREDENTIALS}
@@ -309,17 +296,6 @@ class ContainerEngine:
             why = "given up to stop" if self.stopped() else f"no answer in {timeout} s"
             raise EngineError(f"{self._who(words)}: {why}")
         return ended
-
-
-def gpu_options(kind: str, gpus: Sequence[str]) -> list[str]:
-    """The options for `gpus` (UUIDs, or `all`): CDI for podman (4.1 and later), docker's own option for docker."""
-    if not gpus:
-        return []
-    if kind == "podman":
-        return [word for gpu in gpus for word in ("--device", f"nvidia.com/gpu={gpu}")]
-    if gpus == ("all",):
-        return ["--gpus", "all"]
-    return ["--gpus", f'"device={",".join(gpus)}"']  # docker reads the value as CSV
 
 
 _ENDED = frozenset({"exited", "dead", "stopped"})

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from ci_compiler.errors import InputError
 from ci_compiler.process import Ended
@@ -101,8 +101,7 @@ class RunnerInstance:
     gpus: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoreVolume:
+class StoreVolume(NamedTuple):
     """The store of a pool's slot and an image (its id), which outlives the containers."""
 
     name: str

@@ -175,7 +175,11 @@ class Controller(ControllerPart):
             self._quarantine.show(slot, order.name)
             return
         self._engine.prepare(order)
-        if why := gpus_for(slot, self.slots, order, self._work, self._engine) or self._problem(slot, order):
+        why = gpus_for(slot, self.slots, order, self._work, self._engine)
+        if not why:
+            self._make_room(order)
+            why = self._quarantine.problem(replace(order, gpus=slot.gpus), deep=slot.suspect)
+        if why:
             if not self._draining:
                 self._quarantine.failed_proof(slot, why)
             return
@@ -190,10 +194,6 @@ class Controller(ControllerPart):
         slot.since = self._clock.passed()
         slot.next_look = slot.since + CHECK
         self._say(f"{slot.name}: waiting for a job")
-
-    def _problem(self, slot: Slot, order: RunnerOrder) -> str:
-        self._make_room(order)
-        return self._quarantine.problem(replace(order, gpus=slot.gpus), deep=slot.suspect)
 
     def _order(self, slot: Slot) -> RunnerOrder:
         work = self._work

@@ -8,11 +8,10 @@ a slot would use.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ci_compiler.runner.controller.containers import ContainerEngine
 from ci_compiler.runner.controller.engine import InstanceStatus, RunnerInstance, StoreVolume, engine_errors
@@ -38,8 +37,7 @@ class LeftoverKind(StrEnum):
     ROOT = "gc-root"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Leftover:
+class Leftover(NamedTuple):
     """Something that a controller made. `left_over`: why nothing needs it any more; '' if something does.
 
     `scope` and `id` are set for a registration: where it is registered, and its id there.
@@ -52,6 +50,19 @@ class Leftover:
     left_over: str = ""
     scope: str = ""
     id: int = 0
+
+
+class Survey(NamedTuple):
+    """Where and when leftovers are judged: the tag of this machine, and the time in seconds since 1970.
+
+    Registrations of other machines are kept unless `everywhere`. The next job of a slot builds on the slot's store, so
+    it is kept unless `stores` is true.
+    """
+
+    host: str
+    now: float
+    everywhere: bool = False
+    stores: bool = False
 
 
 def containers(
@@ -67,19 +78,13 @@ def containers(
             state = "collecting garbage"
         elif known is not None and instance.registration not in known:
             why = "GitHub has no such runner"
-        yield Leftover(kind=LeftoverKind.CONTAINER, name=instance.name, pool=instance.pool, state=state, left_over=why)
+        yield Leftover(LeftoverKind.CONTAINER, instance.name, instance.pool, state, why)
 
 
 def registrations(
-    scope: str,
-    runners: Iterable[Runner],
-    instances: Iterable[RunnerInstance],
-    *,
-    host: str,
-    now: float,
-    everywhere: bool,
+    survey: Survey, scope: str, runners: Iterable[Runner], instances: Iterable[RunnerInstance]
 ) -> Iterator[Leftover]:
-    """The registrations in `scope` that controllers made; those of other machines are kept unless `everywhere`."""
+    """The registrations in `scope` that controllers made."""
     running = {instance.registration for instance in instances if instance.status is InstanceStatus.RUNNING}
     for runner in runners:
         name = read_name(runner.name)
@@ -89,47 +94,30 @@ def registrations(
         if QUARANTINED in runner.labels:
             state = QUARANTINED
         why = ""
-        if state == "offline" and runner.id not in running and abs(now - name.made) > YOUNG:
-            if name.host == host:
+        if state == "offline" and runner.id not in running and abs(survey.now - name.made) > YOUNG:
+            if name.host == survey.host:
                 why = "nothing runs it on this machine"
-            elif everywhere:
+            elif survey.everywhere:
                 why = "its machine does not run it"
-        yield Leftover(
-            kind=LeftoverKind.REGISTRATION,
-            name=runner.name,
-            pool=name.pool,
-            state=state,
-            left_over=why,
-            scope=scope,
-            id=runner.id,
-        )
+        yield Leftover(LeftoverKind.REGISTRATION, runner.name, name.pool, state, why, scope, runner.id)
 
 
 def volumes(
-    found: Iterable[StoreVolume],
-    instances: Iterable[RunnerInstance],
-    images: Mapping[str, str],
-    *,
-    stores: bool = False,
+    survey: Survey, known: Iterable[StoreVolume], instances: Iterable[RunnerInstance], images: Mapping[str, str]
 ) -> Iterator[Leftover]:
-    """The volumes with stores. `images`: the image id of each declared pool ('' if the image is not on this machine).
-
-    The next job of a slot builds on the slot's store, so it is kept unless `stores` is true.
-    """
+    """The volumes with stores. `images`: the image id of each declared pool ('' if this machine does not have it)."""
     used = {(instance.pool, instance.slot) for instance in instances}
-    for volume in found:
-        why = ""
-        if volume.pool not in images:
+    for volume in known:
+        state, why = "kept for the next job", ""
+        if (volume.pool, volume.slot) in used:
+            state = "in use"
+        elif volume.pool not in images:
             why = "the spec has no such pool"
         elif images[volume.pool] not in {"", volume.image}:
             why = "the pool has a newer image"
-        elif stores:
+        elif survey.stores:
             why = "no job is using it"
-        in_use = (volume.pool, volume.slot) in used
-        state = "in use" if in_use else "kept for the next job"
-        yield Leftover(
-            kind=LeftoverKind.VOLUME, name=volume.name, pool=volume.pool, state=state, left_over="" if in_use else why
-        )
+        yield Leftover(LeftoverKind.VOLUME, volume.name, volume.pool, state, why)
 
 
 def roots(work: Path, *, running: bool, folder: Path) -> Iterator[Leftover]:
@@ -146,28 +134,21 @@ def roots(work: Path, *, running: bool, folder: Path) -> Iterator[Leftover]:
         if target.is_relative_to(work) and target.is_symlink():
             why = "" if running else "its job is over"
             state = "kept by a job" if running else "keeps its build"
-            yield Leftover(kind=LeftoverKind.ROOT, name=str(target), pool="", state=state, left_over=why)
+            yield Leftover(LeftoverKind.ROOT, str(target), "", state, why)
 
 
 def find(
-    spec: Spec,
-    engine: ContainerEngine | ProcessEngine | None,
-    github: Mapping[str, Registrar],
-    *,
-    host: str,
-    now: float,
-    everywhere: bool = False,
-    stores: bool = False,
+    survey: Survey, spec: Spec, engine: ContainerEngine | ProcessEngine | None, github: Mapping[str, Registrar]
 ) -> tuple[Leftover, ...]:
     """Everything that controllers made, in `engine` and in the scopes of `github`. Raises EngineError, GitHubError."""
     instances = engine.machines() if engine else ()
-    seen = {scope: {runner.id: runner for runner in one.runners()} for scope, one in github.items()}
-    items = list(containers(instances, seen))
-    for scope, runners in seen.items():
-        items += registrations(scope, runners.values(), instances, host=host, now=now, everywhere=everywhere)
+    registered = {scope: {runner.id: runner for runner in one.runners()} for scope, one in github.items()}
+    items = list(containers(instances, registered))
+    for scope, runners in registered.items():
+        items += registrations(survey, scope, runners.values(), instances)
     if isinstance(engine, ContainerEngine):
         images = {pool.name: engine.image_id(pool.image) for pool in spec.pools}
-        items += volumes(engine.volumes(), instances, images, stores=stores)
+        items += volumes(survey, engine.volumes(), instances, images)
     elif engine is not None:
         running = any(instance.status is InstanceStatus.RUNNING for instance in instances)
         items += roots(engine.folder / WORK, running=running, folder=ROOTS)
@@ -199,24 +180,23 @@ def metrics(items: Iterable[Leftover], *, lost: int) -> str:
     items = list(items)
     kinds = ("kind", "pool", "state", "left_over")
     counts = Counter((item.kind.value, item.pool, item.state, str(bool(item.left_over)).lower()) for item in items)
-    sick = Counter({item.pool: 0 for item in items if item.kind is LeftoverKind.REGISTRATION})
-    sick.update(item.pool for item in items if item.state == QUARANTINED)
+    sick = Counter({(item.pool,): 0 for item in items if item.kind is LeftoverKind.REGISTRATION})
+    sick.update((item.pool,) for item in items if item.state == QUARANTINED)
+    items_help = "What `ci-runner start` made: registrations, containers, stores, roots."
+    slots_help = "Slots that failed a proof of health, or whose runners keep failing."
     return "".join(
-        [
-            "# HELP ci_runner_items What `ci-runner start` made: registrations, containers, stores, roots.\n",
-            "# TYPE ci_runner_items gauge\n",
-            *(_sample("items", count, zip(kinds, values, strict=True)) for values, count in sorted(counts.items())),
-            "# HELP ci_runner_quarantined_slots Slots that failed a proof of health, or whose runners keep failing.\n",
-            "# TYPE ci_runner_quarantined_slots gauge\n",
-            *(_sample("quarantined_slots", sick[pool], [("pool", pool)]) for pool in sorted(sick)),
-            "# HELP ci_runner_lost_logs Logs that are kept of lost runners.\n",
-            "# TYPE ci_runner_lost_logs gauge\n",
-            f"ci_runner_lost_logs {lost}\n",
-        ]
+        (
+            *_metric("items", items_help, kinds, counts),
+            *_metric("quarantined_slots", slots_help, ("pool",), sick),
+            *_metric("lost_logs", "Logs that are kept of lost runners.", (), {(): lost}),
+        )
     )
 
 
-def _sample(metric: str, count: int, labels: Iterable[tuple[str, str]]) -> str:
+def _metric(name: str, description: str, labels: Sequence[str], counts: Mapping[Any, int]) -> Iterator[str]:
+    """The lines of a metric, with a count for each combination of the values of its labels."""
     escapes = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
-    shown = ",".join(f'{name}="{value.translate(escapes)}"' for name, value in labels)
-    return f"ci_runner_{metric}{{{shown}}} {count}\n"
+    yield f"# HELP ci_runner_{name} {description}\n# TYPE ci_runner_{name} gauge\n"
+    for values, count in sorted(counts.items()):
+        shown = ",".join(f'{label}="{value.translate(escapes)}"' for label, value in zip(labels, values, strict=True))
+        yield f"ci_runner_{name}{{{shown}}} {count}\n" if labels else f"ci_runner_{name} {count}\n"

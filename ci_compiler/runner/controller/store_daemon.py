@@ -51,10 +51,8 @@ def daemon_name(runner: str) -> str:
 
 def daemon_arguments(order: RunnerOrder, kind: str, volume: str, *, signs: bool) -> list[str]:
     """The engine's arguments that start the daemon of `order`. `signs`: the environment has `BUILDER_KEY`."""
-    labels = marks({SERVES: order.name, **order.identity})
     return [
-        *("run", "--detach", "--pull", "never", "--name", daemon_name(order.name)),
-        *options("--label", labels),
+        *started(daemon_name(order.name), {SERVES: order.name, **order.identity}, "--detach"),
         *(("--env", BUILDER_KEY) if signs else ()),
         *options("--env", {TRUSTED_KEYS: " ".join(order.trusted_keys)}),
         *_as_root(),
@@ -66,10 +64,9 @@ def daemon_arguments(order: RunnerOrder, kind: str, volume: str, *, signs: bool)
 
 def collector_arguments(order: RunnerOrder, volume: str) -> list[str]:
     """The engine's arguments that collect the garbage of a slot's store, while no job and no daemon uses it."""
-    labels = marks({"pool": order.pool, "slot": order.slot})
+    identity = {"pool": order.pool, "slot": order.slot}
     return [
-        *("run", "--rm", "--pull", "never", "--name", collector_name(order), "--network", "none"),
-        *options("--label", labels),
+        *started(collector_name(order), identity, "--rm", "--network", "none"),
         *_as_root(),
         *("--volume", f"{volume}:{STORE}", "--entrypoint", DAEMON, order.image, "--collect-garbage"),
     ]
@@ -78,6 +75,11 @@ def collector_arguments(order: RunnerOrder, volume: str) -> list[str]:
 def collector_name(order: RunnerOrder) -> str:
     """The name of the container that collects garbage in the slot of `order`."""
     return f"{PREFIX}-garbage-{order.pool}-{order.slot}"
+
+
+def started(name: str, identity: Mapping[str, object], *how: str) -> list[str]:
+    """The arguments that start the container `name`, with the labels of its `identity`."""
+    return ["run", *how, "--pull", "never", "--name", name, *options("--label", marks(identity))]
 
 
 def options(option: str, values: Mapping[str, str]) -> list[str]:

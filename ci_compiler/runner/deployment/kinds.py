@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ci_compiler import __version__
 from ci_compiler.codes import Code
@@ -59,8 +59,7 @@ RESTART = {"Restart": "always", "RestartSec": "30", "RestartPreventExitStatus": 
 longer serves (actions/runner, run-helper.sh)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Deployment:
+class Deployment(NamedTuple):
     """The files of a deployment by their path in its folder, and findings about the pools that it leaves out."""
 
     files: Mapping[str, str]

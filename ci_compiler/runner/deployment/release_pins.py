@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ci_compiler import __version__
 
@@ -20,8 +19,7 @@ ARCHITECTURES = {"x86_64-linux": "amd64", "aarch64-linux": "arm64"}
 """The architecture of a Nix system, as container engines and Kubernetes (`kubernetes.io/arch`) name it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Archive:
+class Archive(NamedTuple):
     """An archive in an image: its URL by architecture, and its SHA-256 where that is known."""
 
     version: str
@@ -29,8 +27,7 @@ class Archive:
     sha256: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReleasePins:
+class ReleasePins(NamedTuple):
     """Helm charts as OCI references and their common version, the base image by digest, the archives by name.
 
     `snapshot`: the time at which Debian's archive had the packages that are installed.

@@ -14,6 +14,7 @@ from pathlib import Path
 from threading import Event, Thread
 
 from ci_compiler.runner.detect import this_machine
+from ci_compiler.runner.detect.texts import text_of
 
 SECONDS = 1.0
 """The time between two samples."""
@@ -54,7 +55,7 @@ def watched_memory(*, uses_nix: bool) -> Iterator[MemoryPeak]:
 
 def used(group: Path) -> int:
     """The memory in use in a control group, in bytes."""
-    return sum(map(int, _USED.findall(this_machine.text_of(group / "memory.stat"))))
+    return sum(map(int, _USED.findall(text_of(group / "memory.stat"))))
 
 
 def build_group(*, uses_nix: bool) -> Path | None:
@@ -78,5 +79,5 @@ def _has_daemon() -> bool:
 def _daemons() -> Iterator[str]:
     """The process IDs of Nix' daemons; the oldest process comes first."""
     for folder in sorted((this_machine.ROOT / "proc").glob("[0-9]*"), key=lambda path: int(path.name)):
-        if this_machine.text_of(folder / "comm").strip() == "nix-daemon":
+        if text_of(folder / "comm").strip() == "nix-daemon":
             yield folder.name

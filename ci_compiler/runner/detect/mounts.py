@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import PurePosixPath
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mount:
+class Mount(NamedTuple):
     """A line of mountinfo: where it is mounted, which folder of the file system it shows, device, kind and source."""
 
     point: str
@@ -64,7 +63,13 @@ def sandboxed(trial: str) -> bool:
 def build_folder_of(trial: str, host_mounts: Iterable[Mount]) -> str:
     """The build folder of a `trial` as the host sees it; '' if no mount of the host holds it."""
     top, own = _trial(trial)
-    return top if own is None else _outside(own, host_mounts)
+    if own is None:
+        return top
+    holding = [mount for mount in host_mounts if mount.numbers == own.numbers and _below(own.root, mount.root)]
+    if not holding:
+        return ""
+    mount = max(holding, key=lambda mount: len(mount.root))
+    return str(PurePosixPath(mount.point, own.root[len(mount.root) :].lstrip("/")))
 
 
 def _trial(text: str) -> tuple[str, Mount | None]:
@@ -72,12 +77,3 @@ def _trial(text: str) -> tuple[str, Mount | None]:
     first, _, rest = text.partition("\n")
     top = first.strip()
     return top, next((mount for mount in mounts(rest) if mount.point == top), None)
-
-
-def _outside(own: Mount, host_mounts: Iterable[Mount]) -> str:
-    """The path on the host of a folder that a sandbox mounted; '' if no mount of the host holds it."""
-    holding = [mount for mount in host_mounts if mount.numbers == own.numbers and _below(own.root, mount.root)]
-    if not holding:
-        return ""
-    mount = max(holding, key=lambda mount: len(mount.root))
-    return str(PurePosixPath(mount.point, own.root[len(mount.root) :].lstrip("/")))

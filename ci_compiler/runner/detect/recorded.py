@@ -12,37 +12,14 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
-from ci_compiler.hardware import Hardware, Version
-from ci_compiler.hardware.machine import ContainerRuntime, GpuDevice, Machine, NixInstallation, StorageFolder, isas_of
+from ci_compiler.hardware import Hardware
+from ci_compiler.hardware.machine import ContainerRuntime, Machine, NixInstallation, StorageFolder, isas_of
 from ci_compiler.outside import object_of
-from ci_compiler.runner.detect.gpu_health import NO_STATE, GpuState, with_state
 from ci_compiler.runner.detect.mounts import Mount, build_folder_of, sandboxed
+from ci_compiler.runner.detect.texts import MISSING, Answer, plain
+from ci_compiler.runner.nvidia.gpus import NO_TEXTS, GpuTexts, gpus
 from ci_compiler.runner.upstream import upstream
 from ci_compiler.units import release
-
-GPU_QUERY = ("index", "name", "compute_cap", "memory.total", "driver_version", "mig.mode.current")
-"""The fields that nvidia-smi is asked for, of each GPU and in this order."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """The answer of a program: its exit status and both of its outputs."""
-
-    status: int
-    out: str = ""
-    err: str = ""
-
-    @property
-    def said(self) -> str:
-        """The first line on standard error, or else on standard output; '' if it printed nothing."""
-        lines = (plain(line) for text in (self.err, self.out) for line in text.splitlines())
-        return next(filter(None, lines), "")
-
-
-def plain(line: str) -> str:
-    """A line fit to print: without colours, control characters and runs of blanks."""
-    colourless = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", line)
-    return " ".join("".join(char if char.isprintable() else " " for char in colourless).split())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,8 +27,8 @@ class Recorded:
     """The texts and numbers of a machine as they were read; None: the program or file does not exist.
 
     `machine` and `os_name` come from uname. `affinity` is the number of processors that this process may use.
-    `cpu_limits` and `memory_limits` are the texts of the control groups that it is in. `display_controllers` are the
-    PCI addresses of NVIDIA GPUs. `trial` is the output of the trial build (`this_machine.TRIAL`).
+    `cpu_limits` and `memory_limits` are the texts of the control groups that it is in. `trial` is the output of the
+    trial build (`this_machine.TRIAL`).
     """
 
     machine: str
@@ -65,9 +42,7 @@ class Recorded:
     meminfo: str = ""
     memory_limits: tuple[str, ...] = ()
     folders: tuple[StorageFolder, ...] = ()
-    nvidia_smi: Answer | None = None
-    display_controllers: tuple[str, ...] = ()
-    gpu_state: GpuState = NO_STATE
+    gpus: GpuTexts = NO_TEXTS
     nix: Answer | None = None
     nix_config: Answer | None = None
     nix_conf: str = ""
@@ -84,11 +59,11 @@ def machine(recorded: Recorded, hardware: Hardware) -> Machine:
     flags = common or frozenset(listed.get("Flags", "").split())
     cores = min([recorded.affinity, *filter(None, map(cpu_limit, recorded.cpu_limits))])
     sizes = [memory_total(recorded.meminfo), *filter(None, map(memory_limit, recorded.memory_limits))]
-    devices, problems = gpus(recorded.nvidia_smi, recorded.display_controllers)
+    devices, problems = gpus(recorded.gpus)
     return Machine(
         system=system,
         isas=isas_of(hardware, system, flags),
-        gpus=tuple(with_state(device, recorded.gpu_state) for device in devices),
+        gpus=devices,
         os=os_title(recorded.os_release),
         kernel=recorded.kernel,
         cpu=plain(model or listed.get("Model name", "") or part),
@@ -126,12 +101,8 @@ def processors(text: str) -> tuple[str, str, frozenset[str]]:
 
 def fields(text: str) -> dict[str, str]:
     """The fields of /proc/cpuinfo, or of lscpu's output in English, by name; the first of several with one name."""
-    found: dict[str, str] = {}
-    for line in text.splitlines():
-        key, colon, value = line.partition(":")
-        if colon:
-            found.setdefault(key.strip(), value.strip())
-    return found
+    rows = (line.partition(":") for line in reversed(text.splitlines()))
+    return {key.strip(): value.strip() for key, colon, value in rows if colon}
 
 
 def cpu_limit(text: str) -> int:
@@ -161,59 +132,6 @@ def os_title(text: str) -> str:
     return plain(found[2]) if found else ""
 
 
-# GPUs.
-
-
-def gpus(answer: Answer | None, controllers: Iterable[str] = ()) -> tuple[tuple[GpuDevice, ...], tuple[str, ...]]:
-    """The GPUs in nvidia-smi's `answer` to `GPU_QUERY`, and what is wrong with the others.
-
-    The exit status proves nothing, since a crashed driver gives 0 as well: a row counts if it has a name and a compute
-    capability. `controllers` are the PCI addresses of GPUs; if none of those answers, the driver does not work.
-    """
-    found: list[GpuDevice] = []
-    problems: list[str] = []
-    for row in answer.out.splitlines() if answer else ():
-        cells = [plain(cell) for cell in row.split(",")]
-        device = _device(cells) if len(cells) >= len(GPU_QUERY) else None
-        if device is not None:
-            found.append(device)
-        elif cells[:1] and cells[0].isdecimal():
-            problems.append(
-                f"nvidia-smi lists GPU {cells[0]} without its name and compute capability: {', '.join(cells)}"
-            )
-        elif any(cells):
-            problems.append(f"nvidia-smi: {', '.join(cells)}")
-    if answer is not None and not found and not problems:
-        problems.append(f"nvidia-smi: {answer.said or f'exited with {answer.status} and listed no GPU'}")
-    on_bus = list(controllers)
-    if on_bus and not found:
-        driver = "there is no nvidia-smi" if answer is None else "no driver answers"
-        problems.append(f"NVIDIA GPUs are on the PCI bus ({', '.join(on_bus)}), but {driver}")
-    return tuple(found), tuple(problems)
-
-
-def _device(cells: list[str]) -> GpuDevice | None:
-    """The GPU of a row, whose name may contain commas; None without a name or a compute capability."""
-    index, (capability, memory, driver, mig) = cells[0], cells[-4:]
-    name = ", ".join(cells[1:-4])
-    known = re.fullmatch(r"([0-9]{1,3})\.([0-9]{1,2})", capability)
-    if not _has_value(name) or not known or not re.fullmatch(r"[0-9]{1,4}", index):
-        return None
-    return GpuDevice(
-        index=int(index),
-        name=name,
-        capability=Version(int(known[1]), int(known[2])),
-        memory=int(memory) * 2**20 if re.fullmatch(r"[0-9]{1,9}", memory) else 0,
-        driver=driver if _has_value(driver) else "",
-        mig=mig == "Enabled",
-    )
-
-
-def _has_value(cell: str) -> bool:
-    """Whether a cell has a value, not `[N/A]`, `[Not Supported]`, `[Unknown Error]`, `ERR!` and the like."""
-    return bool(cell) and not cell.startswith("[") and cell != "N/A" and "ERR!" not in cell
-
-
 # Where builds are made.
 
 
@@ -222,11 +140,9 @@ def build_folder(recorded: Recorded, host_mounts: Iterable[Mount], temporary: st
 
     `temporary` is TMPDIR or /tmp, where older versions of Nix build.
     """
-    trial = recorded.trial
-    if trial is not None and trial.status == 0 and (seen := build_folder_of(trial.out, host_mounts)):
+    if seen := build_folder_of((recorded.trial or MISSING).printed, host_mounts):
         return str(PurePosixPath(seen).parent)
-    configured = settings(recorded).get("build-dir", "")
-    if configured:
+    if configured := settings(recorded).get("build-dir", ""):
         return configured
     newer = release(_version(recorded.nix)) >= release(upstream().builds_since)
     return upstream().builds_folder if newer else temporary
@@ -240,25 +156,22 @@ def nix(recorded: Recorded, cores: int) -> NixInstallation | None:
     version = _version(recorded.nix)
     if not version and not recorded.nix_conf:
         return None
-    found = settings(recorded)
-    trial = recorded.trial
-    problem = "" if trial is None or trial.status == 0 else first_error(trial.err)
+    values, trial = settings(recorded), recorded.trial or MISSING
     return NixInstallation(
         version=version,
-        sandbox=found["sandbox"],
-        features=tuple(sorted(found["system-features"].split())),
-        max_jobs=_count(found["max-jobs"], cores),
-        cores=_count(found["cores"], cores) or cores,
-        source="nix" if recorded.nix_config and recorded.nix_config.status == 0 else "nix.conf",
-        sandboxed=sandboxed(trial.out) if trial is not None and trial.status == 0 else None,
-        problem=problem,
+        sandbox=values["sandbox"],
+        features=tuple(sorted(values["system-features"].split())),
+        max_jobs=_count(values["max-jobs"], cores),
+        cores=_count(values["cores"], cores) or cores,
+        source="nix.conf" if (recorded.nix_config or MISSING).status else "nix",
+        sandboxed=None if trial.status else sandboxed(trial.out),
+        problem=first_error(trial.err) if trial.status else "",
     )
 
 
 def settings(recorded: Recorded) -> dict[str, str]:
     """Nix's settings: as Nix prints them, or else its configuration file over the defaults."""
-    printed = recorded.nix_config
-    if printed is not None and printed.status == 0 and (effective := nix_config(printed.out)):
+    if effective := nix_config((recorded.nix_config or MISSING).printed):
         return upstream().nix | effective
     return nix_conf(recorded.nix_conf, upstream().nix)
 
@@ -284,15 +197,15 @@ def _text(value: Any) -> str:
 
 def nix_conf(text: str, defaults: Mapping[str, str]) -> dict[str, str]:
     """The settings of a nix.conf over `defaults`: the last value of a name wins, and `extra-` values are appended."""
-    found = dict(defaults)
+    values = dict(defaults)
     for line in text.splitlines():
         name, equals, value = (part.strip() for part in line.partition("#")[0].partition("="))
         if equals and name.startswith("extra-"):
             name = name.removeprefix("extra-")
-            value = f"{found.get(name, '')} {value}".strip()
+            value = f"{values.get(name, '')} {value}".strip()
         if equals and name:
-            found[name] = value
-    return found
+            values[name] = value
+    return values
 
 
 def first_error(text: str) -> str:
@@ -305,9 +218,9 @@ def first_error(text: str) -> str:
 def engine(name: str, answer: Answer) -> ContainerRuntime:
     """A container engine, from the answer to a command that prints its version and needs its daemon or storage."""
     version = ".".join(map(str, release(answer.out)))
-    if answer.status == 0 and version:
-        return ContainerRuntime(name=name, version=version)
-    return ContainerRuntime(name=name, version=version, problem=answer.said or f"exited with {answer.status}")
+    works = answer.status == 0 and version
+    problem = "" if works else answer.said or f"exited with {answer.status}"
+    return ContainerRuntime(name=name, version=version, problem=problem)
 
 
 def _count(text: str, automatic: int) -> int:
@@ -318,4 +231,4 @@ def _count(text: str, automatic: int) -> int:
 
 def _version(answer: Answer | None) -> str:
     """The version that a program's `--version` prints; '' if there is no such program, or it fails."""
-    return ".".join(map(str, release(answer.out))) if answer is not None and answer.status == 0 else ""
+    return ".".join(map(str, release((answer or MISSING).printed)))

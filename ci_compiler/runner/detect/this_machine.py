@@ -6,20 +6,17 @@ Nothing is decided here. A tool that is missing, cannot be started or does not a
 from __future__ import annotations
 
 import os
-import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
 
-from ci_compiler.errors import InputError
 from ci_compiler.hardware import Hardware
 from ci_compiler.hardware.machine import Machine, StorageFolder
-from ci_compiler.outside import text_of as read_text
-from ci_compiler.process import PAST_LIMIT, ask
-from ci_compiler.runner.detect.gpu_health import HEALTH_QUERY, REMAPPED_QUERY, GpuState
 from ci_compiler.runner.detect.mounts import Mount, mount_of, mounts
-from ci_compiler.runner.detect.recorded import GPU_QUERY, Answer, Recorded, build_folder, machine
+from ci_compiler.runner.detect.recorded import Recorded, build_folder, machine
+from ci_compiler.runner.detect.texts import MISSING, Answer, answer, printed, text_of
+from ci_compiler.runner.nvidia.gpus import gpu_texts
 
 ROOT = Path("/")
 """The parent of /proc, /sys and /etc."""
@@ -66,101 +63,39 @@ def this_machine(hardware: Hardware, *, trial: bool = True, software: bool = Tru
 def record(*, trial: bool = True, software: bool = True) -> Recorded:
     """Everything that the files and tools of this machine show; the parameters are those of `this_machine`."""
     uname = os.uname()
-    recorded = Recorded(
+    groups = [*control_groups("memory")]
+    limits = [text_of(group / name) for group in groups for name in ("memory.max", "memory.limit_in_bytes")]
+    texts = Recorded(
         machine=uname.machine,
         os_name=uname.sysname,
         kernel=uname.release,
         os_release=text_of(ROOT / "etc/os-release"),
         cpuinfo=text_of(ROOT / "proc/cpuinfo"),
-        lscpu=listed.out if (listed := answer("lscpu")) else "",
+        lscpu=(answer("lscpu") or MISSING).out,
         affinity=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
         cpu_limits=tuple(_cpu_limits()),
         meminfo=text_of(ROOT / "proc/meminfo"),
-        memory_limits=tuple(
-            text_of(group / name)
-            for group in control_groups("memory")
-            for name in ("memory.max", "memory.limit_in_bytes")
-        ),
-        nvidia_smi=_nvidia_smi(f"--query-gpu={','.join(GPU_QUERY)}"),
-        display_controllers=tuple(_display_controllers()),
+        memory_limits=tuple(limits),
+        gpus=gpu_texts(ROOT),
     )
     if software:
-        recorded = _with_software(recorded, trial=trial)
-    if uname.sysname == "Darwin":
-        cpuinfo, meminfo = _of_macos()
-        recorded = replace(recorded, cpuinfo=cpuinfo, meminfo=meminfo)
-    works = recorded.nvidia_smi is not None and recorded.nvidia_smi.status == 0
-    return _with_folders(replace(recorded, gpu_state=_gpu_state()) if works else recorded)
-
-
-def _with_software(recorded: Recorded, *, trial: bool) -> Recorded:
-    nix_env = {**os.environ, "NIX_CONFIG": f"{os.environ.get('NIX_CONFIG', '')}\n{_NEW_COMMANDS}"}
-    return replace(
-        recorded,
-        nix=answer("nix", "--version"),
-        nix_config=_nix_config(nix_env),
-        nix_conf=_nix_conf(),
-        trial=trial_build() if trial else None,
-        flox=answer("flox", "--version"),
-        engines={name: found for name, command in _ENGINES.items() if (found := answer(*command)) is not None},
-    )
-
-
-def _of_macos() -> tuple[str, str]:
-    """The processor and the memory of a Mac (sysctl(3)), as Linux writes them to /proc/cpuinfo and /proc/meminfo."""
-    named = {key: _output(answer("sysctl", "-n", key)).strip() for key in ("machdep.cpu.brand_string", "hw.memsize")}
-    model, memory = named.values()
-    size = f"MemTotal: {int(memory) // 1024} kB\n" if memory.isdigit() else ""
-    return f"model name : {model}\n", size
-
-
-_NEW_COMMANDS = "extra-experimental-features = nix-command"
-
-
-def answer(*command: str, seconds: float = 30, env: Mapping[str, str] | None = None) -> Answer | None:
-    """The answer of `command`; None if there is no such program.
-
-    The status is 124 if it does not end within `seconds`, 126 if it cannot be started.
-    """
-    program = shutil.which(command[0])
-    if program is None:
-        return None
-    try:
-        ended = ask(
-            [program, *command[1:]], seconds=seconds, env={**(os.environ if env is None else env), "LC_ALL": "C"}
+        texts = replace(
+            texts,
+            nix=answer("nix", "--version"),
+            nix_config=_nix_config(),
+            nix_conf=_nix_conf(),
+            trial=trial_build() if trial else None,
+            flox=answer("flox", "--version"),
+            engines={name: shown for name, command in _ENGINES.items() if (shown := answer(*command)) is not None},
         )
-    except InputError as error:
-        return Answer(status=126, err=error.findings[0].message)
-    if ended.status == PAST_LIMIT:
-        return Answer(status=ended.status, err=f"did not answer within {seconds:g} s")
-    return Answer(status=ended.status, out=ended.out, err=ended.err)
+    return _with_folders(_of_macos(texts) if uname.sysname == "Darwin" else texts)
 
 
-def _nvidia_smi(query: str) -> Answer | None:
-    return answer("nvidia-smi", query, "--format=csv,noheader,nounits")
-
-
-def _gpu_state() -> GpuState:
-    """What shows the health of the GPUs. The kernel's log is often hidden from users and from containers."""
-    logs = (("dmesg",), ("journalctl", "--dmesg", "--boot", "--no-pager", "--quiet", "--output=cat"))
-    return GpuState(
-        health=_output(_nvidia_smi(f"--query-gpu={','.join(HEALTH_QUERY)}")),
-        remapped=_output(_nvidia_smi(f"--query-remapped-rows={','.join(REMAPPED_QUERY)}")),
-        listed=_output(answer("nvidia-smi", "--list-gpus")),
-        kernel_log=next(filter(None, (_output(answer(*command)) for command in logs)), ""),
-    )
-
-
-def _output(found: Answer | None) -> str:
-    return found.out if found is not None and found.status == 0 else ""
-
-
-def text_of(path: str | Path) -> str:
-    """The text of a file; '' if it does not exist or cannot be read."""
-    try:
-        return read_text(path, errors="replace")
-    except OSError:
-        return ""
+def _of_macos(texts: Recorded) -> Recorded:
+    """`texts` with the processor and memory of a Mac (sysctl(3)), as Linux writes them to cpuinfo and meminfo."""
+    model, memory = (printed("sysctl", "-n", key).strip() for key in ("machdep.cpu.brand_string", "hw.memsize"))
+    size = f"MemTotal: {int(memory) // 1024} kB\n" if memory.isdigit() else ""
+    return replace(texts, cpuinfo=f"model name : {model}\n", meminfo=size)
 
 
 def trial_build() -> Answer | None:
@@ -201,16 +136,15 @@ def _with_folders(recorded: Recorded) -> Recorded:
         "build": build_folder(recorded, known, os.environ.get("TMPDIR", "/tmp")),  # noqa: S108  (Nix's default)
         "work": os.environ.get("GITHUB_WORKSPACE", str(Path.cwd())),
     }
-    found = (folder(role, path, known) for role, path in paths.items())
-    return replace(recorded, folders=tuple(filter(None, found)))
+    return replace(recorded, folders=tuple(filter(None, (folder(role, path, known) for role, path in paths.items()))))
 
 
-def _nix_config(env: Mapping[str, str]) -> Answer | None:
+def _nix_config() -> Answer | None:
     """The effective settings; Nix 2.20 renamed the command that prints them."""
-    found = answer("nix", "config", "show", "--json", env=env)
-    if found is None or found.status == 0:
-        return found
-    return answer("nix", "show-config", "--json", env=env)
+    with_commands = f"{os.environ.get('NIX_CONFIG', '')}\nextra-experimental-features = nix-command"
+    env = {**os.environ, "NIX_CONFIG": with_commands}
+    settings = answer("nix", "config", "show", "--json", env=env)
+    return settings if settings is None or not settings.status else answer("nix", "show-config", "--json", env=env)
 
 
 def _nix_conf() -> str:
@@ -218,13 +152,6 @@ def _nix_conf() -> str:
     home = os.environ.get("XDG_CONFIG_HOME") or Path(os.environ.get("HOME", "/"), ".config")
     files = (Path(os.environ.get("NIX_CONF_DIR", "/etc/nix"), "nix.conf"), Path(home, "nix", "nix.conf"))
     return "\n".join(filter(None, [*map(text_of, files), os.environ.get("NIX_CONFIG", "")]))
-
-
-def _display_controllers() -> Iterator[str]:
-    """The PCI addresses of the NVIDIA display controllers (vendor 10de, class 03)."""
-    for device in sorted((ROOT / "sys/bus/pci/devices").glob("*")):
-        if text_of(device / "vendor").strip() == "0x10de" and text_of(device / "class").startswith("0x03"):
-            yield device.name
 
 
 # Control groups: version 2 has one tree, version 1 one tree per controller.

@@ -9,7 +9,6 @@ from ci_compiler.backends.protocol import NixUse
 from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
 from ci_compiler.hardware import CPU
-from ci_compiler.hardware.machine import Machine
 from ci_compiler.judgement import Judgement, skipped
 from ci_compiler.plan.lookup import explain
 from ci_compiler.plan.machine_fit import fit
@@ -43,9 +42,17 @@ def work_of(spec: Spec, *, stage: Stage | None = None, name: str = "", pool: Poo
 
 
 def examine(work: Assignment, evidence: Evidence) -> dict[str, Judgement]:
-    """The judgement of every check, by name. A check that none of the stages needs is shown as skipped."""
-    on_gpu = _on_gpu(work, evidence.machine)
-    wanted = {name for one in _stages(work, evidence.machine) for name in one.checks_of(of_gpu=on_gpu)}
+    """The judgement of every check, by name. A check that none of the stages needs is shown as skipped.
+
+    The stages are those of the work, else those of the pools that the machine fits, else all that its hardware allows.
+    """
+    spec, machine = work.spec, evidence.machine
+    on_gpu = any_gpu = bool(machine.gpus or machine.problems)
+    if work.subject or work.pool:  # stages that use a GPU for GPU variants alone may use one
+        on_gpu = work.cell.target != CPU if work.subject else bool(work.pool and work.pool.gpu)
+    suited = {stage for pool in spec.pools if fit(spec.hardware, machine, pool).fits for stage in pool.stages}
+    possible = [stage for stage in spec.stages if any_gpu or not stage.needs_gpu]
+    wanted = {name for stage in work.stages or suited or possible for name in stage.checks_of(of_gpu=on_gpu)}
     if work.pool:
         wanted.add("pool")
     reason = f"{work.stage} does not need it" if work.stage else "nothing that this machine may run needs it"
@@ -58,13 +65,6 @@ def examine(work: Assignment, evidence: Evidence) -> dict[str, Judgement]:
     return results | ({name: check(work, evidence) for name, check in host_checks.DEEP.items()} if work.deep else {})
 
 
-def _on_gpu(work: Assignment, machine: Machine) -> bool:
-    """Whether a stage that uses a GPU for GPU variants alone uses one here."""
-    if work.subject:
-        return work.cell.target != CPU
-    return bool(work.pool.gpu) if work.pool else bool(machine.gpus or machine.problems)
-
-
 def as_json(work: Assignment, results: Mapping[str, Judgement]) -> dict[str, Any]:
     """The results for `--json`."""
     return {
@@ -74,13 +74,3 @@ def as_json(work: Assignment, results: Mapping[str, Judgement]) -> dict[str, Any
         "ok": not any(found.failed for found in results.values()),
         "checks": [{"check": name, **found._asdict()} for name, found in results.items()],
     }
-
-
-def _stages(work: Assignment, machine: Machine) -> frozenset[Stage]:
-    """The stages of the work, else those of the pools that the machine fits, else all that its hardware allows."""
-    if work.stages:
-        return frozenset(work.stages)
-    suited = {stage for pool in work.spec.pools if fit(work.spec.hardware, machine, pool).fits for stage in pool.stages}
-    any_gpu = bool(machine.gpus or machine.problems)
-    unsuited = {stage for stage in work.spec.stages if any_gpu or not stage.needs_gpu}
-    return frozenset(suited or unsuited)

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from ci_compiler.hardware import Version
 from ci_compiler.hardware.machine import Machine
 from ci_compiler.judgement import Judgement
 from ci_compiler.plan.matrix import Cell, Variant
-from ci_compiler.runner.detect.recorded import Answer
+from ci_compiler.runner.detect.texts import Answer
+from ci_compiler.runner.nvidia.libcuda import CudaAttempt
 from ci_compiler.spec.model import Package, Pool, Spec
 from ci_compiler.stages import Stage
 
@@ -58,35 +59,8 @@ class Assignment:
         """The memory that the largest of the builds needs, in GB."""
         return max(package.memory for package in self.packages)
 
-    @property
-    def minutes(self) -> int:
-        """The duration of the longest build in the spec, in minutes."""
-        return max(max(package.minutes.values()) for package in self.spec.packages.values())
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CudaDevice:
-    """A GPU as CUDA reports it to a process."""
-
-    name: str
-    capability: Version
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CudaAttempt:
-    """The result of using one libcuda in a process with a clean environment: the usable GPUs, or the problem.
-
-    `linked`: the library is in the folder where programs of nixpkgs look, instead of only in the loader's cache.
-    """
-
-    library: str
-    linked: bool
-    devices: tuple[CudaDevice, ...] = ()
-    problem: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClockReading:
+class ClockReading(NamedTuple):
     """The current time and the time of the newest of some files, in seconds since 1970.
 
     `synchronised`: None if that is unknown.

@@ -7,11 +7,9 @@ from ci_compiler.hardware.drivers import driver_number, lowest_driver, too_new_d
 from ci_compiler.hardware.machine import GpuDevice, missing_flags
 from ci_compiler.judgement import Judgement, failed, ok, skipped
 from ci_compiler.plan.machine_fit import lacks
-from ci_compiler.runner.detect.gpu_health import SIGNS
 from ci_compiler.runner.doctor.evidence import Assignment, Evidence, table
-
-DRIVER_LINK = "/run/opengl-driver/lib"
-"""Where programs of nixpkgs look for the driver (nixpkgs, addDriverRunpath)."""
+from ci_compiler.runner.nvidia.gpus import SIGNS
+from ci_compiler.runner.nvidia.libcuda import DRIVER_LINK
 
 _INSTALL = "install or load NVIDIA's driver, and check it with `nvidia-smi`"
 _NO_VARIANT = "no variant is named"
@@ -61,7 +59,7 @@ def gpu(_: Assignment, evidence: Evidence) -> Judgement:
         return failed("; ".join(problems), _INSTALL)
     if not devices:
         return failed("no GPU was found: nvidia-smi is missing", _INSTALL)
-    return ok(", ".join(f"GPU {one.index}: {_title(one)}" for one in devices))
+    return ok(", ".join(f"GPU {device.index}: {_title(device)}" for device in devices))
 
 
 def gpu_health(_: Assignment, evidence: Evidence) -> Judgement:
@@ -70,7 +68,7 @@ def gpu_health(_: Assignment, evidence: Evidence) -> Judgement:
     if faults:
         fix = "reset the GPU (`nvidia-smi --gpu-reset`) or restart the machine; if the fault returns, replace the GPU"
         return failed("; ".join(faults), fix)
-    unread = [sign for sign in SIGNS if any(sign in one.unread for one in evidence.machine.gpus)]
+    unread = [sign for sign in SIGNS if any(sign in device.unread for device in evidence.machine.gpus)]
     read = [sign for sign in SIGNS if sign not in unread]
     listed = (
         f"{what}: {', '.join(signs)}" for what, signs in (("no fault in", read), ("not readable", unread)) if signs
@@ -113,7 +111,7 @@ def driver(work: Assignment, evidence: Evidence) -> Judgement:
         if known and 0 < too_new_driver(known) <= driver_number(device.driver):
             message = f"{_title(device)} has driver {device.driver}, which no longer runs {known.name}"
             return failed(message, f"install a driver of branch {known.last_driver}, the last that runs it")
-    versions = ", ".join(str(one.version) for one in toolkits)
+    versions = ", ".join(str(toolkit.version) for toolkit in toolkits)
     return ok(f"driver {devices[0].driver} runs CUDA {versions}")
 
 
@@ -124,7 +122,7 @@ def cuda(work: Assignment, evidence: Evidence) -> Judgement:
     counted = (one for one in tried if one.linked or work.spec.backend.reads_loader_cache)
     found = next((one for one in counted if one.devices), None)
     if found is not None:
-        names = ", ".join(f"{one.name} ({one.capability})" for one in found.devices)
+        names = ", ".join(f"{device.name} ({device.capability})" for device in found.devices)
         return ok(f"{names} through {found.library}")
     link = f"link libcuda and libnvidia-* (and nothing else from /usr/lib) into {DRIVER_LINK}"
     if not tried:

@@ -56,23 +56,20 @@ def token(work: Assignment, evidence: Evidence) -> Judgement:
             fix = f"put it into the secret {name} of GitHub's environment {spec.publish.environment}"
             return failed(f"{name} is not set", fix)
         return skipped(f"{name} is not set; only the publish stage gets it")
+    # The token must remain valid for the longest remaining build and the publishing after it.
+    longest = max(max(package.minutes.values()) for package in spec.packages.values())
+    publishing = max(spec.timeouts[PUBLISH], longest)
     return spec.backend.check_secret(
         SecretEvidence(
             text=evidence.secret,
             now=evidence.clock.now,
-            minutes=_minutes_ahead(work),
+            minutes=publishing if work.stage is PUBLISH else spec.timeouts[BUILD] + publishing,
             owner=spec.owner,
             cache=spec.cache,
             machine=evidence.machine,
             answer=evidence.answer,
         )
     )
-
-
-def _minutes_ahead(work: Assignment) -> int:
-    """How many minutes the token must remain valid: for the longest remaining build and the publishing after it."""
-    publishing = max(work.spec.timeouts[PUBLISH], work.minutes)
-    return publishing if work.stage is PUBLISH else work.spec.timeouts[BUILD] + publishing
 
 
 def cache(work: Assignment, evidence: Evidence) -> Judgement:

@@ -5,34 +5,22 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import ci_compiler
 from ci_compiler.backends.protocol import NixUse
-from ci_compiler.hardware import Version
-from ci_compiler.outside import WRONG_FORM, object_of
-from ci_compiler.runner.detect.recorded import Answer
-from ci_compiler.runner.detect.this_machine import answer, text_of, this_machine
-from ci_compiler.runner.doctor.evidence import TRIED, Assignment, ClockReading, CudaAttempt, CudaDevice, Evidence
-from ci_compiler.runner.doctor.hardware_checks import DRIVER_LINK
+from ci_compiler.runner.detect.texts import MISSING, Answer, answer, printed, text_of
+from ci_compiler.runner.detect.this_machine import this_machine
+from ci_compiler.runner.doctor.evidence import TRIED, Assignment, ClockReading, Evidence
+from ci_compiler.runner.nvidia import libcuda
 from ci_compiler.units import release
-
-LIBRARY = "libcuda.so.1"
-PROBE = Path(__file__).with_name("cuda_probe.py")
-
-GPU_TRIED = 512
-"""The megabytes of each GPU's memory that a deep proof writes and reads back."""
 
 DAEMON_SECONDS = 20.0
 """Seconds within which Nix's daemon must answer."""
-
-_KEPT = ("CUDA_DEVICE_ORDER", "CUDA_VISIBLE_DEVICES")
-"""Variables that say which GPUs a job may use. They are kept in an otherwise clean environment."""
 
 _LISTENER = Path("bin", "Runner.Listener")
 
@@ -43,14 +31,14 @@ def gather(work: Assignment) -> Evidence:
     trial = backend.nix is not NixUse.NONE and (not work.stages or "sandbox" in checks)
     store = _own_store() if backend.nix is not NixUse.NONE else None
     machine = this_machine(work.spec.hardware, trial=trial)
-    shows_gpu = bool(machine.gpus or machine.problems)
+    uses_gpu = "cuda" in checks if work.stages else bool(machine.gpus or machine.problems)
     secret = os.environ.get(backend.secret, "")
     command = backend.secret_command(secret)
     programs = [*(tool.name for tool in backend.tools), *(one.program for one in work.spec.hardware.emulators)]
     return Evidence(
         machine=machine,
         clock=clock(),
-        cuda=tuple(cuda(GPU_TRIED if work.deep else 1)) if "cuda" in checks or (not work.stages and shows_gpu) else (),
+        cuda=tuple(libcuda.attempts(libcuda.TRIED if work.deep else 1)) if uses_gpu else (),
         runner=runner_version(),
         tools=frozenset(filter(shutil.which, programs)),
         secret=secret,
@@ -74,54 +62,6 @@ def _own_store() -> Answer | None:
 def _ping(*store: str) -> Answer | None:
     """The answer of a store, by default this machine's own, to its Nix."""
     return answer("nix", "--extra-experimental-features", "nix-command", "store", "ping", *store, seconds=60)
-
-
-# CUDA.
-
-
-def cuda(megabytes: int = 1) -> Iterator[CudaAttempt]:
-    """Tries each libcuda: the one where programs of nixpkgs look, then those in the loader's cache."""
-    link = Path(DRIVER_LINK, LIBRARY)
-    if link.exists():
-        yield try_cuda(str(link), linked=True, megabytes=megabytes)
-    for path in cached_libraries(_loader_cache(), LIBRARY, os.uname().machine):
-        yield try_cuda(path, linked=False, megabytes=megabytes)
-
-
-def try_cuda(library: str, *, linked: bool, megabytes: int = 1) -> CudaAttempt:
-    """Tries `library` in a process with a clean environment, with `megabytes` of the memory of each GPU."""
-    env = {name: os.environ[name] for name in _KEPT if name in os.environ}
-    found = answer(sys.executable, "-I", "-S", str(PROBE), library, str(megabytes), seconds=60, env=env)
-    return cuda_of(library, found or Answer(status=126, err="there is no Python to try it with"), linked=linked)
-
-
-def cuda_of(library: str, found: Answer, *, linked: bool) -> CudaAttempt:
-    """The answer of the probe as evidence; a crash of the probe is a problem."""
-    try:
-        data = object_of(found.out)
-        rows = data.get("devices", ())
-        devices = tuple(CudaDevice(name=str(row["name"]), capability=Version.parse(row["capability"])) for row in rows)
-    except WRONG_FORM:
-        data = None
-    if found.status != 0 or data is None:
-        problem = found.said or f"the process ended with {found.status}"
-        return CudaAttempt(library=library, linked=linked, problem=problem)
-    return CudaAttempt(library=library, linked=linked, devices=devices, problem=str(data.get("problem", "")))
-
-
-def cached_libraries(text: str, name: str, machine: str) -> tuple[str, ...]:
-    """The paths of the library `name` that `ldconfig -p` lists for `machine` (as uname names it)."""
-    kind = {"x86_64": "x86-64", "aarch64": "AArch64"}.get(machine, machine)
-    rows = re.finditer(r"^\s*(\S+) \((.*)\) => (\S.*?)\s*$", text, re.MULTILINE)
-    return tuple(dict.fromkeys(row[3] for row in rows if row[1] == name and kind in re.split(r"[, ]+", row[2])))
-
-
-def _loader_cache() -> str:
-    """The loader's cache as text. The folder of ldconfig is often missing from a user's PATH."""
-    path = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"))
-    program = shutil.which("ldconfig", path=path)
-    found = answer(program, "-p") if program else None
-    return found.out if found else ""
 
 
 # The disk.
@@ -150,9 +90,8 @@ def clock() -> ClockReading:
     here = Path.cwd()
     files = (here, here / ".git", Path("/"), Path("/var/log"), Path("/nix/var/nix/db"), Path(ci_compiler.__file__))
     newest, name = max((_changed(path), str(path)) for path in files)
-    shown = answer("timedatectl", "show", "--property=NTPSynchronized", "--value", seconds=10)
-    known: Mapping[str, bool] = {"yes": True, "no": False}
-    synchronised = known.get(shown.out.strip()) if shown is not None and shown.status == 0 else None
+    shown = answer("timedatectl", "show", "--property=NTPSynchronized", "--value", seconds=10) or MISSING
+    synchronised = {"yes": True, "no": False}.get(shown.printed.strip())
     return ClockReading(now=int(time.time()), newest=newest, newest_file=name, synchronised=synchronised)
 
 
@@ -175,9 +114,7 @@ def runner_version() -> str:
         return given if release(given) else ""
     for folder in _runner_folders():
         if (folder / _LISTENER).is_file():
-            found = answer(str(folder / _LISTENER), "--version")
-            numbers = release(found.out) if found is not None and found.status == 0 else ()
-            return ".".join(map(str, numbers))
+            return ".".join(map(str, release(printed(str(folder / _LISTENER), "--version"))))
     return ""
 
 

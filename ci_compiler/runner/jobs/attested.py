@@ -67,8 +67,8 @@ def attestations(path: str, archive: Path, digest: str, repository: str, workflo
 
 
 def _stated(results: list[Any], path: str, digest: str) -> Iterator[Attestation]:
-    for one in results:
-        verified = one["verificationResult"]
+    for result in results:
+        verified = result["verificationResult"]
         ref = verified["signature"]["certificate"]["sourceRepositoryRef"]
         for subject in verified["statement"]["subject"]:
             name = _SUBJECT.fullmatch(subject["name"])

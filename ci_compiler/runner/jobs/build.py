@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from ci_compiler.backends.checkout import JobCheckout
@@ -10,17 +11,18 @@ from ci_compiler.backends.forms import FORMS
 from ci_compiler.backends.job import BuildOrder, BuildResult, NeededVariant, show
 from ci_compiler.backends.protocol import NixUse
 from ci_compiler.codes import Code
-from ci_compiler.errors import wrong
+from ci_compiler.errors import Finding, Place, StageError, wrong
 from ci_compiler.plan.lookup import BuiltVariant
 from ci_compiler.recipes import nix_text as nix
 from ci_compiler.recipes.compiled import ARCHIVE
+from ci_compiler.recipes.judged import differences
 from ci_compiler.recipes.seeds import found_in
 from ci_compiler.runner.detect.build_memory import watched_memory
 from ci_compiler.runner.detect.this_machine import this_machine
 from ci_compiler.runner.jobs.attested import subjects
-from ci_compiler.runner.jobs.evaluated import check_evaluated
-from ci_compiler.runner.jobs.manifest import Builder, Manifest, write_manifest
-from ci_compiler.runner.jobs.setting import Secrets, output_folder, programs_of
+from ci_compiler.runner.jobs.files import output_folder, write_json
+from ci_compiler.runner.jobs.manifest import Builder, Manifest
+from ci_compiler.runner.jobs.setting import Job
 from ci_compiler.runner.jobs.summary import add_row, reporting
 from ci_compiler.runner.targets import find
 from ci_compiler.spec.model import Repository, Spec
@@ -32,31 +34,20 @@ LOG = "build.log"
 """The log's name in a build's output folder."""
 
 
-def build(
-    spec: Spec,
-    root: Path,
-    name: str,
-    branch: str,
-    out: Path,
-    secrets: Secrets,
-    *,
-    staged: Sequence[str] = (),
-    shared: bool = True,
-) -> tuple[Manifest, str]:
-    """Builds `name` of `branch` in the checkout at `root`, and writes the log and the manifest to `out`.
+def build(job: Job, name: str, branch: str, out: Path, staged: Sequence[str] = ()) -> tuple[Manifest, str]:
+    """Builds `name` of `branch` in the checkout of `job`, and writes the log and the manifest to `out`.
 
-    Returns the manifest and the digest of its file. `staged` are the staged builds of what it needs. Unless it is
-    `shared`, nothing is written to the cache. A failed build leaves the log and no manifest. Raises InputError and
-    StageError.
+    Returns the manifest and the digest of its file. `staged` are the staged builds of what it needs. A failed build
+    leaves the log and no manifest. Raises InputError and StageError.
     """
-    built = find(spec, name, branch)
+    built = find(job.spec, name, branch)
     output_folder(out, (MANIFEST_FILE, SUBJECTS_FILE, LOG))
     with reporting(name, BUILD):
-        manifest, others = _build(spec, root, built, out, secrets, tuple(staged), shared=shared)
+        manifest, others = _build(job, built, out, tuple(staged))
     for remark in others:
         show(remark)
-    digest = write_manifest(manifest, out / MANIFEST_FILE)
-    if spec.attest:
+    digest = write_json(out / MANIFEST_FILE, manifest.as_json())
+    if job.spec.attest:
         (out / SUBJECTS_FILE).write_text(subjects(manifest, digest), "utf-8")
     remarks = [*others, *(f"no {stage}: {reason}" for stage, reason in manifest.untested.items())]
     if manifest.seed:
@@ -78,45 +69,36 @@ def staged_builds(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
 
-def _build(
-    spec: Spec, root: Path, built: BuiltVariant, out: Path, secrets: Secrets, staged: tuple[str, ...], *, shared: bool
-) -> tuple[Manifest, tuple[str, ...]]:
+def _build(job: Job, built: BuiltVariant, out: Path, staged: tuple[str, ...]) -> tuple[Manifest, tuple[str, ...]]:
     """The manifest of the build, and remarks about other builds of the same derivation."""
-    commit = commit_of(spec, root, built)
-    programs = programs_of(spec, root, secrets, spec.timeouts[BUILD], built=built, folder=out, shared=shared)
+    spec = job.spec
+    commit = commit_of(spec, job.root, built)
+    programs = job.programs(spec.timeouts[BUILD], built=built, folder=out)
     needs = tuple(_needed(spec, built))
     order = BuildOrder(name=built.variant.name, recipe=built.recipe, needs=needs, log=out / LOG, staged=staged)
-    check_evaluated(spec, built, programs.evaluate(built.recipe))
+    # A build takes hours and an evaluation seconds, so this comes first.
+    if different := list(differences(spec, built, programs.evaluate(built.recipe))):
+        place, code = Place(file=built.recipe), Code.EVALUATION_DIFFERS
+        raise StageError([Finding(place=place, code=code, message=message) for message in different])
     with watched_memory(uses_nix=spec.backend.nix is not NixUse.NONE) as peak:
         result = programs.build(order)
-    machine = this_machine(spec.hardware, software=False)
-    manifest = manifest_of(
-        spec,
-        built,
-        result,
-        commit=commit,
-        machine=Builder(system=machine.system, cpu=machine.cpu, cores=machine.cores),
-        memory=peak.memory if result.built else 0,
-        seed=found_in((out / LOG).read_text("utf-8", errors="replace")) if result.built else None,
-    )
+    host = this_machine(spec.hardware, software=False)
+    machine = Builder(system=host.system, cpu=host.cpu, cores=host.cores)
+    manifest = manifest_of(spec, built, result, commit=commit, machine=machine)
+    if result.built:
+        seed = found_in((out / LOG).read_text("utf-8", errors="replace")) or {}
+        manifest = replace(manifest, memory=peak.memory, seed=seed)
     return manifest, result.remarks
 
 
-def manifest_of(
-    spec: Spec,
-    built: BuiltVariant,
-    result: BuildResult,
-    *,
-    commit: str,
-    machine: Builder,
-    memory: int = 0,
-    seed: Mapping[str, int] | None = None,
-) -> Manifest:
-    """The manifest of a build from `commit` on `machine`, which took at most `memory` bytes (0: unknown).
-
-    `seed` is what it found in its compiler seed.
-    """
+def manifest_of(spec: Spec, built: BuiltVariant, result: BuildResult, *, commit: str, machine: Builder) -> Manifest:
+    """The manifest of a build from `commit` on `machine`."""
+    stated = result._asdict()
+    del stated["remarks"]
+    stated["started"] = result.started.isoformat(timespec="seconds").replace("+00:00", "Z")
+    stated["seconds"] = round(result.seconds, 1)
     return Manifest(
+        **stated,
         name=built.variant.name,
         package=built.variant.package,
         version=built.version,
@@ -124,20 +106,8 @@ def manifest_of(
         commit=commit,
         nixpkgs=spec.branches[built.cell.branch].pin(built.cell.toolkit).nixpkgs,
         backend=spec.backend,
-        derivation=result.derivation,
-        store_path=result.store_path,
-        outputs=result.outputs,
-        closure_size=result.closure_size,
-        closure=result.closure,
-        started=result.started.isoformat(timespec="seconds").replace("+00:00", "Z"),
-        seconds=round(result.seconds, 1),
-        built=result.built,
         machine=machine,
-        staged=result.staged,
         untested={stage.name: reason for stage, reason in built.route.skipped.items() if stage.is_test},
-        memory=memory,
-        seed=seed or {},
-        python_modules=result.python_modules,
     )
 
 

@@ -11,8 +11,9 @@ import re
 import shutil
 import signal
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from ci_compiler.hardware import Emulator, Hardware, Isa
 from ci_compiler.hardware.features import more_than
@@ -21,7 +22,7 @@ from ci_compiler.judgement import CheckVerdict
 from ci_compiler.plan.proof import Reach
 from ci_compiler.process import PAST_LIMIT, ask
 from ci_compiler.runner.jobs.junit import TestResult
-from ci_compiler.runner.jobs.probing import ProbeRun, executable, run_package
+from ci_compiler.runner.jobs.probing import ProbeRun, is_binary, program_of, run_package
 from ci_compiler.runner.jobs.subject import SmokeSubject
 from ci_compiler.units import counted, duration, release
 
@@ -31,20 +32,24 @@ CHECK = "emulated-cpu"
 LOG = "emulated.log"
 """The output of the repeated test."""
 
-_ELF = b"\x7fELF"
 _VERSION_SECONDS = 30.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
-    """What a test proves of the instruction set, and why only that of the machine ('': the variant's own)."""
+class Claim(NamedTuple):
+    """What a test proves of the instruction set, and why only that of the machine ('': the variant's own).
+
+    `recorded`: it passed before on the same content, and was left out.
+    """
 
     reach: Reach
     because: str = ""
+    recorded: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Emulation:
+FAILED = Claim(reach=Reach.LARGER, because="the test failed")
+
+
+class Emulation(NamedTuple):
     """An emulator on this machine: its command with the CPU, and what to call it; or the reason why there is none."""
 
     command: tuple[str, ...] = ()
@@ -90,49 +95,39 @@ def claimed(
         return Claim(reach=Reach.OWN), ()
     if subject.stage.needs_gpu:
         return Claim(reach=Reach.LARGER, because=f"the CPU also has {more}; no emulator has the GPU"), ()
-    found = emulation(subject.spec.hardware, isa)
-    lacking = found.lacking or _not_emulated(executable(subject))
-    if lacking:
+    emulator = emulation(subject.spec.hardware, isa)
+    program = Path(program_of(subject, subject.program.run)[0] if subject.program else subject.interpreter.program)
+    script = "" if is_binary(program) else f"{program.name} is a script, which emulators do not run"
+    if lacking := emulator.lacking or script:
         return _not_proved(f"the CPU also has {more}; {lacking}")
-    run = run_package(subject, (), out / LOG, seconds, found.command)
-    stray = _stray(subject, run, found)
+    run = run_package(replace(subject, cuda=()), out / LOG, seconds, emulator.command)
+    stray = _stray(subject, run, emulator)
     if run.interrupted and not stray:  # by something else, which the emulator may have caused
-        return _not_proved(f"the CPU also has {more}; {_interruption(run)} under {found.title}; {LOG} may say more")
+        return _not_proved(f"the CPU also has {more}; {_interruption(run)} under {emulator.title}; {LOG} may say more")
     failed = (one for one in run.results if one.verdict is CheckVerdict.FAILED)
-    wrong = stray or next((f"{one.check} under {found.title}: {one.message}" for one in failed), "")
+    wrong = stray or next((f"{one.check} under {emulator.title}: {one.message}" for one in failed), "")
     if wrong:
-        result = TestResult(check=CHECK, verdict=CheckVerdict.FAILED, message=wrong)
+        result = TestResult(CHECK, CheckVerdict.FAILED, wrong)
         return Claim(reach=Reach.LARGER, because=wrong), (result,)
-    message = f"{len(run.results)} of {counted(len(native.results), 'check')} passed under {found.title}"
-    passed = TestResult(check=CHECK, verdict=CheckVerdict.OK, message=message, seconds=run.ended.seconds)
+    message = f"{len(run.results)} of {counted(len(native.results), 'check')} passed under {emulator.title}"
+    passed = TestResult(CHECK, CheckVerdict.OK, message, seconds=run.ended.seconds)
     return Claim(reach=Reach.EMULATED), (passed,)
 
 
 def _not_proved(because: str) -> tuple[Claim, tuple[TestResult, ...]]:
-    result = TestResult(check=CHECK, verdict=CheckVerdict.SKIPPED, message=f"{Reach.LARGER}: {because}")
+    result = TestResult(CHECK, CheckVerdict.SKIPPED, f"{Reach.LARGER}: {because}")
     return Claim(reach=Reach.LARGER, because=because), (result,)
 
 
-def _not_emulated(program: Path) -> str:
-    """Why an emulator cannot run `program`; '' if it can."""
-    try:
-        with program.open("rb") as file:
-            binary = file.read(len(_ELF)) == _ELF
-    except OSError:
-        binary = False
-    return "" if binary else f"{program.name} is a script, which emulators do not run"
-
-
-def _stray(subject: SmokeSubject, run: ProbeRun, found: Emulation) -> str:
+def _stray(subject: SmokeSubject, run: ProbeRun, emulator: Emulation) -> str:
     """The message for an instruction that the emulated CPU lacks; '' if none was executed."""
-    said = [line for line in run.ended.err.splitlines() if found.stray and re.search(found.stray, line)]
+    said = [line for line in run.ended.err.splitlines() if emulator.stray and re.search(emulator.stray, line)]
     if run.ended.status != -signal.SIGILL and not said:
         return ""
     isa, where = subject.built.cell.isa, next(iter(said), next(_python_frames(run), LOG + " may say more"))
     what = f"{run.interrupted or CHECK} executes an instruction that {isa} lacks"
-    return (
-        f"{what}, so that it fails on a CPU with no more than {isa}: illegal instruction under {found.title}; {where}"
-    )
+    fails = f"so that it fails on a CPU with no more than {isa}: illegal instruction under {emulator.title}"
+    return f"{what}, {fails}; {where}"
 
 
 def _python_frames(run: ProbeRun) -> Iterator[str]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from tempfile import gettempdir
+from typing import NamedTuple
 
 from ci_compiler.github.access import CREDENTIALS
 from ci_compiler.process import ask
@@ -28,8 +28,7 @@ _DAEMON = Path("/nix/var/nix/daemon-socket")
 _SECONDS = 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Isolation:
+class Isolation(NamedTuple):
     """The words before a test's command, and what they achieve: `ISOLATED`, or why the test is not isolated."""
 
     prefix: tuple[str, ...]

@@ -18,8 +18,9 @@ from ci_compiler.plan.pipeline import plan
 from ci_compiler.runner.detect.this_machine import this_machine
 from ci_compiler.runner.jobs.attested import subjects
 from ci_compiler.runner.jobs.build import LOG, commit_of, manifest_of
-from ci_compiler.runner.jobs.manifest import Builder, Manifest, write_manifest
-from ci_compiler.runner.jobs.setting import Secrets, output_folder, programs_of, values_of
+from ci_compiler.runner.jobs.files import output_folder, write_json
+from ci_compiler.runner.jobs.manifest import Builder, Manifest
+from ci_compiler.runner.jobs.setting import Job, values_of
 from ci_compiler.runner.jobs.summary import add_row, reporting
 from ci_compiler.spec.model import Spec
 from ci_compiler.stages import BUILD
@@ -34,21 +35,21 @@ def members(spec: Spec, built: BuiltVariant) -> tuple[BuiltVariant, ...]:
     return tuple(by_name[variant.name] for _, variant in build.variants)
 
 
-def build_joined(spec: Spec, root: Path, built: BuiltVariant, out: Path, secrets: Secrets) -> dict[str, str]:
+def build_joined(job: Job, built: BuiltVariant, out: Path) -> dict[str, str]:
     """Runs the build that makes `built` and others, and writes the manifest of each to a folder of `out` with its name.
 
     Returns the digests of the manifests by name. Raises InputError and StageError, also if the script leaves other
     results than those of its variants.
     """
-    every = members(spec, built)
+    spec, every = job.spec, members(job.spec, built)
     output_folder(out, (SUBJECTS_FILE, LOG))
     leader = _leader(every)
     with reporting(built.cell.joined, BUILD):
-        made = _run(spec, root, every, leader, out, secrets)
+        made = _run(job, every, leader, out)
     digests = {}
     for manifest in made:
         output_folder(out / manifest.name, (MANIFEST_FILE,))
-        digests[manifest.name] = write_manifest(manifest, out / manifest.name / MANIFEST_FILE)
+        digests[manifest.name] = write_json(out / manifest.name / MANIFEST_FILE, manifest.as_json())
         add_row(
             name=manifest.name, stage=BUILD.name, result="built", seconds=manifest.seconds, size=manifest.closure_size
         )
@@ -64,13 +65,12 @@ def _leader(every: Sequence[BuiltVariant]) -> BuiltVariant:
     return max(leading, key=lambda one: len(one.variant.package))
 
 
-def _run(
-    spec: Spec, root: Path, every: Sequence[BuiltVariant], leader: BuiltVariant, out: Path, secrets: Secrets
-) -> list[Manifest]:
-    commit = commit_of(spec, root, leader)
+def _run(job: Job, every: Sequence[BuiltVariant], leader: BuiltVariant, out: Path) -> list[Manifest]:
+    spec = job.spec
+    commit = commit_of(spec, job.root, leader)
     values = {one.variant.name: values_of(spec, one) for one in every}
     first = [leader, *(one for one in every if one is not leader)]
-    programs = programs_of(spec, root, secrets, spec.timeouts[BUILD], built=first, folder=out)
+    programs = job.programs(spec.timeouts[BUILD], built=first, folder=out)
     order = BuildOrder(name=leader.cell.joined, recipe=leader.recipe, needs=(), log=out / LOG)
     results = programs.build_joined(order, [_member(spec, one, values[one.variant.name], out) for one in every])
     machine = this_machine(spec.hardware, software=False)

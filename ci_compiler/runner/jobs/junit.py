@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 from xml.etree import ElementTree as ET
 
 from ci_compiler.judgement import CheckVerdict
@@ -20,8 +20,7 @@ _VERDICTS = {"failure": CheckVerdict.FAILED, "error": CheckVerdict.FAILED, "skip
 _LARGEST, _LONGEST_MESSAGE = 100_000_000, 300
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TestResult:
+class TestResult(NamedTuple):
     """The result of a check: its name, its verdict, what it found in one line, and its duration in seconds."""
 
     check: str
@@ -35,9 +34,9 @@ def junit(name: str, stage: str, results: Sequence[TestResult]) -> str:
     suite = ET.Element("testsuite", name=f"{stage} {name}", tests=str(len(results)), errors="0")
     for verdict, attribute in ((CheckVerdict.FAILED, "failures"), (CheckVerdict.SKIPPED, "skipped")):
         suite.set(attribute, str(sum(result.verdict is verdict for result in results)))
-    suite.set("time", _seconds(sum(result.seconds for result in results)))
+    suite.set("time", f"{sum(result.seconds for result in results):.3f}")
     for result in results:
-        case = ET.SubElement(suite, "testcase", classname=name, name=result.check, time=_seconds(result.seconds))
+        case = ET.SubElement(suite, "testcase", classname=name, name=result.check, time=f"{result.seconds:.3f}")
         message = _NOT_XML.sub("\ufffd", result.message)
         if result.verdict is CheckVerdict.FAILED:
             ET.SubElement(case, "failure", message=message).text = message
@@ -51,10 +50,6 @@ def junit(name: str, stage: str, results: Sequence[TestResult]) -> str:
     return f'<?xml version="1.0" encoding="utf-8"?>\n{ET.tostring(suites, encoding="unicode")}\n'
 
 
-def _seconds(value: float) -> str:
-    return f"{value:.3f}"
-
-
 def read_junit(path: Path) -> tuple[TestResult, ...]:
     """The results in a JUnit file; a test is called by its class name, a dot and its name. Raises OSError."""
     return tuple(map(_result, xml_of(bytes_of(path, _LARGEST)).iter("testcase")))
@@ -63,8 +58,8 @@ def read_junit(path: Path) -> tuple[TestResult, ...]:
 def _result(case: ET.Element) -> TestResult:
     name = ".".join(filter(None, (case.get("classname"), case.get("name"))))
     for tag, verdict in _VERDICTS.items():
-        found = case.find(tag)
-        if found is not None:
-            message = " ".join((found.get("message") or found.text or "").split())[:_LONGEST_MESSAGE]
-            return TestResult(check=name, verdict=verdict, message=message)
-    return TestResult(check=name, verdict=CheckVerdict.OK, message="")
+        element = case.find(tag)
+        if element is not None:
+            message = " ".join((element.get("message") or element.text or "").split())[:_LONGEST_MESSAGE]
+            return TestResult(name, verdict, message)
+    return TestResult(name, CheckVerdict.OK, "")

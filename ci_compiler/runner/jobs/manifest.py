@@ -6,15 +6,13 @@ rejects every value that does not have the form that a build writes.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ci_compiler.backends import backend_of
 from ci_compiler.backends.nar import closure_digest
@@ -22,6 +20,7 @@ from ci_compiler.backends.protocol import Backend
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError, Place, nearest
 from ci_compiler.outside import bytes_of, json_of, reading
+from ci_compiler.runner.jobs.files import digest_of
 from ci_compiler.stages import stage_of
 from ci_compiler.variant import ATTRIBUTE
 
@@ -31,8 +30,7 @@ _PIN = re.compile(rf"({_COMMIT.pattern})?")
 Reader = Callable[[Any], Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Builder:
+class Builder(NamedTuple):
     """The machine that built: what matters for the build, without anything that identifies the machine."""
 
     system: str
@@ -82,25 +80,10 @@ class Manifest:
         """A hash of the content of the whole closure: what a test of the build was a test of."""
         return closure_digest(self.closure)
 
-
-def write_manifest(manifest: Manifest, path: Path) -> str:
-    """Writes `manifest`, the whole file or none; returns the digest of the file."""
-    data = {field.name: getattr(manifest, field.name) for field in fields(Manifest)} | {
-        "backend": manifest.backend.name,
-        "machine": asdict(manifest.machine),
-        "untested": dict(manifest.untested),
-        "seed": dict(manifest.seed),
-    }
-    fresh = path.with_name(f".{path.name}.new")
-    content = f"{json.dumps(data, indent=2, ensure_ascii=False)}\n".encode()
-    fresh.write_bytes(content)
-    fresh.replace(path)
-    return digest_of(content)
-
-
-def digest_of(content: bytes) -> str:
-    """The digest of a file of a job, as the job reports it."""
-    return f"sha256:{hashlib.sha256(content).hexdigest()}"
+    def as_json(self) -> dict[str, Any]:
+        """What the file says."""
+        plain = {"backend": self.backend.name, "machine": self.machine._asdict(), "untested": dict(self.untested)}
+        return {field.name: getattr(self, field.name) for field in fields(self)} | plain | {"seed": dict(self.seed)}
 
 
 def read_manifest(path: Path, digest: str | None = None) -> Manifest:
@@ -123,7 +106,7 @@ def read_manifest(path: Path, digest: str | None = None) -> Manifest:
     readers = _READERS | _output_readers(data.get("backend"))
     for name in filter(data.__contains__, names):
         try:
-            values[name] = readers[name](data[name])
+            values[name] = readers.get(name, str)(data[name])
         except (ValueError, TypeError, KeyError, AttributeError):
             problems.append(f"the value of {name!r} is not what builds write")
     if problems := problems or list(_contradictions(values)):
@@ -180,8 +163,7 @@ def _output_readers(backend: Any) -> dict[str, Reader]:
     try:
         forms = backend_of(backend).forms
     except (KeyError, TypeError):
-        names = ("derivation", "store_path", "outputs", "closure", "python_modules", "staged")
-        return dict.fromkeys(names, _unread)
+        return {}
     path, content = _if(forms.path.fullmatch), _if(forms.content.fullmatch)
     return {
         "derivation": _if(forms.derivation.fullmatch),
@@ -195,10 +177,6 @@ def _output_readers(backend: Any) -> dict[str, Reader]:
 
 def _paths(path: Reader) -> Reader:
     return lambda value: tuple(map(path, _if(lambda paths: type(paths) is list)(value)))
-
-
-def _unread(_: Any) -> None:
-    """Reads nothing: the manifest is refused for its backend."""
 
 
 def _machine(value: Any) -> Builder:

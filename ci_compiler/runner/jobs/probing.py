@@ -7,20 +7,20 @@ import re
 import shlex
 import signal
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import IO, Any, NamedTuple
 
 from ci_compiler.judgement import CheckVerdict
 from ci_compiler.outside import WRONG_FORM, expected, object_of
 from ci_compiler.process import PAST_LIMIT, Ended, ask
-from ci_compiler.runner.doctor.evidence import CudaAttempt
 from ci_compiler.runner.jobs.expectation import Expectation
 from ci_compiler.runner.jobs.isolation import isolated_here
 from ci_compiler.runner.jobs.junit import TestResult
 from ci_compiler.runner.jobs.subject import SmokeSubject
+from ci_compiler.runner.nvidia.libcuda import VISIBLE, link_driver
 from ci_compiler.spec.placeholders import fill
 from ci_compiler.spec.smoke import SmokeTest
 from ci_compiler.units import duration
@@ -28,14 +28,11 @@ from ci_compiler.units import duration
 DECLARED = "smoke"
 """The name of the check that the spec declares."""
 
-START = "import sys; sys.path.insert(0, sys.argv[1]); from smoke_probe.script import main; del sys.path[0]; main()"
-"""What the interpreter runs: the probe, whose folder is on the import path only while it is imported itself."""
+START = "import sys; sys.path.insert(0, sys.argv[1]); from smoke_probe.{} import main; del sys.path[0]; main()"
+"""What the interpreter runs: a script, whose folder is on the import path only while it is imported itself."""
 
-_KEPT = ("PATH", "CUDA_DEVICE_ORDER", "CUDA_VISIBLE_DEVICES")
+_KEPT = ("PATH", *VISIBLE)
 """The variables that the probe inherits: where programs are, and which GPUs the job may use."""
-
-_DRIVER = ("libcuda.so*", "libnvidia-*.so*")
-"""The libraries of the driver that a program needs; their folder may have others, which must not be used."""
 
 _CRASHES = {
     signal.SIGILL: "it uses an instruction that this CPU lacks. The CPU supports {isa}, so the build goes beyond {isa}",
@@ -47,8 +44,7 @@ _CRASHES = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProbeRun:
+class ProbeRun(NamedTuple):
     """One run of a package: the results of its checks, how the process ended, and what it had loaded at the end.
 
     `interrupted` is the check during which the process ended; '' if it finished.
@@ -73,78 +69,73 @@ def planned(wanted: Expectation) -> Iterator[str]:
         yield DECLARED
 
 
-def run_package(
-    subject: SmokeSubject, found: Sequence[CudaAttempt], log: Path, seconds: float, prefix: Sequence[str] = ()
-) -> ProbeRun:
+def run_package(subject: SmokeSubject, log: Path, seconds: float, emulator: Sequence[str] = ()) -> ProbeRun:
     """Runs the declared program of the package or, without one, the probe.
 
-    `prefix` is the command of an emulator, or (). The output of the package goes to `log`.
+    `emulator` is the command of an emulator, or (). The output of the package goes to `log`.
     """
     if subject.program:
-        return _run_program(subject, subject.program, found, log, seconds, prefix)
-    return run_probe(subject, subject.expectation, found, log, seconds, prefix)
+        return _run_program(subject, subject.program, log, seconds, emulator)
+    return run_probe(subject, subject.expectation, log, seconds, emulator)
 
 
-def executable(subject: SmokeSubject) -> Path:
-    """The program that `run_package` starts."""
-    if subject.program:
-        return subject.home / shlex.split(subject.program.run)[0]
-    return Path(subject.interpreter.program)
+def is_binary(program: Path) -> bool:
+    """Whether a file is machine code (ELF), and no script."""
+    try:
+        with program.open("rb") as file:
+            return file.read(4) == b"\x7fELF"
+    except OSError:
+        return False
+
+
+def program_of(subject: SmokeSubject, line: str) -> list[str]:
+    """The command of a declared program, whose `line` starts with its path below the package's root."""
+    program, *arguments = shlex.split(line)
+    return [os.fspath(subject.home / program), *arguments]
+
+
+def script_command(subject: SmokeSubject, script: str) -> list[str]:
+    """The command with which the package's interpreter runs a script of `smoke_probe`."""
+    return [subject.interpreter.program, "-I", "-B", "-c", START.format(script), str(Path(__file__).parent)]
 
 
 def _run_program(
-    subject: SmokeSubject,
-    declared: SmokeTest,
-    found: Sequence[CudaAttempt],
-    log: Path,
-    seconds: float,
-    prefix: Sequence[str],
+    subject: SmokeSubject, declared: SmokeTest, log: Path, seconds: float, emulator: Sequence[str]
 ) -> ProbeRun:
     """Runs a program of the package, and judges its status and whether what it printed is as expected."""
-    program, *arguments = shlex.split(declared.run)
-    path = subject.home / program
-    if not path.is_file():
-        missing = TestResult(check=DECLARED, verdict=CheckVerdict.FAILED, message=f"the package has no {program}")
+    name, command = shlex.split(declared.run)[0], program_of(subject, declared.run)
+    if not Path(command[0]).is_file():
+        missing = TestResult(DECLARED, CheckVerdict.FAILED, f"the package has no {name}")
         return ProbeRun(results=(missing,), ended=Ended(status=0))
-    with package_environment(subject, found) as (env, folder):
-        command = [*isolated_here().prefix, *prefix, os.fspath(path), *arguments]
-        ended = ask(command, seconds=seconds, env=env, folder=folder)
+    ended = ask_isolated(subject, [*emulator, *command], seconds)
     log.write_text(ended.out + ended.err, "utf-8")
+    interrupted, verdict = "", CheckVerdict.FAILED
     if ended.status != 0:
-        message = crash(subject, ended, program, log)
-        failed = TestResult(check=DECLARED, verdict=CheckVerdict.FAILED, message=message, seconds=ended.seconds)
-        return ProbeRun(results=(failed,), ended=ended, interrupted=DECLARED)
-    expected = fill(declared.expect, {name: re.escape(value) for name, value in subject.values.items()})
-    answer = re.search(expected, ended.out + ended.err, re.MULTILINE)
-    verdict = CheckVerdict.OK if answer else CheckVerdict.FAILED
-    message = (
-        f"{declared.run}: {answer[0] or 'status 0'}" if answer else f"{declared.run} printed nothing like {expected}"
-    )
-    shown = " ".join(message.split())
-    result = TestResult(check=DECLARED, verdict=verdict, message=shown, seconds=ended.seconds)
-    return ProbeRun(results=(result,), ended=ended)
+        interrupted, message = DECLARED, crash(subject, ended, name, log)
+    else:
+        pattern = fill(declared.expect, {key: re.escape(value) for key, value in subject.values.items()})
+        if answer := re.search(pattern, ended.out + ended.err, re.MULTILINE):
+            verdict, message = CheckVerdict.OK, f"{declared.run}: {answer[0] or 'status 0'}"
+        else:
+            message = f"{declared.run} printed nothing like {pattern}"
+        message = " ".join(message.split())
+    result = TestResult(DECLARED, verdict, message, seconds=ended.seconds)
+    return ProbeRun(results=(result,), ended=ended, interrupted=interrupted)
 
 
 def run_probe(
-    subject: SmokeSubject,
-    wanted: Expectation,
-    found: Sequence[CudaAttempt],
-    log: Path,
-    seconds: float,
-    prefix: Sequence[str] = (),
+    subject: SmokeSubject, wanted: Expectation, log: Path, seconds: float, emulator: Sequence[str] = ()
 ) -> ProbeRun:
     """Runs the probe with the expectation `wanted`. If it crashes, the check that it was running has failed."""
-    with package_environment(subject, found) as (env, folder):
-        interpreter = (subject.interpreter.program, "-I", "-B", "-c", START, str(Path(__file__).parent))
-        command = [*isolated_here().prefix, *prefix, *interpreter]
-        ended = ask(command, seconds=seconds, env=env, folder=folder, stdin=wanted.as_json())
+    command = [*emulator, *script_command(subject, "script")]
+    ended = ask_isolated(subject, command, seconds, stdin=wanted.as_json())
     log.write_text(ended.err, "utf-8")
     results, begun, loaded = printed_results(ended.out)
     interrupted = ""
     if begun or ended.status != 0:
         interrupted = begun or "interpreter"
         message = crash(subject, ended, begun or "starting", log)
-        results.append(TestResult(check=interrupted, verdict=CheckVerdict.FAILED, message=message))
+        results.append(TestResult(interrupted, CheckVerdict.FAILED, message))
     return ProbeRun(results=tuple(results), ended=ended, interrupted=interrupted, loaded=loaded)
 
 
@@ -161,14 +152,14 @@ def printed_results(text: str) -> tuple[list[TestResult], str, tuple[str, ...]]:
             if "begin" in row:
                 if begun:
                     message = "its result cannot be read"
-                    results.append(TestResult(check=begun, verdict=CheckVerdict.FAILED, message=message))
+                    results.append(TestResult(begun, CheckVerdict.FAILED, message))
                 begun = str(row["begin"])
             elif "loaded" in row:
                 loaded = tuple(map(str, row["loaded"]))
             else:
                 verdict, took = CheckVerdict(row["verdict"]), float(row["seconds"])
                 check, message = expected(str, row["check"]), expected(str, row["message"])
-                results.append(TestResult(check=check, verdict=verdict, message=message, seconds=took))
+                results.append(TestResult(check, verdict, message, seconds=took))
                 begun = ""
     return results, begun, loaded
 
@@ -194,9 +185,19 @@ def crash(subject: SmokeSubject, ended: Ended, at: str, log: Path) -> str:
     return f"{at} was ended by {name}: {known.format(isa=subject.built.cell.isa, log=log.name)}"
 
 
-@contextmanager
-def package_environment(subject: SmokeSubject, found: Sequence[CudaAttempt]) -> Iterator[tuple[dict[str, str], Path]]:
-    """The whole environment of the package, and an empty folder that is its home and working directory."""
+def ask_isolated(
+    subject: SmokeSubject,
+    command: Sequence[str],
+    seconds: float,
+    *,
+    stdin: str = "",
+    out: IO[bytes] | None = None,
+    variables: Mapping[str, str] = MappingProxyType({}),
+) -> Ended:
+    """Runs `command` isolated, in an empty folder that is its home, with nothing in its environment but its own.
+
+    `variables` are added to the environment, and `out` is as for `ask`.
+    """
     kept = (*_KEPT, *(() if subject.store_path else ("LD_LIBRARY_PATH",)))  # the user's interpreter may need it
     env = {name: os.environ[name] for name in kept if name in os.environ}
     if subject.declared:
@@ -204,23 +205,8 @@ def package_environment(subject: SmokeSubject, found: Sequence[CudaAttempt]) -> 
     with tempfile.TemporaryDirectory(prefix="ci-runner-smoke-") as empty:
         home, driver = Path(empty, "home"), Path(empty, "driver")
         home.mkdir()
-        env |= {"HOME": str(home), "TMPDIR": str(home), "LC_ALL": "C.UTF-8"}
-        if link_driver(found, driver):
+        env |= {"HOME": str(home), "TMPDIR": str(home), "LC_ALL": "C.UTF-8", **variables}
+        if link_driver(subject.cuda, driver):
             env["LD_LIBRARY_PATH"] = str(driver)
-        yield env, home
-
-
-def link_driver(found: Sequence[CudaAttempt], folder: Path) -> bool:
-    """Links the driver's libraries into `folder` if only the loader's cache has them.
-
-    Programs of nixpkgs do not read the machine's loader cache. No link is needed if the libraries are where programs
-    of nixpkgs look.
-    """
-    working = [one for one in found if one.devices]
-    if not working or any(one.linked for one in working):
-        return False
-    folder.mkdir()
-    for pattern in _DRIVER:
-        for library in Path(working[0].library).parent.glob(pattern):
-            (folder / library.name).symlink_to(library)
-    return True
+        isolated = [*isolated_here().prefix, *command]
+        return ask(isolated, seconds=seconds, env=env, folder=home, stdin=stdin, out=out)

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
 from ci_compiler.backends.checkout import JobCheckout
-from ci_compiler.backends.job import BackendPrograms
 from ci_compiler.codes import Code
-from ci_compiler.errors import failure
-from ci_compiler.plan.lookup import BuiltVariant
+from ci_compiler.errors import Finding, InputError, failure
 from ci_compiler.plan.proof import required_tests
+from ci_compiler.runner.jobs.files import output_folder, write_json
 from ci_compiler.runner.jobs.manifest import Manifest
-from ci_compiler.runner.jobs.setting import Secrets, output_folder, programs_of, taking_secrets
+from ci_compiler.runner.jobs.setting import Job, taking_secrets
 from ci_compiler.runner.jobs.summary import add_row, reporting
 from ci_compiler.runner.targets import find
 from ci_compiler.spec.model import Spec
@@ -29,8 +25,7 @@ from ci_compiler.workflows.artifacts import PUBLISHED
 _LOOK_UP_MINUTES = 12
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class Outcome(NamedTuple):
     """The outcome: whether the build was `published` now, and one line on what is published."""
 
     published: bool
@@ -49,55 +44,59 @@ class PassedTests(NamedTuple):
     elsewhere: Collection[str] = ()
 
 
-def publish(
-    spec: Spec,
-    root: Path,
-    manifest: Manifest,
-    out: Path,
-    secrets: Secrets,
-    evidence: PassedTests,
-    *,
-    again: bool = False,
-    folder: Path = Path(),
-) -> Outcome:
-    """Publishes the build of `manifest` from the checkout at `root`, and writes the outcome to `out`.
+class Candidate(NamedTuple):
+    """A variant of a run: its manifest with its folder, and why it must not be published ('': it may be).
+
+    `evidence` is what publishing then relies on. `refused` says what is wrong with a manifest that is not the one that
+    the build reported.
+    """
+
+    name: str
+    because: str
+    evidence: PassedTests
+    refused: tuple[Finding, ...] = ()
+    manifest: Manifest | None = None
+    folder: Path = Path()
+
+
+def publish(job: Job, candidate: Candidate, out: Path, *, again: bool = False) -> Outcome:
+    """Publishes the build of `candidate` from the checkout of `job`, and writes the outcome to `out`.
 
     The build must be what the recipe evaluates to at the commit, with the content that was tested, and so must be what
     it needs.
 
-    A build that is already published is skipped, unless `again` is set. `folder` is the manifest's. Raises InputError
-    and StageError.
+    A build that is already published is skipped, unless `again` is set. Raises InputError and StageError.
     """
-    name = manifest.name
-    built = find(spec, name, manifest.branch)
-    make = partial(programs_of, spec, root, secrets, spec.timeouts[PUBLISH], built=built, folder=folder)
     output_folder(out, (PUBLISHED,))
     start = time.monotonic()
-    with reporting(name, PUBLISH):
-        outcome = _publish(root, manifest, built, make, evidence, again=again)
+    with reporting(candidate.name, PUBLISH):
+        if candidate.manifest is None:
+            raise InputError(candidate.refused)
+        outcome = _publish(job, candidate.manifest, candidate, again=again)
     result = "published" if outcome.published else "published already"
-    passed, size = time.monotonic() - start, manifest.closure_size
-    add_row(name=name, stage=PUBLISH.name, result=result, seconds=passed, size=size, remarks=[outcome.result])
-    text = json.dumps({"name": name, "published": outcome.published, "result": outcome.result}, indent=2)
-    (out / PUBLISHED).write_text(f"{text}\n", "utf-8")
+    size, seconds = candidate.manifest.closure_size, time.monotonic() - start
+    name, remarks = candidate.name, [outcome.result]
+    add_row(name=name, stage=PUBLISH.name, result=result, seconds=seconds, size=size, remarks=remarks)
+    write_outcome(candidate, outcome, out)
     return outcome
 
 
-Make = Callable[..., BackendPrograms]
-"""Makes the programs of a job, with the tree that recipes are read from."""
+def write_outcome(candidate: Candidate, outcome: Outcome, out: Path) -> None:
+    """Writes `outcome` to the folder `out`."""
+    output_folder(out, (PUBLISHED,))
+    write_json(out / PUBLISHED, {"name": candidate.name, **outcome._asdict()})
 
 
-def _publish(
-    root: Path, manifest: Manifest, built: BuiltVariant, make: Make, evidence: PassedTests, *, again: bool
-) -> Outcome:
+def _publish(job: Job, manifest: Manifest, candidate: Candidate, *, again: bool) -> Outcome:
+    built, evidence = find(job.spec, manifest.name, manifest.branch), candidate.evidence
     version = built.version or manifest.version
     if manifest.version != version:
         message = f"was built as version {manifest.version}, and {manifest.branch} is at {version}; build it again"
         raise failure(manifest.name, Code.OTHER_VERSION, message)
-    checkout = JobCheckout(root)
+    checkout = JobCheckout(job.root)
     checkout.require(manifest.branch, manifest.commit)
     with checkout.tree(manifest.commit) as tree:
-        programs = make(recipes=tree)
+        programs = job.programs(job.spec.timeouts[PUBLISH], built=built, folder=candidate.folder, recipes=tree)
         programs.prove(manifest, built.recipe)
         for name, tests in evidence.needs.items():
             if name not in evidence.elsewhere:
@@ -124,6 +123,6 @@ def is_published(spec: Spec, root: Path, branch: str, name: str, *, tested: bool
     """
     built = find(spec, name, branch)
     with taking_secrets() as secrets:
-        programs = programs_of(spec, root, secrets, _LOOK_UP_MINUTES, built=built)
+        programs = Job(spec, root, secrets).programs(_LOOK_UP_MINUTES, built=built)
         tests = tuple(required_tests(spec, built.variant, built.route)) if tested else ()
         return programs.is_published(name, built.version, built.recipe, tests)

@@ -12,7 +12,6 @@ GitHub says that all of its jobs did.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -23,19 +22,20 @@ from ci_compiler.errors import Finding, InputError, Place, StageError, wrong
 from ci_compiler.outside import bytes_of, json_of, object_of
 from ci_compiler.plan.job_graph import needs_of
 from ci_compiler.plan.lookup import BuiltVariant
-from ci_compiler.plan.matrix import Cell, Variant
+from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.needs import Needs
 from ci_compiler.plan.proof import coverage, required_tests
 from ci_compiler.plan.routing import Route
 from ci_compiler.plan.sharding import Shard, job_id
 from ci_compiler.plan.suites import Bench, legs
-from ci_compiler.runner.jobs.manifest import Manifest, digest_of, read_manifest
-from ci_compiler.runner.jobs.publish import PassedTests, publish
-from ci_compiler.runner.jobs.setting import Secrets, output_folder
-from ci_compiler.runner.jobs.summary import add_row, reporting
+from ci_compiler.runner.jobs.files import digest_of
+from ci_compiler.runner.jobs.manifest import Manifest, read_manifest
+from ci_compiler.runner.jobs.publish import Candidate, Outcome, PassedTests, publish, write_outcome
+from ci_compiler.runner.jobs.setting import Job
+from ci_compiler.runner.jobs.summary import add_row
 from ci_compiler.spec.model import Pool, Spec
 from ci_compiler.stages import BUILD, PUBLISH, Stage, stage_of, stages_that_test
-from ci_compiler.workflows.artifacts import MANIFEST_FILE, PUBLISHED, RESULT, SUITE_RESULT
+from ci_compiler.workflows.artifacts import MANIFEST_FILE, RESULT, SUITE_RESULT
 from ci_compiler.workflows.joined import MANIFESTS
 from ci_compiler.workflows.variant import reported_as
 
@@ -44,22 +44,6 @@ TestRecord = Mapping[str, Any]
 
 Reported = Mapping[str, Mapping[Stage | Bench, str]]
 """What the jobs of a run reported, by variant: digests of files by stage, how suites ended by bench; '' for nothing."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
-    """A variant of a run: its manifest with its folder, and why it must not be published ('': it may be).
-
-    `evidence` is what publishing then relies on. `refused` says what is wrong with a manifest that is not the one that
-    the build reported.
-    """
-
-    name: str
-    because: str
-    evidence: PassedTests
-    refused: tuple[Finding, ...] = ()
-    manifest: Manifest | None = None
-    folder: Path = Path()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,11 +59,22 @@ class RunResults:
     records: Sequence[TestRecord]
     suites: Mapping[str, Collection[Bench]] = field(default_factory=dict)
 
-    def passed(self, name: str, stage: Stage) -> bool:
-        """Whether the build `name` passed `stage` with the content that it has."""
+    def passed(self, name: str, test: Stage | Bench) -> bool:
+        """Whether the build `name` passed a stage, with the content that it has, or a suite."""
+        if isinstance(test, Bench):
+            return test in self.suites.get(name, ())
         manifest, _ = self.manifests[name]
-        wanted = (name, manifest.branch, stage.name, manifest.content, True)
-        return any(wanted == tuple(map(one.get, _COMPARED)) for one in self.records)
+        wanted = (name, manifest.branch, test.name, manifest.content, True)
+        return any(wanted == tuple(map(record.get, _COMPARED)) for record in self.records)
+
+    def unproved(self, name: str, tests: Mapping[str, Stage | Bench]) -> str:
+        """Why `name` is not known to work; '' if it was built and passed the `tests` that publishing waits for."""
+        if name in self.refused:
+            return f"{name} has a manifest that its build did not report"
+        if name not in self.manifests:
+            return f"{name} was not built"
+        failed = [key for key, test in tests.items() if not self.passed(name, test)]
+        return f"{name} did not pass {' and '.join(failed)}" if failed else ""
 
     def built_with(self, name: str, need: str) -> bool:
         """Whether `name` was built with the very content of `need` that this run built."""
@@ -193,66 +188,31 @@ def candidates(
     spec: Spec, cells: Sequence[tuple[Cell, Route]], chosen: Collection[str], results: RunResults
 ) -> Iterator[Candidate]:
     """The variants of `cells` that the run chose, each with whether it may be published."""
-    needs_of_cells = Needs(spec, [cell for cell, _ in cells])
-    routes = {(cell.branch, one.name): route for cell, route in cells for one in cell.variants}
+    across = Needs(spec, [cell for cell, _ in cells])
+    routes = {variant.name: route for cell, route in cells for variant in cell.variants}
     for cell, route in cells:
-        chosen_here = {variant.package: variant for variant in cell.variants if variant.name in chosen}
-        unproved = {one.name: _uncovered(spec, one, route) for one in cell.variants}
-        unproved |= {one.name: _unproved(spec, one, route, results) for one in chosen_here.values()}
-        for package, variant in chosen_here.items():
+        tests = {variant.name: required_tests(spec, variant, route) for variant in cell.variants}
+        claims = {variant.name: coverage(spec, variant, route) for variant in cell.variants}
+        unproved = {name: results.unproved(name, tests[name]) if name in chosen else "" for name in tests}
+        for name in (name for name in tests if not claims[name]):
+            unproved[name] = unproved[name] or f"no test covers {name}, and the spec does not say why (`untested`)"
+        for name, package in ((variant.name, variant.package) for variant in cell.variants if variant.name in chosen):
             needs = needs_of(spec, package)
-            needed = [one for one in cell.variants if one.package in needs]
-            others = [one for other, one in needs_of_cells.of(cell, package) if other != cell and one.name in chosen]
-            unproved |= {one.name: _unproved(spec, one, routes[cell.branch, one.name], results) for one in others}
-            needed += others
-            because = "; ".join(filter(None, (unproved[one.name] for one in (variant, *needed))))
-            manifest, folder = results.manifests.get(variant.name, (None, Path()))
-            yield Candidate(
-                name=variant.name,
-                because=because,
-                evidence=PassedTests() if because else _evidence(spec, variant, needed, route, results, chosen),
-                refused=results.refused.get(variant.name, ()),
-                manifest=manifest,
-                folder=folder,
-            )
-
-
-def _evidence(
-    spec: Spec, variant: Variant, needed: Iterable[Variant], route: Route, results: RunResults, chosen: Collection[str]
-) -> PassedTests:
-    """What shows that `variant` and what it needs passed their tests: this run, or records of what it did not build."""
-    needs = {one.name: tuple(required_tests(spec, one, route)) for one in needed}
-    return PassedTests(
-        tests=tuple(required_tests(spec, variant, route)),
-        claims=coverage(spec, variant, route),
-        needs=needs,
-        elsewhere=[name for name in needs if name not in chosen or not results.built_with(variant.name, name)],
-    )
-
-
-def _uncovered(spec: Spec, variant: Variant, route: Route) -> str:
-    """Why `variant` may not be published although nothing failed; '' if a test covers it, or the spec says why not."""
-    known = coverage(spec, variant, route)
-    return "" if known else f"no test covers {variant.name}, and the spec does not say why (`untested`)"
-
-
-def _unproved(spec: Spec, variant: Variant, route: Route, results: RunResults) -> str:
-    """Why `variant` is not known to work; '' if it was built and passed what publishing waits for."""
-    if variant.name in results.refused:
-        return f"{variant.name} has a manifest that its build did not report"
-    if variant.name not in results.manifests:
-        return f"{variant.name} was not built"
-    benches = results.suites.get(variant.name, ())
-    failed = [
-        name
-        for name, test in required_tests(spec, variant, route).items()
-        if not (test in benches if isinstance(test, Bench) else results.passed(variant.name, test))
-    ]
-    return f"{variant.name} did not pass {' and '.join(failed)}" if failed else _uncovered(spec, variant, route)
+            needed = {variant.name: tuple(tests[variant.name]) for variant in cell.variants if variant.package in needs}
+            for other, need in across.of(cell, package):
+                if other != cell and need.name in chosen:  # of another cell, which serves this one
+                    required = required_tests(spec, need, routes[need.name])
+                    unproved[need.name], needed[need.name] = results.unproved(need.name, required), tuple(required)
+            because, evidence = "; ".join(filter(None, map(unproved.get, (name, *needed)))), PassedTests()
+            if not because:  # this run shows that a test passed, or records do for what it did not build
+                elsewhere = [need for need in needed if need not in chosen or not results.built_with(name, need)]
+                evidence = PassedTests(tuple(tests[name]), claims[name], needed, elsewhere)
+            manifest, folder = results.manifests.get(name, (None, Path()))
+            yield Candidate(name, because, evidence, results.refused.get(name, ()), manifest, folder)
 
 
 def publish_run(
-    spec: Spec, root: Path, found: Sequence[Candidate], out: Path, secrets: Secrets, *, again: bool = False
+    job: Job, found: Sequence[Candidate], out: Path, *, again: bool = False
 ) -> tuple[tuple[str, ...], tuple[Finding, ...]]:
     """Publishes the candidates that may be, and writes the outcome of each to a folder of `out` with its name.
 
@@ -261,38 +221,20 @@ def publish_run(
     """
     lines: list[str] = []
     failures: list[Finding] = []
-    for one in found:
-        if one.because and not one.refused:
-            _leave(out / one.name, one.name, f"no: {one.because}")
-            add_row(name=one.name, stage=PUBLISH.name, result="not published", seconds=0, remarks=[one.because])
-            lines.append(f"{one.name}: not published: {one.because}")
+    for candidate in found:
+        name, because, folder = candidate.name, candidate.because, out / candidate.name
+        if because and not candidate.refused:
+            write_outcome(candidate, Outcome(published=False, result=f"no: {because}"), folder)
+            add_row(name=name, stage=PUBLISH.name, result="not published", seconds=0, remarks=[because])
+            lines.append(f"{name}: not published: {because}")
             continue
         try:
-            outcome = publish(
-                spec, root, _manifest(one), out / one.name, secrets, one.evidence, again=again, folder=one.folder
-            )
+            lines.append(f"{name}: {publish(job, candidate, folder, again=again).result}")
         except (StageError, InputError) as error:
-            message = error.findings[0].message
-            _leave(out / one.name, one.name, f"failed: {message}")
-            place = Place(file=one.name)
-            failures += [Finding(place=place, code=said.code, message=said.message) for said in error.findings]
-        else:
-            lines.append(f"{one.name}: {outcome.result}")
+            result = f"failed: {error.findings[0].message}"
+            write_outcome(candidate, Outcome(published=False, result=result), folder)
+            failures += [replace(finding, place=Place(file=name)) for finding in error.findings]
     return tuple(lines), tuple(failures)
-
-
-def _manifest(one: Candidate) -> Manifest:
-    """The manifest of `one`. Raises InputError if it is not the one that the build reported."""
-    with reporting(one.name, PUBLISH):
-        if one.manifest is None:
-            raise InputError(one.refused)
-    return one.manifest
-
-
-def _leave(folder: Path, name: str, result: str) -> None:
-    output_folder(folder, (PUBLISHED,))
-    text = json.dumps({"name": name, "published": False, "result": result}, indent=2)
-    (folder / PUBLISHED).write_text(f"{text}\n", "utf-8")
 
 
 def cells_of_pool(shard: Shard, pool: Pool) -> tuple[tuple[Cell, Route], ...]:

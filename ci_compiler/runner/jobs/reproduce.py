@@ -53,6 +53,10 @@ _COLOUR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _COMMIT = re.compile(r"[0-9a-f]{40,64}")
 
 
+def _line(*words: str) -> str:
+    return shlex.join(words)
+
+
 def commands(spec: Spec, built: BuiltVariant, commit: str, test: str = "") -> Iterator[str]:
     """The commands that check `commit` out, build the variant with what it needs, and run `test`, a command ('': none).
 
@@ -62,13 +66,14 @@ def commands(spec: Spec, built: BuiltVariant, commit: str, test: str = "") -> It
     branch = built.cell.branch
     source, onto, fork, *_ = [*os.environ.get(ONTO, "").split(" "), "", "", ""]
     made = bool(_COMMIT.fullmatch(source) and onto)
-    for one in filter(None, [source if made else commit]):
-        yield _line("git", "fetch", "origin", one)
-        yield _line("git", "checkout", one)
+    if first := source if made else commit:
+        yield _line("git", "fetch", "origin", first)
+        yield _line("git", "checkout", first)
     if made:
         yield _line("git", "fetch", "origin", onto.partition("..")[0])
         yield _line("ci-runner", "checkout", "--branch", branch, "--onto", onto, *(["--fork", fork] if fork else []))
-    for name in _build_order(spec, built):
+    own = (package for package in with_needs(spec, [built.variant.package]) if not package.repository)
+    for name in (variant_name(package.name, built.cell.suffix) for package in own):
         yield _line("ci-runner", "build", name, "--branch", branch)
     if test:
         yield test
@@ -130,13 +135,3 @@ def _shown(line: str) -> str:
         text = re.sub(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", HIDDEN, text)
     text = "".join(char if char.isprintable() else " " for char in text)
     return text if len(text) <= _WIDTH else f"{text[:_WIDTH]}…"
-
-
-def _build_order(spec: Spec, built: BuiltVariant) -> Iterator[str]:
-    """The variant after those that it needs and that this repository builds."""
-    here = (one for one in with_needs(spec, [built.variant.package]) if not one.repository)
-    return (variant_name(one.name, built.cell.suffix) for one in here)
-
-
-def _line(*words: str) -> str:
-    return shlex.join(words)

@@ -10,8 +10,9 @@ this machine's store, or signed in the cache.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from ci_compiler.backends.checkout import JobCheckout
 from ci_compiler.codes import Code
@@ -19,10 +20,10 @@ from ci_compiler.errors import InputError, StageError, failure
 from ci_compiler.plan.job_graph import with_needs
 from ci_compiler.plan.lookup import BuiltVariant
 from ci_compiler.runner.jobs.build import manifest_of
-from ci_compiler.runner.jobs.manifest import Builder, Manifest, expect, read_manifest, write_manifest
-from ci_compiler.runner.jobs.setting import programs_of
+from ci_compiler.runner.jobs.files import write_json
+from ci_compiler.runner.jobs.manifest import Builder, Manifest, expect, read_manifest
+from ci_compiler.runner.jobs.setting import Job
 from ci_compiler.runner.targets import find
-from ci_compiler.spec.model import Spec
 from ci_compiler.stages import BENCHMARK
 from ci_compiler.variant import recipe_path, variant_name
 
@@ -30,47 +31,43 @@ PUBLICATIONS = 5
 """The most commits that are searched for the last publication. For each, the recipe is evaluated."""
 
 
-def fetch_second(
-    spec: Spec, root: Path, manifest: Manifest, neighbour: str, path: Path
-) -> tuple[Manifest | None, tuple[str, ...]]:
+def fetch_second(job: Job, manifest: Manifest, neighbour: str, path: Path) -> tuple[Manifest | None, tuple[str, ...]]:
     """Makes a second build available next to that of `manifest`, and writes its manifest to `path`.
 
     The variant `neighbour` ('': none) comes before the last publication, unless the spec has a floor. A manifest that
     is at `path` before is that of the neighbour in this run. Returns None if there is no second build, and then no
     file remains; also returns why the builds that come before the returned one are not available.
     """
-    search = _Search(spec=spec, root=root, manifest=manifest, neighbour=neighbour, path=path)
+    search = _Search(job, manifest, neighbour, path)
     ways: list[Callable[[], Manifest]] = [search.neighbouring] if neighbour else []
-    ways.insert(0 if spec.benchmark.floor else len(ways), search.published)
+    ways.insert(0 if job.spec.benchmark.floor else len(ways), search.published)
     reasons: list[str] = []
     for way in ways:
         try:
-            found = way()
+            second = way()
         except (InputError, StageError) as error:
             reasons.append(str(error.findings[0]))
         else:
             path.parent.mkdir(parents=True, exist_ok=True)
-            write_manifest(found, path)
-            return found, tuple(reasons)
+            write_json(path, second.as_json())
+            return second, tuple(reasons)
     path.unlink(missing_ok=True)
     return None, tuple(reasons)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Search:
+class _Search(NamedTuple):
     """The search for a second build next to that of `manifest`, as in `fetch_second`."""
 
-    spec: Spec
-    root: Path
+    job: Job
     manifest: Manifest
     neighbour: str
     path: Path
 
     def neighbouring(self) -> Manifest:
         """The build of the neighbour. Raises InputError and StageError if it is not available."""
-        built = find(self.spec, self.neighbour, self.manifest.branch)
-        minutes = self.spec.timeouts[BENCHMARK]
-        programs = programs_of(self.spec, self.root, {}, minutes, built=built, folder=self.path.parent)
+        spec = self.job.spec
+        built = find(spec, self.neighbour, self.manifest.branch)
+        programs = self.job.programs(spec.timeouts[BENCHMARK], built=built, folder=self.path.parent)
         if self.path.exists():
             manifest = read_manifest(self.path)
             of = {"name": self.neighbour, "branch": self.manifest.branch, "commit": self.manifest.commit}
@@ -78,41 +75,40 @@ class _Search:
             programs.fetch(manifest)
             return manifest
         result = programs.fetch_recipe(self.neighbour, built.recipe)
-        return manifest_of(self.spec, built, result, commit=self.manifest.commit, machine=_unknown(built))
+        return manifest_of(spec, built, result, commit=self.manifest.commit, machine=_unknown(built))
 
     def published(self) -> Manifest:
         """The last publication of the variant that is another build. Raises InputError and StageError without one."""
-        built = find(self.spec, self.manifest.name, self.manifest.branch)
-        checkout = JobCheckout(self.root)
+        built = find(self.job.spec, self.manifest.name, self.manifest.branch)
+        checkout = JobCheckout(self.job.root)
         commits = checkout.history(self._paths(built), PUBLICATIONS)
         for commit in commits:
             with checkout.tree(commit) as tree:
-                if (tree / built.recipe).is_file() and (found := self._publication(built, commit, tree)):
-                    return found
+                if (tree / built.recipe).is_file() and (build := self._publication(built, commit, tree)):
+                    return build
         message = f"none of the last {len(commits)} commits that changed its recipe has another build that is published"
         raise failure(built.variant.name, Code.CLOSURE_MISSING, message)
 
     def _publication(self, built: BuiltVariant, commit: str, tree: Path) -> Manifest | None:
         """What was published of the recipe in the `tree` of `commit`; None if nothing was, or the build at hand."""
-        name, minutes = built.variant.name, self.spec.timeouts[BENCHMARK]
-        programs = programs_of(self.spec, self.root, {}, minutes, built=built, recipes=tree)
+        name, spec = built.variant.name, self.job.spec
+        programs = self.job.programs(spec.timeouts[BENCHMARK], built=built, recipes=tree)
         version = programs.evaluate(built.recipe).get("version", built.version)
         if not programs.is_published(name, version, built.recipe, ()):
             return None
         result = programs.fetch_recipe(name, built.recipe)
         if result.store_path == self.manifest.store_path:
             return None
-        manifest = manifest_of(self.spec, built, result, commit=commit, machine=_unknown(built))
-        return replace(manifest, version=version)
+        return replace(manifest_of(spec, built, result, commit=commit, machine=_unknown(built)), version=version)
 
     def _paths(self, built: BuiltVariant) -> list[str]:
         """The paths of what the recipe of `built` is made of: the recipes of what it needs, and what they read."""
-        found: list[str] = []
-        for package in with_needs(self.spec, [built.variant.package]):
+        paths: list[str] = []
+        for package in with_needs(self.job.spec, [built.variant.package]):
             suffix = built.cell.suffix
-            found.append(recipe_path(built.variant.name if built.cell.listed else variant_name(package.name, suffix)))
-            found += [*package.shared, *package.overlays]
-        return found
+            paths.append(recipe_path(built.variant.name if built.cell.listed else variant_name(package.name, suffix)))
+            paths += [*package.shared, *package.overlays]
+        return paths
 
 
 def _unknown(built: BuiltVariant) -> Builder:

@@ -1,16 +1,16 @@
-"""What every stage of a job has: the backend's programs, the publishing secrets, and a folder for its files."""
+"""What every stage of a job has: the spec, a checkout, the publishing secrets, and the backend's programs."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
 
 from ci_compiler.backends import backends
 from ci_compiler.backends.job import BackendPrograms, JobContext
-from ci_compiler.codes import Code
-from ci_compiler.errors import wrong
 from ci_compiler.plan.lookup import BuiltVariant
 from ci_compiler.plan.matrix import open_values
 from ci_compiler.runner.limits import job_seconds
@@ -33,38 +33,46 @@ def taking_secrets() -> Iterator[Secrets]:
         os.environ.update(before)
 
 
-def programs_of(
-    spec: Spec,
-    root: Path,
-    secrets: Secrets,
-    minutes: int,
-    *,
-    built: BuiltVariant | Sequence[BuiltVariant] | None = None,
-    folder: Path = Path(),
-    recipes: Path | None = None,
-    shared: bool = True,
-) -> BackendPrograms:
-    """The programs of the spec's backend in the checkout at `root`, for a job of `minutes`. Raises InputError.
+class Job(NamedTuple):
+    """The job of a stage, in the checkout at `root`.
 
-    `built` is the variant that they work on, or those of one build, the one whose commands run first; None where only a
-    manifest matters. `folder` is the manifest's.
-    `recipes` has the tree to read recipes from, None for `root`. Unless the job is `shared`, it writes nothing to the
-    cache, and reads it only if everybody may.
+    Unless it is `shared`, it writes nothing to the cache, and reads it only if everybody may.
     """
-    every = () if built is None else (built,) if isinstance(built, BuiltVariant) else tuple(built)
-    context = JobContext(
-        root=root,
-        owner=spec.owner,
-        cache=spec.cache if shared or (spec.cache and spec.cache.public) else None,
-        secrets=secrets,
-        seconds=job_seconds(minutes),
-        folder=folder,
-        values=_shared_values([values_of(spec, one) for one in every]),
-        commands=spec.packages[every[0].variant.package].command if every else None,
-        recipes=recipes,
-        shares=shared,
-    )
-    return spec.backend.programs(context)
+
+    spec: Spec
+    root: Path
+    secrets: Secrets = MappingProxyType({})
+    shared: bool = True
+
+    def programs(
+        self,
+        minutes: int,
+        *,
+        built: BuiltVariant | Sequence[BuiltVariant] | None = None,
+        folder: Path = Path(),
+        recipes: Path | None = None,
+    ) -> BackendPrograms:
+        """The programs of the spec's backend, for a job of `minutes`. Raises InputError.
+
+        `built` is the variant that they work on, or those of one build, the one whose commands run first; None where
+        only a manifest matters. `folder` is the manifest's. `recipes` has the tree to read recipes from, None for
+        `root`.
+        """
+        cache = self.spec.cache
+        every = () if built is None else (built,) if isinstance(built, BuiltVariant) else tuple(built)
+        context = JobContext(
+            root=self.root,
+            owner=self.spec.owner,
+            cache=cache if self.shared or (cache and cache.public) else None,
+            secrets=self.secrets,
+            seconds=job_seconds(minutes),
+            folder=folder,
+            values=_shared_values([values_of(self.spec, one) for one in every]),
+            commands=self.spec.packages[every[0].variant.package].command if every else None,
+            recipes=recipes,
+            shares=self.shared,
+        )
+        return self.spec.backend.programs(context)
 
 
 def _shared_values(every: Sequence[Mapping[str, str]]) -> dict[str, str]:
@@ -79,13 +87,3 @@ def values_of(spec: Spec, built: BuiltVariant) -> dict[str, str]:
     """The values of a variant by name."""
     own = variant_values(spec, built.cell.branch, built.variant.package, built.variant.name, built.cell)
     return open_values(spec, built.cell) | own
-
-
-def output_folder(folder: Path, stale: Iterable[str]) -> None:
-    """Creates the folder for a stage's files, and removes those of an earlier run. Raises InputError."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name in stale:
-            (folder / name).unlink(missing_ok=True)
-    except OSError as error:
-        raise wrong(folder, Code.CANNOT_WRITE, f"cannot be written to: {error.strerror}") from None

@@ -6,10 +6,9 @@ before the import, because a missing CPU instruction would only show as the numb
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from ci_compiler.codes import Code
@@ -18,22 +17,22 @@ from ci_compiler.hardware.machine import Machine
 from ci_compiler.judgement import CheckVerdict
 from ci_compiler.plan.proof import Proof, Reach, passed, proof_of
 from ci_compiler.runner.detect.this_machine import this_machine
-from ci_compiler.runner.doctor import probes
 from ci_compiler.runner.doctor.diagnosis import work_of
-from ci_compiler.runner.doctor.evidence import ClockReading, CudaAttempt, Evidence
+from ci_compiler.runner.doctor.evidence import ClockReading, Evidence
 from ci_compiler.runner.doctor.hardware_checks import CHECKS as HARDWARE
+from ci_compiler.runner.jobs.emulation import FAILED, Claim, claimed
 from ci_compiler.runner.jobs.emulation import LOG as EMULATION_LOG
-from ci_compiler.runner.jobs.emulation import Claim, claimed
+from ci_compiler.runner.jobs.files import output_folder
 from ci_compiler.runner.jobs.isolation import isolated_here
 from ci_compiler.runner.jobs.junit import TestResult, junit
-from ci_compiler.runner.jobs.manifest import digest_of
 from ci_compiler.runner.jobs.probing import DECLARED, ProbeRun, planned, run_package, run_probe
 from ci_compiler.runner.jobs.records import NOT_RUN, keep_record, passed_before, smoke_records
-from ci_compiler.runner.jobs.setting import output_folder
 from ci_compiler.runner.jobs.subject import SmokeSubject
 from ci_compiler.runner.jobs.summary import add_row, add_table
 from ci_compiler.runner.jobs.uncovered import uncovered
 from ci_compiler.runner.limits import job_seconds
+from ci_compiler.runner.nvidia import libcuda
+from ci_compiler.runner.nvidia.libcuda import CudaAttempt
 from ci_compiler.workflows.artifacts import RESULT
 
 JUNIT, LOG, WAY_LOG = "junit.xml", "probe.log", "import-{way}.log"
@@ -52,22 +51,16 @@ def smoke(subject: SmokeSubject, out: Path, *, again: bool = False) -> tuple[tup
     output_folder(out, (RESULT, JUNIT, LOG, EMULATION_LOG, *(WAY_LOG.format(way=way) for way in ways)))
     start = time.monotonic()
     records = smoke_records(subject)
-    if not again and (record := passed_before(subject, subject.stage.name, list(records))):
-        left_out = (TestResult(check="record", verdict=CheckVerdict.SKIPPED, message=NOT_RUN),)
-        claim = Claim(reach=records[record], because=NOT_RUN)
-        return left_out, _report(subject, left_out, claim, out, time.monotonic() - start, recorded=True)
-    machine = this_machine(subject.spec.hardware, software=False)
-    results, found = hardware(subject, machine)
-    claim = Claim(reach=Reach.LARGER, because="the test failed")
-    if _any_failed(results):
-        results += _skipped(subject, results, "this machine cannot run the variant, so it was not imported")
+    remark = ""
+    before = "" if again else passed_before(subject, subject.stage.name, list(records))
+    if before:
+        results = [TestResult("record", CheckVerdict.SKIPPED, NOT_RUN)]
+        claim = Claim(reach=records[before], because=NOT_RUN, recorded=True)
     else:
-        tested, claim = _tested(subject, machine, found, out, start)
-        results += tested
-    made, seconds = tuple(results), time.monotonic() - start
-    record = next((text for text, reach in records.items() if reach is claim.reach), "")
-    remark = keep_record(subject, record) if record and not _any_failed(made) else ""
-    return made, _report(subject, made, claim, out, seconds, remark=remark)
+        results, claim = _results(subject, out, start + job_seconds(subject.spec.timeouts[subject.stage]))
+        record = next((text for text, reach in records.items() if reach is claim.reach), "")
+        remark = keep_record(subject, record) if record and not _failed(results) else ""
+    return tuple(results), _report(subject, results, claim, out, time.monotonic() - start, remark)
 
 
 def hardware(subject: SmokeSubject, machine: Machine) -> tuple[list[TestResult], tuple[CudaAttempt, ...]]:
@@ -77,99 +70,88 @@ def hardware(subject: SmokeSubject, machine: Machine) -> tuple[list[TestResult],
     evidence = Evidence(
         machine=machine,
         clock=ClockReading(now=int(time.time())),
-        cuda=tuple(probes.cuda()) if on_gpu and own else (),
+        cuda=tuple(libcuda.attempts()) if on_gpu and own else (),
     )
     names = [name for name in HARDWARE if name in subject.stage.checks and (own or name != "cuda")]
-    judged = [(name, HARDWARE[name](work, evidence)) for name in names]
-    results = [TestResult(check=f"machine-{name}", verdict=one.verdict, message=one.message) for name, one in judged]
-    return results, evidence.cuda
+    judged = {name: HARDWARE[name](work, evidence) for name in names}
+    return [TestResult(f"machine-{name}", one.verdict, one.message) for name, one in judged.items()], evidence.cuda
 
 
-def _tested(
-    subject: SmokeSubject, machine: Machine, found: Sequence[CudaAttempt], out: Path, start: float
-) -> tuple[list[TestResult], Claim]:
-    """The results of the package itself, and what they prove of the instruction set."""
-    end = start + job_seconds(subject.spec.timeouts[subject.stage])
+def _results(subject: SmokeSubject, out: Path, end: float) -> tuple[list[TestResult], Claim]:
+    """The results of the hardware and of the package, and what they prove of the instruction set.
+
+    `end` is the time by which the test ends, as `time.monotonic` counts.
+    """
 
     def left() -> float:
         return max(1.0, end - time.monotonic())
 
-    run = run_package(subject, found, out / LOG, left())
-    results = [*run.results, *_skipped(subject, run.results, "not reached, because an earlier check ended the test")]
+    machine = this_machine(subject.spec.hardware, software=False)
+    results, cuda = hardware(subject, machine)
+    subject = replace(subject, cuda=cuda)
+    if _failed(results):
+        return [*results, *_skipped(subject, (), "this machine cannot run the variant, so it was not imported")], FAILED
+    run = run_package(subject, out / LOG, left())
+    results += [*run.results, *_skipped(subject, run.results, "not reached, because an earlier check ended the test")]
     if not subject.program:
-        results += _imports(subject, run, found, out, left())
-    if _any_failed(results):
-        return results, Claim(reach=Reach.LARGER, because="the test failed")
+        results += _imports(subject, run, out, left())
+    if _failed(results):
+        return results, FAILED
     claim, emulated = claimed(subject, machine, run, out, left())
     results += emulated
-    if not subject.stage.needs_gpu and claim.reach is not Reach.OWN and not _any_failed(emulated):
+    if not subject.stage.needs_gpu and claim.reach is not Reach.OWN and not _failed(emulated):
         results += uncovered(subject, run.loaded, claim.reach, left())
     return results, claim
 
 
-def _imports(
-    subject: SmokeSubject, run: ProbeRun, found: Sequence[CudaAttempt], out: Path, seconds: float
-) -> Iterator[TestResult]:
+def _imports(subject: SmokeSubject, run: ProbeRun, out: Path, seconds: float) -> Iterator[TestResult]:
     """The result of importing the package once in each way in which a user gets it, other than the tested one."""
     for way in subject.interpreter.ways:
         check = f"import-{way.name}"
-        if way.lacks or _any_failed(run.results) or not subject.expectation.module:
+        if way.lacks or _failed(run.results) or not subject.expectation.module:
             reason = way.lacks or "a check of the package failed, or no module is known to import"
-            yield TestResult(check=check, verdict=CheckVerdict.SKIPPED, message=reason)
+            yield TestResult(check, CheckVerdict.SKIPPED, reason)
             continue
         wanted = subject.expectation.only_imported(way.paths)
-        for one in run_probe(subject, wanted, found, out / WAY_LOG.format(way=way.name), seconds).results:
-            yield replace(one, check=check)
+        run_of_way = run_probe(subject, wanted, out / WAY_LOG.format(way=way.name), seconds)
+        yield from (result._replace(check=check) for result in run_of_way.results)
 
 
 def _skipped(subject: SmokeSubject, results: Iterable[TestResult], reason: str) -> list[TestResult]:
     """A result for each planned check that has none."""
     made = {result.check for result in results}
     names = [DECLARED] if subject.program else planned(subject.expectation)
-    left = [name for name in names if name not in made]
-    return [TestResult(check=name, verdict=CheckVerdict.SKIPPED, message=reason) for name in left]
+    return [TestResult(name, CheckVerdict.SKIPPED, reason) for name in names if name not in made]
 
 
-def _any_failed(results: Iterable[TestResult]) -> bool:
-    return any(result.verdict is CheckVerdict.FAILED for result in results)
+def _failed(results: Iterable[TestResult]) -> list[TestResult]:
+    return [result for result in results if result.verdict is CheckVerdict.FAILED]
 
 
 def _report(
-    subject: SmokeSubject,
-    results: tuple[TestResult, ...],
-    claim: Claim,
-    out: Path,
-    seconds: float,
-    *,
-    recorded: bool = False,
-    remark: str = "",
+    subject: SmokeSubject, results: list[TestResult], claim: Claim, out: Path, seconds: float, remark: str
 ) -> str:
     """Writes the files and the rows of a test. Returns the digest of the file `RESULT`."""
-    stage, failed = subject.stage.name, [one for one in results if one.verdict is CheckVerdict.FAILED]
+    stage, failed = subject.stage.name, _failed(results)
     proof = proof_of(subject.spec.packages[subject.built.variant.package], subject.stage)
-    content = {
-        "name": subject.name,
-        "branch": subject.built.cell.branch,
-        "stage": stage,
-        "passed": not failed,
-        "recorded": recorded,
-        "proof": proof.value,
-        "reach": claim.reach.value,
-        "reach_because": claim.because,
-        "seconds": round(seconds, 1),
-        "ran": isolated_here().found,
-        "store_path": subject.store_path,
-        "content": subject.content,
-        "python": subject.interpreter.program,
-        "checks": [asdict(result) for result in results],
-    }
-    raw = f"{json.dumps(content, indent=2, ensure_ascii=False)}\n".encode()
-    (out / RESULT).write_bytes(raw)
+    digest = subject.write_result(
+        out / RESULT,
+        passed=not failed,
+        recorded=claim.recorded,
+        seconds=seconds,
+        proof=proof.value,
+        reach=claim.reach.value,
+        reach_because=claim.because,
+        ran=isolated_here().found,
+        store_path=subject.store_path,
+        python=subject.interpreter.program,
+        checks=[result._asdict() for result in results],
+    )
     (out / JUNIT).write_text(junit(subject.name, stage, results), "utf-8")
-    remarks = [f"{one.check}: {one.message}" for one in failed] or [claim.because, remark]
-    remarks += [] if recorded or isolated_here().prefix else [f"it ran {isolated_here().found}"]
     only = proof is Proof.IMPORTED_ONLY
-    result = "failed" if failed else passed(imported_only=only, reach=claim.reach, recorded=recorded)
-    add_row(name=subject.name, stage=stage, result=result, seconds=seconds, remarks=filter(None, remarks))
+    how = "failed" if failed else passed(imported_only=only, reach=claim.reach, recorded=claim.recorded)
+    remarks = [f"{one.check}: {one.message}" for one in failed] or [claim.because, remark]
+    remarks += [] if claim.recorded or isolated_here().prefix else [f"it ran {isolated_here().found}"]
+    add_row(name=subject.name, stage=stage, result=how, seconds=seconds, remarks=filter(None, remarks))
     add_table(("check", "result", "found"), ((one.check, one.verdict.value, one.message) for one in results))
-    return digest_of(raw)
+    return digest

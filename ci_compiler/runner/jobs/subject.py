@@ -9,13 +9,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ci_compiler.backends.job import BackendPrograms, BuildRecord, Interpreter, variables
+from ci_compiler.backends.job import BackendPrograms, Interpreter, variables
 from ci_compiler.codes import Code
 from ci_compiler.errors import failure
 from ci_compiler.plan.lookup import BuiltVariant
 from ci_compiler.runner.jobs.expectation import Expectation, expectation
-from ci_compiler.runner.jobs.manifest import expect, read_manifest
-from ci_compiler.runner.jobs.setting import programs_of, values_of
+from ci_compiler.runner.jobs.files import write_json
+from ci_compiler.runner.jobs.manifest import Manifest, expect, read_manifest
+from ci_compiler.runner.jobs.setting import Job, values_of
+from ci_compiler.runner.nvidia.libcuda import CudaAttempt
 from ci_compiler.runner.targets import find
 from ci_compiler.spec.model import Spec
 from ci_compiler.spec.smoke import SmokeTest
@@ -28,7 +30,7 @@ class SmokeSubject:
 
     `store_path` and `content`, the hash of its closure, are '' for an interpreter of the user, and `build` and
     `programs`, which keep the records of passed tests, are None. `given`: expectations of the user in place of the
-    spec's, by the fields of `Expectation`.
+    spec's, by the fields of `Expectation`. `cuda` are the attempts to use CUDA on this machine.
     """
 
     spec: Spec
@@ -38,8 +40,9 @@ class SmokeSubject:
     given: Mapping[str, Any]
     store_path: str = ""
     content: str = ""
-    build: BuildRecord | None = None
+    build: Manifest | None = None
     programs: BackendPrograms | None = None
+    cuda: tuple[CudaAttempt, ...] = ()
 
     @property
     def name(self) -> str:
@@ -79,34 +82,41 @@ class SmokeSubject:
         """The values of the variant as environment variables."""
         return variables(self.values)
 
+    def write_result(self, path: Path, *, passed: bool, recorded: bool, seconds: float, **more: Any) -> str:
+        """Writes the result of the test to `path`, where publishing reads it; returns the digest of the file."""
+        return write_json(
+            path,
+            {
+                "name": self.name,
+                "branch": self.built.cell.branch,
+                "stage": self.stage.name,
+                "content": self.content,
+                "passed": passed,
+                "recorded": recorded,
+                "seconds": round(seconds, 1),
+                **more,
+            },
+        )
+
 
 def of_manifest(
-    spec: Spec,
-    name: str,
-    branch: str,
-    stage: Stage,
-    path: Path,
-    given: Mapping[str, Any],
-    *,
-    scratch: Path,
-    shared: bool = True,
+    job: Job, name: str, branch: str, stage: Stage, path: Path, given: Mapping[str, Any], *, scratch: Path
 ) -> SmokeSubject:
     """The build of the manifest at `path`, in its own interpreter. Raises InputError and StageError.
 
-    `scratch` is an empty folder for what the interpreter needs; it must outlive the test. Unless it is
+    `scratch` is an empty folder for what the interpreter needs; it must outlive the test. Unless the job is
     `shared`, no record of the test is read or written.
     """
     manifest = read_manifest(path)
     expect(manifest, path, name=name, branch=branch or manifest.branch)
-    built = find(spec, name, manifest.branch)
-    minutes = spec.timeouts[stage]
-    programs = programs_of(spec, Path.cwd(), {}, minutes, built=built, folder=path.parent, shared=shared)
+    built = find(job.spec, name, manifest.branch)
+    programs = job.programs(job.spec.timeouts[stage], built=built, folder=path.parent)
     if not programs.closure(manifest):
         message = f"{manifest.store_path} is not in this machine's store; `ci-runner fetch {path}` brings it there"
         raise failure(name, Code.CLOSURE_MISSING, message)
     interpreter = programs.interpreter(manifest, scratch)
     return SmokeSubject(
-        spec=spec,
+        spec=job.spec,
         built=built,
         stage=stage,
         interpreter=interpreter,

@@ -6,17 +6,17 @@ failure that passes is a failure as well, so that the list stays true.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
+from typing import NamedTuple
 
 from ci_compiler.backends.command_files import matching
 from ci_compiler.backends.command_programs import shell
@@ -27,15 +27,14 @@ from ci_compiler.judgement import CheckVerdict
 from ci_compiler.outside import why
 from ci_compiler.plan.proof import test_name
 from ci_compiler.process import PAST_LIMIT, Ended, follow
-from ci_compiler.runner.doctor import probes
-from ci_compiler.runner.doctor.evidence import CudaAttempt
+from ci_compiler.runner.jobs.files import output_folder
 from ci_compiler.runner.jobs.isolation import WITH_NETWORK, Isolation, isolation, without_tokens
 from ci_compiler.runner.jobs.junit import TestResult, read_junit
-from ci_compiler.runner.jobs.probing import link_driver
 from ci_compiler.runner.jobs.records import NOT_RUN, keep_record, passed_before, suite_records
-from ci_compiler.runner.jobs.setting import output_folder
 from ci_compiler.runner.jobs.subject import SmokeSubject
 from ci_compiler.runner.jobs.summary import add_row
+from ci_compiler.runner.nvidia import libcuda
+from ci_compiler.runner.nvidia.libcuda import link_driver
 from ci_compiler.spec.model import Package
 from ci_compiler.spec.suites import ExpectedFailure, Suite
 from ci_compiler.units import counted, duration
@@ -51,8 +50,7 @@ _SHOWN = 20
 """The most failures that the summary names."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SuiteOutcome:
+class SuiteOutcome(NamedTuple):
     """How a shard of a suite ended: its `failures`, each on one line, and the number of tests by how they ended.
 
     `recorded`: it passed before on the same content, and was left out. `ran` says how isolated it ran ('': it did not
@@ -97,79 +95,101 @@ def run_suite(
     has passed. Raises InputError if the command cannot be started.
     """
     output_folder(out, (SUITE_RESULT, LOG))
-    start = time.monotonic()
+    start, run = time.monotonic(), _SuiteRun(subject, suite, shard, root, out)
     records = suite_records(subject, suite, shard, root)
     expired = tuple(_expired(suite.expected_failures, datetime.now(UTC).date().isoformat()))
     if not again and not expired and passed_before(subject, test_name(suite), records):
         outcome = SuiteOutcome(failures=(), counts=Counter(), recorded=True, remark=NOT_RUN)
     else:
-        outcome = _outcome(subject, suite, shard, root, out)
-        outcome = replace(outcome, failures=(*outcome.failures, *expired))
+        if subject.stage.needs_gpu:
+            run = run._replace(subject=replace(subject, cuda=tuple(libcuda.attempts())))
+        outcome = run.outcome(expired)
         if not outcome.failures and records:
             remarks = (outcome.remark, keep_record(subject, records[0]))
-            outcome = replace(outcome, remark="; ".join(filter(None, remarks)))
-    _report(subject, suite, shard, outcome, out, time.monotonic() - start)
+            outcome = outcome._replace(remark="; ".join(filter(None, remarks)))
+    run.report(outcome, time.monotonic() - start)
     return outcome
 
 
-def _outcome(subject: SmokeSubject, suite: Suite, shard: tuple[int, int], root: Path, out: Path) -> SuiteOutcome:
-    """Runs the command, unless the machine has too few GPUs."""
-    cuda = tuple(probes.cuda()) if subject.stage.needs_gpu else ()
-    lacking = suite.gpus - max((len(one.devices) for one in cuda), default=0) if subject.stage.needs_gpu else 0
-    results: list[TestResult] = []
-    isolated = WITH_NETWORK if suite.network else isolation(os.environ, kept=(root, out, Path(gettempdir())))
-    if lacking > 0:
-        failures = [f"this machine has {suite.gpus - lacking} usable GPUs, and the suite needs {suite.gpus}"]
-    else:
-        failures = list(_run(subject, suite, shard, root, out, cuda, isolated, results))
-    judged = [(one, *_judge(one, suite.expected_failures)) for one in results]
-    failures += [f"{one.check}: {message}" for one, how, message in judged if how == "failed"]
-    counts, remark = Counter(how for _, how, _ in judged), "" if isolated.prefix else f"it ran {isolated.found}"
-    return SuiteOutcome(failures=tuple(failures), counts=counts, ran=isolated.found, remark=remark)
+class _SuiteRun(NamedTuple):
+    """A run of a shard of a suite in the checkout at `root`, with its files in `out`."""
 
+    subject: SmokeSubject
+    suite: Suite
+    shard: tuple[int, int]
+    root: Path
+    out: Path
 
-def _run(
-    subject: SmokeSubject,
-    suite: Suite,
-    shard: tuple[int, int],
-    root: Path,
-    out: Path,
-    cuda: Sequence[CudaAttempt],
-    isolated: Isolation,
-    results: list[TestResult],
-) -> Iterator[str]:
-    """Runs the command and adds what its JUnit files hold to `results`; yields what is wrong apart from that."""
-    patterns = [suite.junit] if suite.junit else []
-    before = matching(root, patterns)
-    with TemporaryDirectory(prefix="ci-runner-suite-") as folder:
-        env = _environment(subject, cuda, Path(folder, "driver")) | {"SHARD": str(shard[0]), "SHARDS": str(shard[1])}
-        command = [*isolated.prefix, *shell(suite.command)]
-        ended = follow(command, show, seconds=suite.minutes * 60, log=out / LOG, env=env, folder=root)
-    said = list(_ending(suite, ended))
-    for pattern, found in matching(root, patterns).items():
-        written = [path for path, state in found.items() if before[pattern].get(path) != state]
-        said += _read(suite, root, written, results)
-        _keep(root, written, out / JUNIT)
-    failed = any(one.verdict is CheckVerdict.FAILED for one in results)
-    if 0 < ended.status < _SIGNAL and ended.status != PAST_LIMIT and not failed:
-        said.insert(0, f"the command ended with status {ended.status}: {ended.said or 'it printed nothing'}")
-    yield from said
+    def outcome(self, expired: tuple[str, ...]) -> SuiteOutcome:
+        """Runs the command, unless the machine has too few GPUs; `expired` are failures whatever its tests do."""
+        usable = max((len(attempt.devices) for attempt in self.subject.cuda), default=0)
+        kept = (self.root, self.out, Path(gettempdir()))
+        isolated = WITH_NETWORK if self.suite.network else isolation(os.environ, kept=kept)
+        results: list[TestResult] = []
+        if self.subject.stage.needs_gpu and usable < self.suite.gpus:
+            failures = [f"this machine has {usable} usable GPUs, and the suite needs {self.suite.gpus}"]
+        else:
+            failures = list(self.run(isolated, results))
+        judged = [(result, *_judge(result, self.suite.expected_failures)) for result in results]
+        failures += [f"{result.check}: {message}" for result, how, message in judged if how == "failed"]
+        counts, remark = Counter(how for _, how, _ in judged), "" if isolated.prefix else f"it ran {isolated.found}"
+        return SuiteOutcome(failures=(*failures, *expired), counts=counts, ran=isolated.found, remark=remark)
 
+    def run(self, isolated: Isolation, results: list[TestResult]) -> Iterator[str]:
+        """Runs the command and adds what its JUnit files hold to `results`; yields what is wrong apart from that."""
+        patterns = [self.suite.junit] if self.suite.junit else []
+        before = matching(self.root, patterns)
+        with TemporaryDirectory(prefix="ci-runner-suite-") as folder:
+            command = [*isolated.prefix, *shell(self.suite.command)]
+            seconds, env = self.suite.minutes * 60, self.environment(Path(folder, "driver"))
+            ended = follow(command, show, seconds=seconds, log=self.out / LOG, env=env, folder=self.root)
+        said = list(_ending(self.suite, ended))
+        for pattern, found in matching(self.root, patterns).items():
+            written = [path for path, state in found.items() if before[pattern].get(path) != state]
+            said += _read(self.suite, self.root, written, results)
+            _keep(self.root, written, self.out / JUNIT)
+        failed = any(result.verdict is CheckVerdict.FAILED for result in results)
+        if 0 < ended.status < _SIGNAL and ended.status != PAST_LIMIT and not failed:
+            said.insert(0, f"the command ended with status {ended.status}: {ended.said or 'it printed nothing'}")
+        yield from said
 
-def _environment(subject: SmokeSubject, cuda: Sequence[CudaAttempt], driver: Path) -> dict[str, str]:
-    """The environment of the command: that of the job without its tokens, the variant's values, and the built paths."""
-    interpreter = subject.interpreter
-    env = without_tokens(os.environ, subject.spec.backend.secret) | subject.variables
-    programs = [os.fspath(Path(interpreter.program).parent)] if interpreter.program else []
-    if subject.store_path:
-        programs.append(os.fspath(Path(subject.store_path, "bin")))
-    paths = {"PATH": dict.fromkeys(programs), "PYTHONPATH": interpreter.paths}
-    if link_driver(cuda, driver):
-        paths["LD_LIBRARY_PATH"] = (os.fspath(driver),)
-    for name, first in paths.items():
-        if first:
-            env[name] = os.pathsep.join((*first, *filter(None, [env.get(name, "")])))
-    return env
+    def environment(self, driver: Path) -> dict[str, str]:
+        """The environment of the command: the job's without its tokens, the variant's values, and the built paths."""
+        interpreter, store_path = self.subject.interpreter, self.subject.store_path
+        env = without_tokens(os.environ, self.subject.spec.backend.secret) | self.subject.variables
+        env |= {"SHARD": str(self.shard[0]), "SHARDS": str(self.shard[1])}
+        programs = [os.fspath(Path(interpreter.program).parent)] if interpreter.program else []
+        programs += [os.fspath(Path(store_path, "bin"))] if store_path else []
+        paths = {"PATH": tuple(dict.fromkeys(programs)), "PYTHONPATH": interpreter.paths}
+        if link_driver(self.subject.cuda, driver):
+            paths["LD_LIBRARY_PATH"] = (os.fspath(driver),)
+        for name, first in paths.items():
+            if first:
+                env[name] = os.pathsep.join((*first, *filter(None, [env.get(name, "")])))
+        return env
+
+    def report(self, outcome: SuiteOutcome, seconds: float) -> None:
+        """Writes the result, and adds a row to GitHub's summary."""
+        shard, shards = self.shard
+        self.subject.write_result(
+            self.out / SUITE_RESULT,
+            passed=not outcome.failures,
+            recorded=outcome.recorded,
+            seconds=seconds,
+            suite=self.suite.name,
+            shard=shard,
+            shards=shards,
+            ran=outcome.ran,
+            tests=outcome.counts,
+            failures=outcome.failures,
+        )
+        how = "failed" if outcome.failures else "passed"
+        result = "passed before" if outcome.recorded else f"{how} ({outcome})"
+        more = len(outcome.failures) - _SHOWN
+        further = f"and {counted(more, 'further failure')}" if more > 0 else ""
+        remarks = filter(None, [*outcome.failures[:_SHOWN], further, outcome.remark])
+        stage = f"{self.suite.name} {shard}/{shards}"
+        add_row(name=self.subject.name, stage=stage, result=result, seconds=seconds, remarks=remarks)
 
 
 def _ending(suite: Suite, ended: Ended) -> Iterator[str]:
@@ -203,7 +223,7 @@ def _read(suite: Suite, root: Path, written: Sequence[Path], results: list[TestR
 
 def _judge(result: TestResult, expected: Iterable[ExpectedFailure]) -> tuple[str, str]:
     """How a test counts, and why if that is a failure."""
-    known = next((one for one in expected if _names(one, result.check)), None)
+    known = next((failure for failure in expected if _names(failure, result.check)), None)
     match result.verdict:
         case CheckVerdict.SKIPPED:
             return "skipped", ""
@@ -237,39 +257,3 @@ def _keep(root: Path, written: Iterable[Path], folder: Path) -> None:
 
 def _is_regular(path: Path) -> bool:
     return path.is_file() and not path.is_symlink()
-
-
-def _report(
-    subject: SmokeSubject,
-    suite: Suite,
-    shard: tuple[int, int],
-    outcome: SuiteOutcome,
-    out: Path,
-    seconds: float,
-) -> None:
-    content = {
-        "name": subject.name,
-        "branch": subject.built.cell.branch,
-        "stage": subject.stage.name,
-        "content": subject.content,
-        "suite": suite.name,
-        "shard": shard[0],
-        "shards": shard[1],
-        "passed": not outcome.failures,
-        "recorded": outcome.recorded,
-        "seconds": round(seconds, 1),
-        "ran": outcome.ran,
-        "tests": outcome.counts,
-        "failures": outcome.failures,
-    }
-    (out / SUITE_RESULT).write_text(f"{json.dumps(content, indent=2, ensure_ascii=False)}\n", "utf-8")
-    title = f"{suite.name} {shard[0]}/{shard[1]}"
-    how = "failed" if outcome.failures else "passed"
-    result = "passed before" if outcome.recorded else f"{how} ({outcome})"
-    more = len(outcome.failures) - _SHOWN
-    remarks = [
-        *outcome.failures[:_SHOWN],
-        f"and {counted(more, 'further failure')}" if more > 0 else "",
-        outcome.remark,
-    ]
-    add_row(name=subject.name, stage=title, result=result, seconds=seconds, remarks=filter(None, remarks))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -45,36 +45,33 @@ def add_table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
     Does nothing outside a job of GitHub.
     """
-    path = _summary()
-    if not path:
-        return
-    before = text_of(path) if path.exists() else ""
     head = f"{markdown_table(headers, [])}\n"
     table = markdown_table(headers, [[*map(markdown_text, row)] for row in rows])
-    gap = _gap(before)
-    goes_on = before.rsplit("\n\n", 1)[-1].startswith(head)
-    with path.open("a", encoding="utf-8") as file:
-        file.write((table.removeprefix(head) if goes_on else f"{gap}{table}") + "\n")
+
+    def block(before: str) -> str:
+        goes_on = before.rsplit("\n\n", 1)[-1].startswith(head)
+        return table.removeprefix(head) if goes_on else _gap(before) + table
+
+    _append(block)
 
 
 def add_text(title: str, parts: Mapping[str, Sequence[str]]) -> None:
     """Adds a section with lines of code under each heading of `parts`. Does nothing outside a job of GitHub."""
-    path = _summary()
-    if not path:
-        return
-    before = text_of(path) if path.exists() else ""
     blocks = [f"### {markdown_text(title)}"]
     for heading, lines in parts.items():
         text = "\n".join(lines)
         fence = "`" * (1 + max(map(len, re.findall("`+", f"``{text}"))))  # longer than any in the text
         blocks.append(f"{markdown_text(heading)}\n\n{fence}text\n{text}\n{fence}")
-    with path.open("a", encoding="utf-8") as file:
-        file.write(_gap(before) + "\n\n".join(blocks) + "\n")
+    _append(lambda before: _gap(before) + "\n\n".join(blocks))
 
 
-def _summary() -> Path | None:
-    target = os.environ.get(VARIABLE, "")
-    return Path(target) if target else None
+def _append(block: Callable[[str], str]) -> None:
+    """Adds what `block` makes of the summary so far."""
+    if target := os.environ.get(VARIABLE, ""):
+        path = Path(target)
+        before = text_of(path) if path.exists() else ""
+        with path.open("a", encoding="utf-8") as file:
+            file.write(f"{block(before)}\n")
 
 
 def _gap(before: str) -> str:

@@ -17,6 +17,7 @@ from ci_compiler.judgement import CheckVerdict
 from ci_compiler.plan.proof import Reach
 from ci_compiler.process import follow
 from ci_compiler.runner.jobs.junit import TestResult
+from ci_compiler.runner.jobs.probing import is_binary
 from ci_compiler.runner.jobs.subject import SmokeSubject
 from ci_compiler.units import counted
 
@@ -26,7 +27,7 @@ NOT_EXECUTED, NOT_LOADED = "instructions-not-covered", "libraries-not-loaded"
 SECONDS = 300.0
 """The limit on the disassembly of a package. objdump writes about 20 MB per second, which a library of 400 MB takes."""
 
-_ELF, _SHOWN = b"\x7fELF", 5
+_SHOWN = 5
 _FUNCTION = re.compile(r"^[0-9a-f]+ <(.+)>:$")
 _INSTRUCTION = re.compile(r"^ *[0-9a-f]+:\t(.*)$")
 
@@ -50,11 +51,8 @@ def _objects(home: Path) -> Iterator[Path]:
     """The programs and libraries below `home`, by their real paths."""
     for folder, _, names in os.walk(home.resolve()):
         for path in sorted(Path(folder, name) for name in names):
-            if path.is_symlink() or not path.is_file():
-                continue
-            with path.open("rb") as file:
-                if file.read(len(_ELF)) == _ELF:
-                    yield path
+            if path.is_file() and not path.is_symlink() and is_binary(path):
+                yield path
 
 
 def _instructions(subject: SmokeSubject, objects: tuple[Path, ...], reach: Reach, seconds: float) -> TestResult:
@@ -62,7 +60,7 @@ def _instructions(subject: SmokeSubject, objects: tuple[Path, ...], reach: Reach
     program = shutil.which("objdump")
     if program is None:
         message = f"objdump is not on PATH, so that nothing says whether the package has instructions beyond {isa}"
-        return TestResult(check=NOT_EXECUTED, verdict=CheckVerdict.SKIPPED, message=message)
+        return TestResult(NOT_EXECUTED, CheckVerdict.SKIPPED, message)
     patterns, end = beyond_patterns(subject.spec.hardware, isa), time.monotonic() + seconds
     found: dict[str, str] = {}
     unread: list[Path] = []
@@ -85,7 +83,7 @@ def beyond_patterns(hardware: Hardware, isa: str) -> dict[str, re.Pattern[str]]:
     """The patterns of the instructions of each ISA of the same system that `isa` does not include."""
     own, system = hardware.runs([isa]), hardware.isa(isa).system
     others = [one for name, one in hardware.isas.items() if name not in own and one.system == system]
-    return {one.name: re.compile(one.instructions) for one in reversed(others) if one.instructions}
+    return {other.name: re.compile(other.instructions) for other in reversed(others) if other.instructions}
 
 
 def disassembled(
@@ -116,7 +114,7 @@ def disassembled(
 
 def _notice(check: str, message: str, nothing: str) -> TestResult:
     verdict = CheckVerdict.SKIPPED if message else CheckVerdict.OK
-    return TestResult(check=check, verdict=verdict, message=message or nothing)
+    return TestResult(check, verdict, message or nothing)
 
 
 def _listed(paths: list[Path], home: Path) -> str:

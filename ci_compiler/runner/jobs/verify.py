@@ -7,10 +7,12 @@ the machines that built, nothing is believed.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NamedTuple, TypeVar
 
 from ci_compiler.backends.checkout import JobCheckout
 from ci_compiler.backends.forms import FORMS, path_name
@@ -33,8 +35,7 @@ from ci_compiler.stages import PUBLISH
 from ci_compiler.workflows.common import CELL, JOINED, VARIANT
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VerifiedPath:
+class VerifiedPath(NamedTuple):
     """A store path that is what it claims to be: the commit whose recipe makes it, and the ref of the run.
 
     `tested` says which tests it passed, or why there are none.
@@ -77,9 +78,9 @@ class Verifier:
         with TemporaryDirectory(prefix="ci-runner-verify-") as folder:
             archive = Path(folder, "archive.nar")
             self._dump(path, archive, url, content)
-            file = f"{FOLDER}/{JOINED if self.built[0].cell.joined else VARIANT if self.built[0].cell.called else CELL}"
-            found = attestations(path, archive, content, self.repository, file)
-        return self._made(path, found)
+            kind = JOINED if self.built[0].cell.joined else VARIANT if self.built[0].cell.called else CELL
+            attested = attestations(path, archive, content, self.repository, f"{FOLDER}/{kind}")
+        return _first(partial(self._verified, path, attestation) for attestation in dict.fromkeys(attested))
 
     def _signed(self, path: str) -> str:
         """The hash of the content of `path` that the key of the cache signed, in base 16."""
@@ -102,17 +103,20 @@ class Verifier:
             message = f"{url or 'this store'} has another content than the signed one: {why}"
             raise failure(path, Code.CONTENT_DIFFERS, message)
 
-    def _made(self, path: str, found: Sequence[Attestation]) -> VerifiedPath:
-        """The commit that `path` was built from, by a run on a branch of the spec."""
-        findings: list[Finding] = []
-        for one in dict.fromkeys(found):
-            try:
-                self._judge(path, one)
-            except StageError as error:
-                findings += error.findings
-            else:
-                return VerifiedPath(path=path, commit=one.commit, ref=one.ref, tested=self._tested(path, one.ref))
-        raise StageError(findings)
+    def _verified(self, path: str, attested: Attestation) -> VerifiedPath:
+        """`path` as a run on a branch of the spec attested it. Raises StageError if that cannot be."""
+        ref, commit = attested
+        if self.commit and commit != self.commit:
+            raise failure(path, Code.ATTESTATION_DIFFERS, f"is attested as built from {commit}, not from {self.commit}")
+        if ref not in {f"refs/heads/{name}" for name in self.spec.branches}:
+            message = f"is attested by a run of {ref}, which is not a branch of the spec"
+            raise failure(path, Code.ATTESTATION_DIFFERS, message)
+        _first(partial(self.checkout.require, built.cell.branch, commit) for built in self.built)
+        if path not in (outputs := self.outputs(commit)):
+            source = f"{self.built[0].recipe} at {commit[:12]}"
+            message = f"is attested as built from {source}, which evaluates to {outputs[0]}"
+            raise failure(path, Code.FOREIGN_OUTPUT, message)
+        return VerifiedPath(path=path, commit=commit, ref=ref, tested=self._tested(path, ref))
 
     def _tested(self, path: str, ref: str) -> str:
         """The tests that the branch's variant must have passed, of each of which the cache has a signed record."""
@@ -124,28 +128,19 @@ class Verifier:
             raise failure(path, Code.NO_TEST_RECORD, message)
         return claimed
 
-    def _judge(self, path: str, one: Attestation) -> None:
-        if self.commit and one.commit != self.commit:
-            message = f"is attested as built from {one.commit}, not from {self.commit}"
-            raise failure(path, Code.ATTESTATION_DIFFERS, message)
-        if one.ref not in {f"refs/heads/{name}" for name in self.spec.branches}:
-            message = f"is attested by a run of {one.ref}, which is not a branch of the spec"
-            raise failure(path, Code.ATTESTATION_DIFFERS, message)
-        self._require(one.commit)
-        if path not in (outputs := self.outputs(one.commit)):
-            source = f"{self.built[0].recipe} at {one.commit[:12]}"
-            message = f"is attested as built from {source}, which evaluates to {outputs[0]}"
-            raise failure(path, Code.FOREIGN_OUTPUT, message)
 
-    def _require(self, commit: str) -> None:
-        """Raises StageError if `commit` is on none of the branches."""
-        problems: list[Finding] = []
-        for one in self.built:
-            try:
-                return self.checkout.require(one.cell.branch, commit)
-            except StageError as error:
-                problems += error.findings
-        raise StageError(problems)
+Result = TypeVar("Result")
+
+
+def _first(tries: Iterable[Callable[[], Result]]) -> Result:
+    """The result of the first of `tries` that succeeds. Raises StageError with the findings of all."""
+    findings: list[Finding] = []
+    for attempt in tries:
+        try:
+            return attempt()
+        except StageError as error:
+            findings += error.findings
+    raise StageError(findings)
 
 
 def verify(
@@ -197,11 +192,10 @@ def _store_path(target: str) -> str:
 def _builders(spec: Spec, path: str, branch: str) -> tuple[BuiltVariant, ...]:
     """The variant whose name a store path has, on `branch` ('': on each that builds it). Raises InputError."""
     name = path_name(path)
-    found = [one for one in built_variants(plan(spec)) if one.variant.name in name]
-    if not found:
+    named = [built for built in built_variants(plan(spec)) if built.variant.name in name]
+    if not named:
         raise wrong(
             path, Code.UNKNOWN_VARIANT, f"{name!r} has no variant's name in it; give the variant's name instead"
         )
-    longest = max((one.variant.name for one in found), key=len)
-    built = tuple(one for one in found if one.variant.name == longest)
-    return (find(spec, longest, branch),) if branch else built
+    longest = max((built.variant.name for built in named), key=len)
+    return (find(spec, longest, branch),) if branch else tuple(one for one in named if one.variant.name == longest)

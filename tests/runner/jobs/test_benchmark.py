@@ -19,7 +19,7 @@ import pytest
 
 from ci_compiler.errors import StageError
 from ci_compiler.runner.jobs.benchmark import run as running
-from ci_compiler.runner.jobs.benchmark.run import Build, Settings, benchmark
+from ci_compiler.runner.jobs.benchmark.run import Settings, benchmark
 from ci_compiler.runner.jobs.subject import of_python
 from ci_compiler.stages import CPU_TEST
 from tests.output import checked
@@ -213,7 +213,7 @@ def declared(python: Path, text: str) -> Any:
     subject = of_python(spec_of(SPEC), TORCH, "main", CPU_TEST, python, {})
     Path("test-output").mkdir()
     settings = Settings(runs=5, declared=SimpleNamespace(python="program.py", run=""))
-    return benchmark(Build(subject=subject), None, settings, Path("test-output"))
+    return benchmark(subject, None, settings, Path("test-output"))
 
 
 def test_a_declared_program_says_what_it_measured(build: Make) -> None:

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from ci_compiler.backends import backend_of
 from ci_compiler.errors import InputError
 from ci_compiler.reports.history import read_history
-from ci_compiler.runner.jobs.manifest import Builder, Manifest, expect, read_manifest, write_manifest
+from ci_compiler.runner.jobs.files import write_json
+from ci_compiler.runner.jobs.manifest import Builder, Manifest, expect, read_manifest
 from ci_compiler.stages import GPU_TEST
 
 PATH = "/nix/store/00000000000000000000000000000000-pytorch-2.8.0"
@@ -67,7 +68,7 @@ WRONG: dict[str, list[Any]] = {
 
 def written(folder: Path, **changes: Any) -> Path:
     path = folder / "manifest.json"
-    write_manifest(MANIFEST, path)
+    write_json(path, MANIFEST.as_json())
     content = json.loads(path.read_text("utf-8")) | changes
     path.write_text(json.dumps({key: value for key, value in content.items() if value != "absent"}), "utf-8")
     return path
@@ -75,13 +76,13 @@ def written(folder: Path, **changes: Any) -> Path:
 
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     path = tmp_path / "manifest.json"
-    write_manifest(MANIFEST, path)
+    write_json(path, MANIFEST.as_json())
     assert read_manifest(path) == MANIFEST
     assert [one.name for one in tmp_path.iterdir()] == ["manifest.json"]
 
 
 def test_the_forecast_reads_it(tmp_path: Path) -> None:
-    write_manifest(MANIFEST, tmp_path / "manifest.json")
+    write_json(tmp_path / "manifest.json", MANIFEST.as_json())
     assert read_history(tmp_path).seconds == {("main", MANIFEST.name, "build"): 7200}
 
 

@@ -14,7 +14,8 @@ import pytest
 from ci_compiler.plan.pipeline import plan
 from ci_compiler.plan.suites import Bench
 from ci_compiler.runner.jobs.manifest import Manifest, read_manifest
-from ci_compiler.runner.jobs.publish_run import Candidate, RunResults, candidates
+from ci_compiler.runner.jobs.publish import Candidate
+from ci_compiler.runner.jobs.publish_run import RunResults, candidates
 from ci_compiler.stages import CPU_TEST, GPU_TEST, Stage
 from tests.runner.jobs.world import PYTHON, TORCH, VISION, World, ci_runner
 from tests.specs import small, spec_of

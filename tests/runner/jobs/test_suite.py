@@ -13,11 +13,11 @@ import pytest
 
 from ci_compiler.errors import InputError
 from ci_compiler.hardware import Version
-from ci_compiler.runner.doctor.evidence import CudaAttempt, CudaDevice
 from ci_compiler.runner.jobs import suite as suites
 from ci_compiler.runner.jobs.junit import read_junit
 from ci_compiler.runner.jobs.subject import of_python
 from ci_compiler.runner.jobs.suite import SuiteOutcome, run_suite, shard_of, suite_of
+from ci_compiler.runner.nvidia.libcuda import CudaAttempt, CudaDevice
 from tests.processes import with_time
 from tests.specs import small, spec_of
 
@@ -152,7 +152,7 @@ def test_a_machine_with_too_few_gpus_does_not_run_the_suite(
 ) -> None:
     h200 = CudaDevice(name="NVIDIA H200", capability=Version(9, 0))
     attempt = CudaAttempt(library="/lib/libcuda.so.1", linked=True, devices=(h200,) * devices)
-    monkeypatch.setattr(suites.probes, "cuda", lambda: [attempt])
+    monkeypatch.setattr(suites.libcuda, "attempts", lambda: [attempt])
     outcome = run(f"{junit(test_nccl='')}; touch ran", on="gpu", gpus=4)
     assert outcome.failures == said
     assert (tmp_path / "ran").exists() is (not said)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 from ci_compiler.outside import UnreadableError, object_of
 
@@ -24,8 +23,7 @@ _NAME = re.compile(r"[a-z0-9](?:[a-z0-9_.-]{0,62}[a-z0-9])?")
 _LEVEL = re.compile(r"[A-Z0-9][A-Z0-9 ]{0,15}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class Reading(NamedTuple):
     """One measurement in one process: the first call and the median of the steady state, or why it was left out."""
 
     name: str
@@ -34,8 +32,7 @@ class Reading:
     skipped: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Output:
+class Output(NamedTuple):
     """What a process printed: readings by name, the import's seconds (None: no import), and facts about the module.
 
     `size` is in bytes, `dispatch` the level of ATen's kernels ('': unknown). `problems` say which lines are not as the

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ci_compiler.plan.benchmarks import SCHEMA, Gain, in_words, over
-from ci_compiler.plan.lookup import BuiltVariant
-from ci_compiler.runner.jobs.benchmark.arms import CPU, DEVICES
-from ci_compiler.runner.jobs.benchmark.results import BESIDE, OWN, Measurement, Results, Times
+from ci_compiler.runner.jobs.benchmark.results import BESIDE, CPU, DEVICES, OWN, Measurement, Results, Times
+from ci_compiler.runner.jobs.subject import SmokeSubject
 from ci_compiler.units import size
 
 NEIGHBOUR, PUBLICATION = "neighbour", "publication"
@@ -19,8 +18,7 @@ HEADERS = ("measurement", "device", OWN, BESIDE, "gain")
 """The columns of the table."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Circumstances:
+class Circumstances(NamedTuple):
     """The machine: its CPU and GPU ('': not used), the cores that were used, and whether their clock is fixed."""
 
     cpu: str
@@ -31,14 +29,15 @@ class Circumstances:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """A benchmark with its circumstances. `commit` and `content` are those of the own build, '' for unknown."""
+    """A benchmark of a build, beside another one if there is one, with its circumstances.
 
-    own: BuiltVariant
-    beside: BuiltVariant | None
+    `ran` says how isolated it ran.
+    """
+
+    own: SmokeSubject
+    beside: SmokeSubject | None
     machine: Circumstances
     results: Results
-    commit: str = ""
-    content: str = ""
     ran: str = ""
     remarks: tuple[str, ...] = ()
 
@@ -47,12 +46,12 @@ class Report:
         """What the second build is; '' for none."""
         if self.beside is None:
             return ""
-        return PUBLICATION if self.beside.variant.name == self.own.variant.name else NEIGHBOUR
+        return PUBLICATION if self.beside.name == self.own.name else NEIGHBOUR
 
     @property
     def title(self) -> str:
         """What is compared, in words; '' for one build alone."""
-        return over(self.own.variant.name, self.beside.variant.name) if self.beside else ""
+        return over(self.own.name, self.beside.name) if self.beside else ""
 
     @property
     def gains(self) -> dict[str, Gain]:
@@ -84,9 +83,9 @@ def slower(report: Report, floor: float) -> Iterator[str]:
 
 
 def _of_device(results: Results, device: str) -> Iterator[tuple[str, Gain]]:
-    for one in results.measurements:
-        if one.device == device and one.gain:
-            yield one.name, one.gain
+    for measurement in results.measurements:
+        if measurement.device == device and measurement.gain:
+            yield measurement.name, measurement.gain
 
 
 # The table.
@@ -95,9 +94,9 @@ def _of_device(results: Results, device: str) -> Iterator[tuple[str, Gain]]:
 def rows(report: Report) -> Iterator[tuple[str, ...]]:
     """The rows of the table, by the columns of `HEADERS`."""
     results = report.results
-    for one in results.measurements:
-        arms = (_times(one.arms.get(arm)) for arm in (OWN, BESIDE))
-        yield one.name, one.device, *arms, str(one.gain or "")
+    for measurement in results.measurements:
+        arms = (_times(measurement.arms.get(arm)) for arm in (OWN, BESIDE))
+        yield measurement.name, measurement.device, *arms, str(measurement.gain or "")
     for device in results.devices:
         if overall := results.overall(device):
             yield "all (geometric mean)", device, "", "", str(overall)
@@ -125,27 +124,22 @@ def as_json(report: Report) -> dict[str, Any]:
     own, results = report.own, report.results
     return {
         "schema": SCHEMA,
-        "name": own.variant.name,
-        "branch": own.cell.branch,
-        "beside": report.beside.variant.name if report.beside else "",
+        "name": own.name,
+        "branch": own.built.cell.branch,
+        "beside": report.beside.name if report.beside else "",
         "beside-is": report.beside_is,
         "title": report.title,
-        "commit": report.commit,
-        "content": report.content,
-        "machine": {
-            "cpu": report.machine.cpu,
-            "gpu": report.machine.gpu,
-            "cores": list(report.machine.cores),
-            "clocks": report.machine.clocks,
-        },
+        "commit": own.build.commit if own.build else "",
+        "content": own.content,
+        "machine": report.machine._asdict(),
         "ran": report.ran,
         "runs": results.runs,
         "dispatch": dict(results.dispatch),
-        "measurements": [_measurement_json(one) for one in results.measurements],
-        "skipped": [{"name": one.name, "device": one.device, "because": one.because} for one in results.skipped],
+        "measurements": [_measurement_json(measurement) for measurement in results.measurements],
+        "skipped": [one._asdict() for one in results.skipped],
         "import": _arms_json(results.imports),
         "size": dict(results.sizes),
-        "overall": {key: _gain_json(one) for key, one in report.gains.items()},
+        "overall": {device: _gain_json(gain) for device, gain in report.gains.items()},
         "remarks": list(report.remarks),
     }
 
@@ -159,7 +153,7 @@ def _arms_json(arms: Mapping[str, Times]) -> dict[str, Any]:
     return {
         arm: {
             "first": None if times.first is None else _rounded(times.first),
-            "steady": _all_rounded(times.steady),
+            "steady": [*map(_rounded, times.steady)],
             "median": _rounded(times.median),
             "mad": _rounded(times.deviation),
         }
@@ -167,12 +161,8 @@ def _arms_json(arms: Mapping[str, Times]) -> dict[str, Any]:
     }
 
 
-def _gain_json(found: Gain) -> dict[str, float]:
-    return {"percent": round(found.percent, 2), "error": round(found.error, 2)}
-
-
-def _all_rounded(seconds: Sequence[float]) -> list[float]:
-    return [_rounded(one) for one in seconds]
+def _gain_json(gain: Gain) -> dict[str, float]:
+    return {"percent": round(gain.percent, 2), "error": round(gain.error, 2)}
 
 
 def _rounded(seconds: float) -> float:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from statistics import median
+from typing import NamedTuple
 
 from ci_compiler.plan.benchmarks import Gain
 from ci_compiler.runner.jobs.benchmark.gains import deviation, gain, overall
@@ -14,6 +15,9 @@ from ci_compiler.runner.jobs.benchmark.lines import Output
 
 OWN, BESIDE = "own", "beside"
 """The names of the arms."""
+
+DEVICES = CPU, GPU = "cpu", "gpu"
+"""The devices."""
 
 Outputs = Mapping[str, Sequence[Output]]
 """What the processes of each arm printed on one device, in the order of the rounds."""
@@ -52,8 +56,7 @@ class Measurement:
         return gain(own.steady, beside.steady) if own and beside else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Skipped:
+class Skipped(NamedTuple):
     """A measurement that an arm could not make."""
 
     name: str
@@ -93,7 +96,7 @@ class Results:
 
 def import_times(prime: Output, outputs: Iterable[Output]) -> Times | None:
     """The times of the import: `first` is that of the first process, for which files may be read from disk."""
-    steady = [one.imported for one in outputs if one.imported is not None]
+    steady = [output.imported for output in outputs if output.imported is not None]
     return Times(first=prime.imported, steady=tuple(steady)) if steady else None
 
 
@@ -110,7 +113,7 @@ def _measurements(device: str, outputs: Outputs) -> Iterable[Measurement]:
 def _times(name: str, rounds: Sequence[Output]) -> Times | None:
     """The times of an arm; None if it did not make the measurement in every round."""
     readings = [one.readings.get(name) for one in rounds]
-    made = [one for one in readings if one and not one.skipped]
+    made = [reading for reading in readings if reading and not reading.skipped]
     if not made or len(made) < len(readings):
         return None
     firsts = [one.first for one in made if one.first is not None]

@@ -7,7 +7,7 @@ import importlib.metadata
 import os
 import sys
 
-from .found import SkippedError, Wanted, WrongError, same, torch_module
+from .shared import SkippedError, Wanted, WrongError, same, torch_module
 
 
 def imported(wanted: Wanted) -> str:

@@ -7,8 +7,8 @@ import struct
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from .found import SkippedError, WrongError, torch_module
 from .numerics import close
+from .shared import SkippedError, WrongError, torch_module
 
 Architectures = Mapping[str, frozenset[int]]
 """The architectures of the `cubin`s and the `ptx` in a library, as 10 * major + minor."""

@@ -10,8 +10,8 @@ import importlib
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from .found import SkippedError, torch_module
 from .numerics import BFLOAT16_FROM
+from .shared import SkippedError, torch_module
 
 Call = Callable[[], object]
 Prepare = Callable[[str], Call]

@@ -17,7 +17,7 @@ import importlib
 import math
 from typing import Any
 
-from .found import WrongError, same, torch_module
+from .shared import WrongError, same, torch_module
 
 SHAPE = (131, 257, 67)
 """Rows, inner dimension and columns of the matrices: odd, so that the edge tiles of tiled kernels are tested too."""

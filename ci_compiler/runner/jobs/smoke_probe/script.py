@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import faulthandler
-import json
-import os
-import resource
 import runpy
-import site
 import sys
 import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TextIO
 
 from .checks import CHECKS, gpu, imported
-from .found import SkippedError, Wanted, WrongError, torch_module
 from .gpu_libraries import LIBRARIES, loaded
 from .numerics import NUMERICS
+from .shared import Script, SkippedError, WrongError, reported, torch_module
 
 
 def script(path: str) -> str:
@@ -32,15 +26,13 @@ def script(path: str) -> str:
     return f"{Path(path).name} ended without an error"
 
 
-class Probe:
+class Probe(Script):
     """Runs the checks and reports each, and last which files it has loaded.
 
     A check is skipped if a check that it depends on failed.
     """
 
-    def __init__(self, wanted: Wanted, output: TextIO) -> None:
-        self.wanted, self._output = wanted, output
-        self._device = ""
+    _device = ""
 
     def run(self) -> None:
         """Runs all checks, in the order of `probing.planned`."""
@@ -57,7 +49,7 @@ class Probe:
             self.check(f"{name}-gpu", partial(self.on_gpu, name))
         if wanted["script"]:
             self.check("smoke", partial(script, wanted["script"]))
-        self._write(loaded=loaded())
+        self.write(loaded=loaded())
 
     def choose_gpu(self) -> str:
         """Chooses the GPU to test on."""
@@ -80,7 +72,7 @@ class Probe:
 
     def check(self, name: str, look: Callable[[], str]) -> bool:
         """Runs one check; returns whether it passed."""
-        self._write(begin=name)
+        self.write(begin=name)
         start = time.monotonic()
         try:
             verdict, message = "ok", look()
@@ -89,24 +81,9 @@ class Probe:
         except SkippedError as error:
             verdict, message = "skipped", str(error)
         except Exception as error:  # noqa: BLE001  (whatever the package raises is what the check found)
-            sys.excepthook(type(error), error, error.__traceback__)
-            lines = str(error).strip().splitlines()
-            verdict, message = "failed", f"{type(error).__name__}: {lines[0] if lines else 'no message'}"
-        self._write(check=name, verdict=verdict, message=message, seconds=round(time.monotonic() - start, 3))
+            verdict, message = "failed", reported(error)
+        self.write(check=name, verdict=verdict, message=message, seconds=round(time.monotonic() - start, 3))
         return verdict == "ok"
 
-    def _write(self, **line: object) -> None:
-        self._output.write(f"{json.dumps(line)}\n")
-        self._output.flush()
 
-
-def main() -> None:
-    """The script."""
-    faulthandler.enable()
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # an emulator would write its whole memory
-    wanted = json.load(sys.stdin)
-    with os.fdopen(os.dup(1), "w", encoding="utf-8") as output:
-        os.dup2(2, 1)
-        for path in wanted["paths"]:
-            site.addsitedir(path)
-        Probe(wanted, output).run()
+main = Probe.main

@@ -16,14 +16,11 @@ FEWEST, MOST = 3, 1000
 """The number of samples."""
 
 
-def measure(
-    call: Callable[[], object],
-    finish: Callable[[], object],
-    seconds: float,
-    clock: Callable[[], float],
-    *,
-    awake: float = 0.0,
-) -> tuple[float, list[float]]:
+Call = Callable[[], object]
+Clock = Callable[[], float]
+
+
+def measure(call: Call, finish: Call, seconds: float, clock: Clock, *, awake: float = 0.0) -> tuple[float, list[float]]:
     """The seconds of the first call, and those of a call in each sample of the steady state.
 
     `finish` waits for the device. The samples take about `seconds`, without Python's garbage collector, and the warm-up
@@ -42,9 +39,7 @@ def measure(
         gc.enable()
 
 
-def _warm_up(
-    call: Callable[[], object], finish: Callable[[], object], seconds: float, clock: Callable[[], float]
-) -> float:
+def _warm_up(call: Call, finish: Call, seconds: float, clock: Clock) -> float:
     """Calls for `seconds`, at least twice; returns the seconds of one call."""
     begun, calls = clock(), 0
     while calls < 2 or clock() - begun < seconds:
@@ -54,15 +49,13 @@ def _warm_up(
     return (clock() - begun) / calls
 
 
-def _samples(
-    call: Callable[[], object], finish: Callable[[], object], seconds: float, batch: int, clock: Callable[[], float]
-) -> list[float]:
-    found: list[float] = []
+def _samples(call: Call, finish: Call, seconds: float, batch: int, clock: Clock) -> list[float]:
+    samples: list[float] = []
     begun = clock()
-    while len(found) < FEWEST or (clock() - begun < seconds and len(found) < MOST):
+    while len(samples) < FEWEST or (clock() - begun < seconds and len(samples) < MOST):
         start = clock()
         for _ in range(batch):
             call()
         finish()
-        found.append((clock() - start) / batch)
-    return found
+        samples.append((clock() - start) / batch)
+    return samples

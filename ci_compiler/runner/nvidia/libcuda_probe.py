@@ -1,6 +1,6 @@
 """Uses the GPUs through the libcuda that is the first argument, and prints the result as JSON.
 
-A script that `probes` starts in a clean environment, in place of a Python that Nix built. It reports only names and
+A script that `libcuda` starts in a clean environment, in place of a Python that Nix built. It reports only names and
 compute capabilities, and keeps nothing: on each GPU it allocates as many megabytes as the second argument says (less if
 fewer are free), writes them, reads them back and frees them.
 """
