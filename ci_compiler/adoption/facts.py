@@ -25,6 +25,7 @@ from ci_compiler.hardware import Hardware
 from ci_compiler.spec.model import Source
 from ci_compiler.spec.packages import Pin
 from ci_compiler.spec.schema import schema
+from ci_compiler.units import grouped
 from ci_compiler.variant import package_of
 
 ALL_EVALUATED, MOST_EVALUATED = 150, 150
@@ -70,37 +71,33 @@ class PackageFacts:
 
 def learn(rows: Sequence[Row], checkouts: Sequence[AdoptedCheckout], hardware: Hardware, pins: KnownPins) -> Facts:
     """The facts about `rows`."""
-    kinds: dict[tuple[str, ...], list[Row]] = {}
-    for row in rows:
-        kinds.setdefault((*row.kind, row.name) if len(rows) <= ALL_EVALUATED else row.kind, []).append(row)
+    all_kinds = len(rows) <= ALL_EVALUATED
+    kinds = grouped(rows, lambda row: (*row.kind, *[row.name] * all_kinds))
     several = list(kinds.values())
     sample = {alike[0].path: alike[0] for alike in several[:MOST_EVALUATED]}
     found, opaque = evaluate_all(checkouts, {path: row.package for path, row in sample.items()}, hardware)
     known = [(row, found[path]) for path, row in sample.items() if path in found]
-    places: dict[tuple[str, str], list[tuple[Row, Evaluation]]] = {}
-    for row, one in known:
-        places.setdefault((row.branch, row.cuda), []).append((row, one))
-    versions: dict[tuple[str, str], list[str]] = {}
-    guesses: dict[tuple[str, str], list[str]] = {}
-    for path, row in sample.items():
-        known_as = found.get(path)
-        if known_as and _states_version(known_as, pins):
-            versions.setdefault((row.branch, row.package), []).append(known_as.version)
-        elif version := _told_version(row):
-            guesses.setdefault((row.branch, row.package), []).append(version)
-    by_package: dict[str, list[tuple[Row, Evaluation]]] = {}
-    for row, one in known:
-        by_package.setdefault(row.package, []).append((row, one))
+    stated = {row: recipe.version for row, recipe in known if _states_version(recipe, pins)}
+    told = {row: version for row in sample.values() if row not in stated and (version := _told_version(row))}
+    versions, guesses = _versions(stated), _versions(told)
+    by_package = grouped(known, lambda pair: pair[0].package)
+    by_toolkit = grouped(known, lambda pair: (pair[0].branch, pair[0].cuda))
     return Facts(
         kinds=kinds,
-        evaluations={(row.branch, row.name): one for row, one in known},
+        evaluations={(row.branch, row.name): recipe for row, recipe in known},
         left=several[MOST_EVALUATED:],
         opaque={(sample[path].branch, sample[path].name): finding for path, finding in opaque.items()},
-        pins={place: _pin(group) for place, group in places.items()},
-        versions={place: most for place, group in (guesses | versions).items() if (most := most_common(group))},
+        pins={place: _pin(pairs) for place, pairs in by_toolkit.items()},
+        versions=guesses | versions,
         guessed_versions=frozenset(guesses.keys() - versions.keys()),
-        packages={package: _package(group) for package, group in by_package.items()},
+        packages={package: _package(pairs) for package, pairs in by_package.items()},
     )
+
+
+def _versions(by_row: Mapping[Row, str]) -> dict[tuple[str, str], str]:
+    """The most common version of each package, by branch and package."""
+    places = grouped(by_row, lambda row: (row.branch, row.package))
+    return {place: Counter(by_row[row] for row in rows).most_common(1)[0][0] for place, rows in places.items()}
 
 
 def most_common(values: Iterable[Value]) -> Value | None:
@@ -120,10 +117,9 @@ def _states_version(one: Evaluation, pins: KnownPins) -> bool:
 def _told_version(row: Row) -> str:
     """The version that a recipe's text gives after the name of its package (`# PyTorch 2.9.1 for …`); '' for none."""
     wanted = _letters(row.package)
-    said = {
-        version for title, version in _VERSION.findall(text_of(row.path)) if wanted and _letters(title).endswith(wanted)
-    }
-    return said.pop() if len(said) == 1 else ""
+    stated = _VERSION.findall(text_of(row.path)) if wanted else ()
+    versions = {version for title, version in stated if _letters(title).endswith(wanted)}
+    return versions.pop() if len(versions) == 1 else ""
 
 
 def _letters(text: str) -> str:

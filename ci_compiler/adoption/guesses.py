@@ -98,16 +98,13 @@ def _isas(
         known = hardware.isas.get(name)
         if known is None and name not in hardware.aliases and counts:
             flags, _ = counts.most_common(1)[0]
-            if made := _refined(_unknown(name, flags), flags):
-                yield name, {"system": made.system, "flags": flags, "cpuinfo": made.cpuinfo, "cpus": made.cpus}
+            if isa := _refined(_unknown(name, flags), flags):
+                yield name, {"system": isa.system, "flags": flags, "cpuinfo": isa.cpuinfo, "cpus": isa.cpus}
         elif known is not None:
-            more = Counter({flags: count for flags, count in counts.items() if _exceeds(flags, known)})
-            if (
-                more.total() >= FEWEST
-                and 2 * more.total() > counts.total()
-                and (made := _refined(known, more.most_common(1)[0][0]))
-            ):
-                yield name, {"flags": made.flags, "cpuinfo": made.cpuinfo}
+            more = Counter({flags: count for flags, count in counts.items() if _refined(known, flags, only_more=True)})
+            usual = more.total() >= FEWEST and 2 * more.total() > counts.total()
+            if usual and (isa := _refined(known, more.most_common(1)[0][0])):
+                yield name, {"flags": isa.flags, "cpuinfo": isa.cpuinfo}
 
 
 def _stated(
@@ -136,16 +133,10 @@ def _flags(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(flag for flag in _FLAG.findall(code) if not flag.startswith(_NOT_FEATURES)))
 
 
-def _exceeds(flags: tuple[str, ...], isa: Isa) -> bool:
+def _refined(isa: Isa, flags: tuple[str, ...], *, only_more: bool = False) -> Isa | None:
+    """`isa` with `flags`; None if one is unknown or, with `only_more`, if they turn on nothing more."""
     try:
-        return bool(exceeds(flags, isa))
-    except UnknownFlagError:
-        return False
-
-
-def _refined(isa: Isa, flags: tuple[str, ...]) -> Isa | None:
-    try:
-        return refined(isa, flags)
+        return refined(isa, flags) if not only_more or exceeds(flags, isa) else None
     except UnknownFlagError:
         return None
 
