@@ -116,6 +116,12 @@ def wrong(where: Place | str | PathLike[str], code: Code, message: str) -> Input
     return InputError([about(where, code, message)])
 
 
+def raise_any(findings: Iterable[Finding]) -> None:
+    """Raises InputError with `findings` if there are any."""
+    if all_ := list(findings):
+        raise InputError(all_)
+
+
 class StageError(Exception):
     """A stage on a machine failed: findings, and `tail`, the last lines of the log. The command exits with 1."""
 

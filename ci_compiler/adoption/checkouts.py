@@ -18,7 +18,7 @@ from ci_compiler.adoption.evaluator import find_recipes, name_of, outcomes_of, r
 from ci_compiler.adoption.spec_forms import fits
 from ci_compiler.checkout import head_branch
 from ci_compiler.codes import Code
-from ci_compiler.errors import Finding, InputError, wrong
+from ci_compiler.errors import Finding, InputError, raise_any, wrong
 from ci_compiler.hardware import CPU, Hardware
 from ci_compiler.recipes import nix_text as nix
 from ci_compiler.variant import RECIPES, VariantName, python_tag
@@ -49,8 +49,7 @@ def read_checkouts(folders: Sequence[Path]) -> tuple[AdoptedCheckout, ...]:
             found.setdefault(folder.resolve(), made)
         except InputError as error:
             findings += error.findings
-    if findings:
-        raise InputError(findings)
+    raise_any(findings)
     return tuple(found.values())
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ci_compiler.adoption.checkouts import AdoptedCheckout
 from ci_compiler.adoption.evaluator import recipe_folder, text_of
@@ -26,6 +26,8 @@ from ci_compiler.variant import VariantName
 _GPU = re.compile(r"sm(\d{1,2})(\d)")
 _FLAG = re.compile(r"(?<![\w-])-m(?:(?:arch|cpu)=)?[a-z0-9][a-z0-9._+-]*")
 _NOT_FEATURES = ("-mtune", "-mcmodel", "-mllvm")
+
+Answer = TypeVar("Answer")
 
 FEWEST = 4
 """The fewest recipes that refine a known ISA; the flags of fewer may be the mistake."""
@@ -98,12 +100,12 @@ def _isas(
         known = hardware.isas.get(name)
         if known is None and name not in hardware.aliases and counts:
             flags, _ = counts.most_common(1)[0]
-            if isa := _refined(_unknown(name, flags), flags):
+            if isa := _known(refined, _unknown(name, flags), flags):
                 yield name, {"system": isa.system, "flags": flags, "cpuinfo": isa.cpuinfo, "cpus": isa.cpus}
         elif known is not None:
-            more = Counter({flags: count for flags, count in counts.items() if _refined(known, flags, only_more=True)})
+            more = Counter({flags: count for flags, count in counts.items() if _known(exceeds, flags, known)})
             usual = more.total() >= FEWEST and 2 * more.total() > counts.total()
-            if usual and (isa := _refined(known, more.most_common(1)[0][0])):
+            if usual and (isa := _known(refined, known, more.most_common(1)[0][0])):
                 yield name, {"flags": isa.flags, "cpuinfo": isa.cpuinfo}
 
 
@@ -133,10 +135,10 @@ def _flags(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(flag for flag in _FLAG.findall(code) if not flag.startswith(_NOT_FEATURES)))
 
 
-def _refined(isa: Isa, flags: tuple[str, ...], *, only_more: bool = False) -> Isa | None:
-    """`isa` with `flags`; None if one is unknown or, with `only_more`, if they turn on nothing more."""
+def _known(judge: Callable[..., Answer], *arguments: object) -> Answer | None:
+    """What `judge` returns; None if a flag is unknown."""
     try:
-        return refined(isa, flags) if not only_more or exceeds(flags, isa) else None
+        return judge(*arguments)
     except UnknownFlagError:
         return None
 

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from ci_compiler.github.actions import stamp
 from ci_compiler.github.artifacts import files, newest
 from ci_compiler.github.client import Client
-from ci_compiler.github.runs import stamp
 from ci_compiler.github.status import DEPTH, last_runs
 from ci_compiler.outside import json_of
 from ci_compiler.plan.benchmarks import DEVICES, BenchmarkResult, read_benchmark
@@ -107,17 +107,14 @@ def benchmark_tables(spec: Spec, lasts: Iterable[LastBenchmark]) -> tuple[list[s
 
 
 def _of_shard(client: Client, plan: Plan, shard: Shard, depth: int) -> Iterator[LastBenchmark]:
-    wanted, workflow = measured(shard), client.workflows.get(shard.path)
-    if not wanted or workflow is None:
-        return
+    wanted = measured(shard)
     found: dict[str, LastBenchmark] = {}
-    for run in last_runs(client, plan, shard, workflow, depth):
-        of_run = {result.name: result for result in benchmarks_of_run(client, run.id) if result.branch == shard.branch}
-        started = f"{run.created_at:%Y-%m-%dT%H:%M:%SZ}"
-        for name in wanted.keys() & of_run.keys() - found.keys():
-            cell, variant = wanted[name]
-            result = of_run[name]
-            found[name] = LastBenchmark(cell=cell, variant=variant, result=result, url=run.html_url, started=started)
+    for run in last_runs(client, plan, shard, depth) if wanted else ():
+        for result in benchmarks_of_run(client, run["id"]):
+            if result.branch == shard.branch and result.name in wanted.keys() - found.keys():
+                (cell, variant), url, started = wanted[result.name], run["html_url"], run["created_at"]
+                last = LastBenchmark(cell=cell, variant=variant, result=result, url=url, started=started)
+                found[result.name] = last
         if len(found) == len(wanted):
             break
     yield from (found[name] for name in wanted if name in found)

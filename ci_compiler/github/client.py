@@ -18,8 +18,6 @@ from urllib.parse import urlsplit
 
 import requests
 from github import Auth, Github, GithubException, GithubIntegration
-from github.Repository import Repository
-from github.Workflow import Workflow
 from jwt import PyJWTError
 
 from ci_compiler import __version__
@@ -119,24 +117,21 @@ class Client:
         }
 
     @cached_property
-    def repository(self) -> Repository:
-        """The repository. Raises GitHubError."""
-        github = self.github
+    def repository(self) -> Mapping[str, Any]:
+        """The repository, as GitHub describes it. Raises GitHubError."""
 
-        def ask() -> Repository:
-            found = github.get_repo(self.access.repository)
-            if not found.id:
+        def read(answer: Mapping[str, Any]) -> Mapping[str, Any]:
+            if not answer.get("id"):
                 raise ValueError("no repository")
-            return found
+            return answer
 
-        return self.call(f"read {self.access.repository}", ask)
+        return self.request(f"read {self.access.repository}", "GET", f"/repos/{self.access.repository}", read=read)
 
     @cached_property
-    def workflows(self) -> Mapping[str, Workflow]:
-        """The workflows of the default branch, by path. Raises GitHubError."""
-        repository = self.repository
-        what = f"list the workflows of {self.access.repository}"
-        return self.call(what, lambda: {one.path: one for one in repository.get_workflows()})
+    def workflows(self) -> Mapping[str, Mapping[str, Any]]:
+        """The workflows of the default branch, by path. Raises GitHubError: about the repository, if it is missing."""
+        what = f"list the workflows of {self.repository['full_name']}"
+        return dict(self.pages(what, "actions/workflows", "workflows", lambda entry: (entry["path"], entry)))
 
     def call(self, what: str, ask: Callable[[], Answer], *, write: bool = False, again: bool = True) -> Answer:
         """Returns the result of `ask`. `what` describes the call in a few words, for findings.
@@ -322,6 +317,11 @@ class Client:
     def _waiting(self, trouble: GitHubError, pause: float) -> str:
         until = f", until {time_of_day(self.clock.now() + pause)}" if trouble.trouble is Trouble.RATE else ""
         return f"{trouble.line}; waiting {duration(pause)}{until}"
+
+
+def url_in(answer: Any) -> str:
+    """The address of the page of what GitHub describes."""
+    return str(answer["html_url"])
 
 
 def _json(answer: requests.Response) -> Any:

@@ -17,7 +17,7 @@ from github.Requester import Requester
 
 from ci_compiler.clock import time_of_day
 from ci_compiler.codes import Code
-from ci_compiler.errors import Finding, InputError, Place
+from ci_compiler.errors import InputError, about
 from ci_compiler.units import duration
 
 NOT_UNDERSTOOD = (
@@ -71,7 +71,7 @@ class GitHubError(InputError):
     def __init__(
         self, host: str, message: str, *, trouble: Trouble, said: str, wait: float = 0.0, uncertain: bool
     ) -> None:
-        super().__init__([Finding(place=Place(file=host), code=Code(trouble), message=message)])
+        super().__init__([about(host, Code(trouble), message)])
         self.trouble = trouble
         self.said = said
         self.wait = wait

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from ci_compiler.github.client import PER_PAGE, Client
+from ci_compiler.github.client import PER_PAGE, Client, url_in
 from ci_compiler.github.errors import GitHubError, Trouble
 
 PAGES = 30
@@ -87,10 +87,7 @@ def _issue(entry: Mapping[str, Any]) -> Issue:
 
 
 def _post(client: Client, title: str, body: str) -> str:
-    def read(answer: Any) -> str:
-        return str(answer["html_url"])
-
-    return client.request("open an issue", "POST", "issues", {"title": title, "body": body}, read=read, again=False)
+    return client.request("open an issue", "POST", "issues", {"title": title, "body": body}, read=url_in, again=False)
 
 
 def _change(client: Client, issue: Issue, given: Mapping[str, Any]) -> None:

@@ -5,17 +5,11 @@ The number of requests is limited: the newest runs are listed up to a depth, and
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from itertools import islice
-from typing import Any
 
+from ci_compiler.github.actions import OPEN, Json, jobs_of, open_runs, seconds_of
 from ci_compiler.github.client import Client
-from ci_compiler.github.status import jobs_of
-
-OPEN = ("queued", "in_progress", "waiting")
-"""The statuses of a run that may have queued jobs. A `waiting` run has a job that waits for a reviewer."""
 
 LISTED = 300
 """The most runs listed per status: three requests."""
@@ -65,16 +59,9 @@ def queue(client: Client) -> Queue:
     )
 
 
-def open_runs(client: Client, status: str) -> Iterator[Mapping[str, Any]]:
-    """The runs with `status`, the newest first. Raises GitHubError."""
-    what = f"list the runs that are {status.replace('_', ' ')}"
-    return client.pages(what, f"actions/runs?status={status}", "workflow_runs", dict)
+def _queued(entry: Json) -> QueuedJob:
+    return QueuedJob(labels=_labels(entry), since=seconds_of(entry["created_at"]), url=entry["html_url"])
 
 
-def _queued(entry: Mapping[str, Any]) -> QueuedJob:
-    since = datetime.fromisoformat(entry["created_at"]).timestamp()
-    return QueuedJob(labels=_labels(entry), since=since, url=entry["html_url"])
-
-
-def _labels(entry: Mapping[str, Any]) -> Labels:
+def _labels(entry: Json) -> Labels:
     return frozenset(label.lower() for label in entry["labels"])

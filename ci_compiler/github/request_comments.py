@@ -7,7 +7,7 @@ from enum import StrEnum
 from itertools import islice
 from typing import Any
 
-from ci_compiler.github.client import PER_PAGE, Client
+from ci_compiler.github.client import PER_PAGE, Client, url_in
 
 MARKER = "<!-- ci-compile: kept up to date -->"
 """The first line of the comment, which GitHub does not show."""
@@ -44,17 +44,11 @@ def keep_comment(client: Client, number: int, text: str) -> str:
         body = body[: LONGEST_COMMENT - len(_CUT)] + _CUT
     path = f"issues/{number}/comments"
     comments = islice(client.pages("list the comments", path, "", dict), _PAGES * PER_PAGE)
-    found = next(filter(_is_own, comments), None)
-
-    def read(answer: Any) -> str:
-        return str(answer["html_url"])
-
-    if found is None:
-        return client.request(
-            f"comment on the pull request {number}", "POST", path, {"body": body}, read=read, again=False
-        )
-    path, what = f"issues/comments/{found['id']}", f"update the comment on the pull request {number}"
-    return client.request(what, "PATCH", path, {"body": body}, read=read)
+    if (own := next(filter(_is_own, comments), None)) is None:
+        what = f"comment on the pull request {number}"
+        return client.request(what, "POST", path, {"body": body}, read=url_in, again=False)
+    path, what = f"issues/comments/{own['id']}", f"update the comment on the pull request {number}"
+    return client.request(what, "PATCH", path, {"body": body}, read=url_in)
 
 
 def set_status(client: Client, commit: str, state: State, context: str, description: str, url: str) -> None:

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from itertools import islice
-from typing import Any
 from urllib.parse import quote
 
+from ci_compiler.github.actions import Json, file_of, seconds_of, stamp
 from ci_compiler.github.client import PER_PAGE, Client
 from ci_compiler.github.dispatch import DONE, SUCCESS
 from ci_compiler.github.errors import GitHubError, Trouble
-from ci_compiler.github.status import SKIPPED, BuildResult, LastBuild, is_own, read_jobs, reported_job, seconds_of
+from ci_compiler.github.status import SKIPPED, BuildResult, LastBuild, is_own, read_jobs, reported_job
 from ci_compiler.plan.benchmarks import BenchmarkResult
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.records import DAY, NEWEST, PASSED, Found, Key, Record, Records, Run, merged, month_of
@@ -143,7 +142,7 @@ class _Reader:
             window = min(2 * window, _WIDEST) if len(runs) < PER_PAGE else _WINDOW
         self.complete = True
 
-    def _read_if(self, run: Mapping[str, Any], wanted: Callable[[Mapping[str, Any]], bool]) -> None:
+    def _read_if(self, run: Json, wanted: Callable[[Json], bool]) -> None:
         """Reads a run of a shard, unless it is known, or not `wanted`. One may be on the border of two listings."""
         known = self.old.runs.get(run["id"])
         same = known is not None and not known.going and known.attempt == run["run_attempt"]
@@ -151,7 +150,7 @@ class _Reader:
             self._numbers.add(run["id"])
             self._read_run(run)
 
-    def _listed(self, start: int, end: int) -> list[Mapping[str, Any]]:
+    def _listed(self, start: int, end: int) -> list[Json]:
         """The runs of all workflows that were created from `start` to `end`, the newest first."""
         created = quote(f"{stamp(start)}..{stamp(end)}")
         listed = self._pages("list the runs", f"actions/runs?created={created}", "workflow_runs")
@@ -161,7 +160,7 @@ class _Reader:
         middle = (start + end) // 2
         return [*self._listed(middle + 1, end), *self._listed(start, middle)]
 
-    def _pages(self, what: str, path: str, item: str) -> Iterator[Mapping[str, Any]]:
+    def _pages(self, what: str, path: str, item: str) -> Iterator[Json]:
         self._spend()
         for at, entry in enumerate(self.client.pages(what, path, item, dict)):
             if at and at % PER_PAGE == 0:
@@ -173,17 +172,17 @@ class _Reader:
             raise _SpentError
         self.requests += requests
 
-    def _is_ours(self, run: Mapping[str, Any]) -> bool:
-        return run["path"].partition("@")[0] in self._shards and is_own(self.plan, run["event"], run["head_branch"])
+    def _is_ours(self, run: Json) -> bool:
+        return file_of(run) in self._shards and is_own(self.plan, run["event"], run["head_branch"])
 
-    def _is_wanted(self, run: Mapping[str, Any]) -> bool:
+    def _is_wanted(self, run: Json) -> bool:
         """Whether a result of an older run would be kept: some variant lacks results, or a passed one of the month."""
-        shard, month = self._shards[run["path"].partition("@")[0]], month_of(seconds_of(run["created_at"]))
+        shard, month = self._shards[file_of(run)], month_of(seconds_of(run["created_at"]))
         keys = [(shard.branch, name) for name in shard.variants]
         return any(self._counts.get(key, 0) < NEWEST or (key, month) not in self._months for key in keys)
 
-    def _read_run(self, run: Mapping[str, Any]) -> None:
-        shard = self._shards[run["path"].partition("@")[0]]
+    def _read_run(self, run: Json) -> None:
+        shard = self._shards[file_of(run)]
         path, what = f"actions/runs/{run['id']}/jobs?filter=latest", f"list the jobs of the run {run['id']}"
         jobs = list(self._pages(what, path, "jobs"))
         made = Run(
@@ -252,15 +251,10 @@ def _record(run: Run, last: LastBuild) -> Record:
     )
 
 
-def _whole(jobs: list[Mapping[str, Any]]) -> int:
+def _whole(jobs: list[Json]) -> int:
     """The seconds from the creation of the first job that ran to the end of the last one."""
     ran = [job for job in jobs if job["conclusion"] != SKIPPED and job.get("completed_at")]
     if not ran:
         return 0
     start = min(seconds_of(job.get("created_at") or job["started_at"]) for job in ran)
     return max(max(seconds_of(job["completed_at"]) for job in ran) - start, 0)
-
-
-def stamp(seconds: int) -> str:
-    """A time in seconds since 1970 as GitHub writes it: `2026-11-21T12:00:00Z`."""
-    return f"{datetime.fromtimestamp(seconds, tz=UTC):%Y-%m-%dT%H:%M:%SZ}"

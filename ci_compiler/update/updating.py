@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ci_compiler.errors import Finding, InputError
+from ci_compiler.errors import Finding, InputError, raise_any
 from ci_compiler.spec.build import parse_spec
 from ci_compiler.spec.model import Spec
 from ci_compiler.spec.upstream import Upstream
@@ -63,8 +63,7 @@ def updated(
         spec = parse_spec(text.encode(), shown=shown)
         first = [one.name for one in leads(spec, spec.branches[new_branch], asked.packages)][:1]
         asked = asked._replace(branches=(new_branch,), packages=(*first,), leaves_line=not asked.to)
-    if findings := list(moved_tags(spec, asked, remote)):
-        raise InputError(findings)
+    raise_any(moved_tags(spec, asked, remote))
     kinds = [name for name in asked.packages if name in KINDS and name not in spec.packages]
     asked = asked._replace(packages=tuple(name for name in asked.packages if name not in kinds))
     choice, nixpkgs = Choice((), ()), Nixpkgs(remote)
