@@ -26,7 +26,6 @@ from ci_compiler.adoption.exclusions import Key
 from ci_compiler.adoption.facts import learn
 from ci_compiler.adoption.fleet import Fleet, spec_text
 from ci_compiler.adoption.guesses import guessed
-from ci_compiler.adoption.known_pins import KnownPins, known_pins
 from ci_compiler.adoption.names import Row, rows_of
 from ci_compiler.adoption.reads import reads_of
 from ci_compiler.adoption.spec_forms import fits
@@ -40,6 +39,7 @@ from ci_compiler.recipes.render import recipes
 from ci_compiler.spec.build import bundled_spec, parse_spec
 from ci_compiler.spec.model import Spec
 from ci_compiler.spec.packages import Pin, RecipeKind
+from ci_compiler.spec.releases import facts as releases
 from ci_compiler.units import grouped
 from ci_compiler.variant import VariantName, recipe_path
 
@@ -100,13 +100,12 @@ def adopt(folders: Sequence[Path], *, shown: str = SHOWN, progress: Callable[[st
     known = guessed(checkouts, tables())
     rows, findings = _once(rows_of(checkouts, known.hardware))
     progress("evaluating one recipe of each kind")
-    pins = known_pins()
-    facts = learn(rows, checkouts, known.hardware, pins)
+    facts = learn(rows, checkouts, known.hardware)
     fleet = Fleet(rows=rows, facts=facts, reads=reads_of(list(facts.kinds.values()), checkouts), guessed=known)
     progress("looking for a short matrix")
     text, spec, judged = _compiled(fleet, shown)
     progress("comparing recipes with what the spec would compile")
-    equal, differ = _differences(fleet, spec, pins)
+    equal, differ = _differences(fleet, spec)
     by_branch = grouped(rows, attrgetter("branch"))
     return Adopted(
         text=text,
@@ -158,7 +157,7 @@ _OF_VERSIONS = {
 """The errors that guessed versions cause, which do not matter where recipes are only compared."""
 
 
-def _differences(fleet: Fleet, spec: Spec, pins: KnownPins) -> tuple[int, list[Finding]]:
+def _differences(fleet: Fleet, spec: Spec) -> tuple[int, list[Finding]]:
     """How many recipes are equal to compiled ones, and how those of packages that a spec can compile differ."""
     attributes = {package.attribute for package in bundled_spec().packages.values()}
     own = {name for name in fleet.packages if spec.packages[name].may_be(RecipeKind.OWN)}
@@ -171,7 +170,7 @@ def _differences(fleet: Fleet, spec: Spec, pins: KnownPins) -> tuple[int, list[F
     complete = replace(
         facts,
         versions={(branch, name): "0" for branch in fleet.branches for name in known} | dict(facts.versions),
-        pins={place: _complete(facts.pins.get(place, Pin()), pins) for place in placed},
+        pins={place: _complete(facts.pins.get(place, Pin())) for place in placed},
     )
     text = spec_text(replace(fleet, facts=complete), known | (fleet.packages.keys() - own), {})
     try:
@@ -181,8 +180,8 @@ def _differences(fleet: Fleet, spec: Spec, pins: KnownPins) -> tuple[int, list[F
     return compared(replace(facts, kinds=kinds), *made)
 
 
-def _complete(pin: Pin, pins: KnownPins) -> Pin:
-    return pin if pin.nixpkgs else replace(pin, nixpkgs=pins.newest)
+def _complete(pin: Pin) -> Pin:
+    return pin if pin.nixpkgs else replace(pin, nixpkgs=releases()["newest"])
 
 
 def _is_marked(row: Row) -> bool:

@@ -14,7 +14,6 @@ from pathlib import Path
 
 from ci_compiler.adoption.evaluation import Evaluation, texts
 from ci_compiler.adoption.evaluator import name_of
-from ci_compiler.adoption.known_pins import known_pins
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, Place, about
 from ci_compiler.hardware import ALL, CPU, Hardware, Isa, Version
@@ -23,6 +22,7 @@ from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.rules import hardware_problems
 from ci_compiler.recipes.judged import another_version
 from ci_compiler.spec.model import RecipeKind, Spec
+from ci_compiler.spec.releases import facts
 from ci_compiler.units import grouped
 from ci_compiler.variant import VariantName
 
@@ -69,7 +69,7 @@ class AuditedRecipe:
     @property
     def is_known(self) -> bool:
         """Whether the facts about the recipe's nixpkgs are known."""
-        return self.evaluation.pin in known_pins().versions
+        return self.evaluation.pin in facts()["pins"]
 
 
 def package_in(cell: Cell, name: str) -> str:

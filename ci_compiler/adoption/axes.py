@@ -147,10 +147,8 @@ class _Search:
     def _cost(self, held: frozenset[Slot], wanted: frozenset[Slot]) -> int:
         """The characters of the exclusions that leave `wanted` of `held`."""
         if (held, wanted) not in self._costs:
-            keys = [
-                Key(branch=b, package="", python="3", cuda=c, gpu="sm90" if c else CPU, isa=i)
-                for b, c, i in sorted(held)
-            ]
+            slots = sorted(held)
+            keys = [Key(branch, "", "3", cuda, "sm90" if cuda else CPU, isa) for branch, cuda, isa in slots]
             cover = Cover(keys)
             bits = cover.mask(key for key in keys if (key.branch, key.cuda, key.isa) in wanted)
             lines = cover.lines(bits, _MOST_TRIED) if held != wanted else ()
@@ -163,7 +161,7 @@ class _Search:
     def excluded(self, usual: Usual, gpus: Mapping[str, Entry], wanted: frozenset[Key]) -> list[Entry]:
         """The exclusions that the entries need, by patterns, or by name where patterns get long."""
         held = [
-            Key(branch=branch, package=package, python=python, cuda=cuda, gpu=gpu, isa=isa)
+            Key(branch, package, python, cuda, gpu, isa)
             for gpu, entry in gpus.items()
             for branch, cuda, isa in sorted(self._held(usual, gpu, entry))
             for package, on in self.ground.packages.items()

@@ -11,7 +11,6 @@ overlay, further variables that the build exports.
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +18,7 @@ from typing import NamedTuple
 
 from ci_compiler.adoption.causes import Cause
 from ci_compiler.adoption.evaluation import Evaluation
-from ci_compiler.adoption.evaluator import evaluate
+from ci_compiler.adoption.evaluator import evaluate, written
 from ci_compiler.adoption.facts import MOST_EVALUATED, Facts
 from ci_compiler.adoption.names import Row
 from ci_compiler.codes import Code
@@ -144,22 +143,22 @@ def compiled_evaluations(
 ) -> dict[tuple[str, str], tuple[Row, Evaluation]]:
     """`rows`, by branch and name, with what the recipes that the spec compiles to in their place evaluate to."""
     cells = {(cell.branch, variant.name): (cell, variant) for cell in judged.cells for variant in cell.variants}
-    with tempfile.TemporaryDirectory(prefix="ci-compile-") as folder:
-        paths: dict[Path, Row] = {}
-        for row in rows:
-            found = cells.get((row.branch, row.name))
-            needs = spec.packages[row.package].needs
-            if found is None or row.listed or not spec.branches[row.branch].versions.keys() >= {row.package, *needs}:
-                continue
-            path = Path(folder) / row.branch.replace("/", "-") / f"{row.name}.nix"
-            path.parent.mkdir(exist_ok=True)
-            for variant in found[0].variants:
-                if variant == found[1] or variant.package in needs:
-                    (path.parent / f"{variant.name}.nix").write_text(recipe(spec, found[0], variant), "utf-8")
-            paths[path] = row
-        done, _ = evaluate(Path(folder), list(paths)) if paths else ((), ())
-        evaluated = {paths[compiled.path]: compiled for compiled in done}
-        return {(row.branch, row.name): (row, evaluated[row]) for row in paths.values() if row in evaluated}
+    files: dict[str, str] = {}
+    paths: dict[str, Row] = {}
+    for row in rows:
+        found, needs = cells.get((row.branch, row.name)), spec.packages[row.package].needs
+        if found is None or row.listed or not spec.branches[row.branch].versions.keys() >= {row.package, *needs}:
+            continue
+        cell, own = found
+        folder = row.branch.replace("/", "-")
+        built = [variant for variant in cell.variants if variant == own or variant.package in needs]
+        files |= {f"{folder}/{variant.name}.nix": recipe(spec, cell, variant) for variant in built}
+        paths[f"{folder}/{row.name}.nix"] = row
+    with written(files) as root:
+        evaluations, _ = evaluate(root, [root / path for path in paths]) if paths else ((), ())
+    compiled = {evaluation.path: evaluation for evaluation in evaluations}
+    found_rows = ((row, compiled.get(root / path)) for path, row in paths.items())
+    return {(row.branch, row.name): (row, evaluation) for row, evaluation in found_rows if evaluation}
 
 
 # What differs.

@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from pathlib import Path
@@ -79,6 +80,16 @@ def _listed(root: Path) -> tuple[Path, ...]:
     folder = recipe_folder(root)
     nested = (path for path in folder.glob("*/default.nix") if path.parent.name != "lib" and path.parent.name[0] != ".")
     return tuple(sorted(path for path in (*folder.glob("*.nix"), *nested) if path.is_file()))
+
+
+@contextmanager
+def written(files: Mapping[str, str]) -> Iterator[Path]:
+    """A folder with `files`, texts by path, for as long as they are evaluated."""
+    with tempfile.TemporaryDirectory(prefix="ci-compile-") as folder:
+        for path, text in files.items():
+            (Path(folder) / path).parent.mkdir(parents=True, exist_ok=True)
+            (Path(folder) / path).write_text(text, "utf-8")
+        yield Path(folder)
 
 
 def evaluate(

@@ -15,7 +15,6 @@ from typing import TypeVar
 from ci_compiler.adoption.checkouts import AdoptedCheckout, evaluate_all
 from ci_compiler.adoption.evaluation import Evaluation
 from ci_compiler.adoption.evaluator import text_of
-from ci_compiler.adoption.known_pins import KnownPins
 from ci_compiler.adoption.names import Row
 from ci_compiler.adoption.spec_forms import fits, sri
 from ci_compiler.adoption.work_arounds import work_arounds_of
@@ -24,6 +23,7 @@ from ci_compiler.files.drift import MARK
 from ci_compiler.hardware import Hardware
 from ci_compiler.spec.model import Source
 from ci_compiler.spec.packages import Pin
+from ci_compiler.spec.releases import version_in
 from ci_compiler.spec.schema import schema
 from ci_compiler.units import grouped
 from ci_compiler.variant import package_of
@@ -69,7 +69,7 @@ class PackageFacts:
     jobs: int = 0
 
 
-def learn(rows: Sequence[Row], checkouts: Sequence[AdoptedCheckout], hardware: Hardware, pins: KnownPins) -> Facts:
+def learn(rows: Sequence[Row], checkouts: Sequence[AdoptedCheckout], hardware: Hardware) -> Facts:
     """The facts about `rows`."""
     all_kinds = len(rows) <= ALL_EVALUATED
     kinds = grouped(rows, lambda row: (*row.kind, *[row.name] * all_kinds))
@@ -77,7 +77,7 @@ def learn(rows: Sequence[Row], checkouts: Sequence[AdoptedCheckout], hardware: H
     sample = {alike[0].path: alike[0] for alike in several[:MOST_EVALUATED]}
     found, opaque = evaluate_all(checkouts, {path: row.package for path, row in sample.items()}, hardware)
     known = [(row, found[path]) for path, row in sample.items() if path in found]
-    stated = {row: recipe.version for row, recipe in known if _states_version(recipe, pins)}
+    stated = {row: recipe.version for row, recipe in known if _states_version(recipe)}
     told = {row: version for row in sample.values() if row not in stated and (version := _told_version(row))}
     versions, guesses = _versions(stated), _versions(told)
     by_package = grouped(known, lambda pair: pair[0].package)
@@ -105,13 +105,13 @@ def most_common(values: Iterable[Value]) -> Value | None:
     return next((value for value, _ in Counter(values).most_common(1)), None)
 
 
-def _states_version(one: Evaluation, pins: KnownPins) -> bool:
+def _states_version(recipe: Evaluation) -> bool:
     """Whether a version is the recipe's own, or that of a nixpkgs that is known, and a spec can hold it.
 
     The stand-in gives a package of which it knows nothing the version 0, from which a recipe may make its own.
     """
-    known = "version" in one.sets or one.package in pins.versions.get(one.pin, {})
-    return known and not _MADE_UP.fullmatch(one.version) and fits("version", one.version)
+    known = "version" in recipe.sets or bool(version_in(recipe.pin, recipe.package))
+    return known and not _MADE_UP.fullmatch(recipe.version) and fits("version", recipe.version)
 
 
 def _told_version(row: Row) -> str:
@@ -127,24 +127,24 @@ def _letters(text: str) -> str:
 
 
 def _package(group: Sequence[tuple[Row, Evaluation]]) -> PackageFacts:
-    attributes = (one.package if one.package != "other" else _attribute(one) for _, one in group)
+    attributes = (recipe.package if recipe.package != "other" else _attribute(recipe) for _, recipe in group)
     titles = (found[1] for row, _ in group if (found := _HEADLINE.search(text_of(row.path))))
     return PackageFacts(
         attribute=most_common(filter(None, attributes)) or "",
         title=most_common(titles) or "",
-        jobs=most_common(filter(None, (_jobs(one) for _, one in group))) or 0,
+        jobs=most_common(filter(None, (_jobs(recipe) for _, recipe in group))) or 0,
     )
 
 
-def _attribute(one: Evaluation) -> str:
-    found = _OF_PYTHON.fullmatch(one.attribute)
+def _attribute(recipe: Evaluation) -> str:
+    found = _OF_PYTHON.fullmatch(recipe.attribute)
     return found[1] if found and found[1] not in _BUILDERS else ""
 
 
-def _jobs(one: Evaluation) -> int:
+def _jobs(recipe: Evaluation) -> int:
     """The compile jobs of a recipe; 0 if it does not state them, or states more than a spec can."""
-    found = _JOBS.search(" ".join(one.ninja_flags))
-    text = found[1] if found else one.max_jobs
+    found = _JOBS.search(" ".join(recipe.ninja_flags))
+    text = found[1] if found else recipe.max_jobs
     jobs = int(text) if text.isascii() and text.isdigit() else 0
     return jobs if jobs <= schema()["$defs"]["package"]["properties"]["jobs"]["maximum"] else 0
 
@@ -154,16 +154,18 @@ def _jobs(one: Evaluation) -> int:
 
 def _pin(group: Sequence[tuple[Row, Evaluation]]) -> Pin:
     """The pin of most of `group`, recipes for one toolkit."""
-    all_ = [one for _, one in group]
-    revision = most_common(one.pin for one in all_ if _PIN.fullmatch(one.pin)) or ""
-    hashes = [sri(fetch.hash) for one in all_ for fetch in one.fetched if fetch.revision == revision and fetch.hash]
-    sources = {row.package: source for row, one in group if (source := _source(one))}
-    starts = {row.package: package_of(one.pname, row.name.removeprefix(f"{row.package}-")) for row, one in group}
+    all_ = [recipe for _, recipe in group]
+    revision = most_common(recipe.pin for recipe in all_ if _PIN.fullmatch(recipe.pin)) or ""
+    hashes = [
+        sri(fetch.hash) for recipe in all_ for fetch in recipe.fetched if fetch.revision == revision and fetch.hash
+    ]
+    sources = {row.package: source for row, recipe in group if (source := _source(recipe))}
+    starts = {row.package: package_of(recipe.pname, row.name.removeprefix(f"{row.package}-")) for row, recipe in group}
     return Pin(
         nixpkgs=revision,
         nixpkgs_hash=(most_common(hashes) or "") if revision else "",
         allow_broken=most_common(map(_allows_broken, all_)) or False,
-        work_arounds=work_arounds_of([one for row, one in group if row.cuda]),
+        work_arounds=work_arounds_of([recipe for row, recipe in group if row.cuda]),
         sources=sources,
         pnames={
             package: start for package, start in starts.items() if start != package and fits("package-name", start)
@@ -171,15 +173,15 @@ def _pin(group: Sequence[tuple[Row, Evaluation]]) -> Pin:
     )
 
 
-def _allows_broken(one: Evaluation) -> bool:
+def _allows_broken(recipe: Evaluation) -> bool:
     """Whether the recipe builds its package though nixpkgs marks it as broken."""
-    own = "meta.broken" in one.places and one.meta.get("broken") is False
-    return one.config.get("allowBroken") is True or own
+    own = "meta.broken" in recipe.places and recipe.meta.get("broken") is False
+    return recipe.config.get("allowBroken") is True or own
 
 
-def _source(one: Evaluation) -> Source | None:
+def _source(recipe: Evaluation) -> Source | None:
     """The recipe's own source as a spec states it; None if it has none, or one that no spec can express."""
-    for given in one.sources[:1]:
+    for given in recipe.sources[:1]:
         repository, digest = f"{given.owner}/{given.repo}", sri(given.hash)
         is_tag = fits("source", given.rev, "tag") and not _PIN.fullmatch(given.rev)
         if is_tag and given.fetcher == "fetchFromGitHub" and fits("repository-name", repository) and digest:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from ci_compiler.adoption.comparison import Pair, causes
 from ci_compiler.adoption.evaluation import Evaluation
-from ci_compiler.adoption.evaluator import evaluate, name_of
+from ci_compiler.adoption.evaluator import evaluate, name_of, written
 from ci_compiler.adoption.spec_yaml import scalar
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError, about, wrong
@@ -17,7 +16,7 @@ from ci_compiler.spec.model import Spec
 from ci_compiler.spec.packages import RecipeKind
 from ci_compiler.spec.patterns import matcher
 from ci_compiler.units import counted, grouped
-from ci_compiler.variant import recipe_name, recipe_path
+from ci_compiler.variant import recipe_name, recipe_path, recipe_paths
 
 
 def matching(spec: Spec, judged: Judged, pattern: str) -> dict[str, dict[str, str]]:
@@ -79,12 +78,8 @@ def differing(before: Mapping[str, str], after: Mapping[str, str], packages: Map
     that replace some of them. packages: the package of each recipe, by name. Raises InputError where a recipe does
     something that the compiled one would not do, or where that is not known.
     """
-    names = [recipe_name(path) for path in after if before.keys() & {path, _folder(path)}]
-    with tempfile.TemporaryDirectory(prefix="ci-compile-") as folder:
-        old, new = (
-            _evaluated(Path(folder) / side, files, names)
-            for side, files in (("old", before), ("new", {**before, **after}))
-        )
+    names = [name for name in map(recipe_name, after) if before.keys() & {*recipe_paths(name)}]
+    old, new = _evaluated(before, names), _evaluated({**before, **after}, names)
     lost = {name: problem for name in names if (problem := _lost(old.get(name), new.get(name)))}
     if lost:
         raise InputError(_refused(problem, same) for problem, same in grouped(lost, lost.__getitem__).items())
@@ -112,17 +107,9 @@ def _refused(problem: str, names: Sequence[str]) -> Finding:
     return about(recipe_path(names[0]), Code.RECIPE_DOES_MORE, message)
 
 
-def _folder(path: str) -> str:
-    """The other path that a recipe may have: `NAME/default.nix` for `NAME.nix`."""
-    return f"{path.removesuffix('.nix')}/default.nix"
-
-
-def _evaluated(root: Path, files: Mapping[str, str], names: Sequence[str]) -> dict[str, Evaluation]:
-    for path, text in files.items():
-        file = root / path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text, "utf-8")
-    paths = (path for name in names for path in (recipe_path(name), _folder(recipe_path(name))))
-    there = [file for path in paths if (file := root / path).is_file()]
-    found, _ = evaluate(root, there) if there else ((), ())
+def _evaluated(files: Mapping[str, str], names: Sequence[str]) -> dict[str, Evaluation]:
+    paths = (path for name in names for path in recipe_paths(name))
+    with written(files) as root:
+        there = [root / path for path in paths if path in files]
+        found, _ = evaluate(root, there) if there else ((), ())
     return {name_of(recipe.path): recipe for recipe in reversed(found)}

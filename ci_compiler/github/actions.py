@@ -21,10 +21,8 @@ OPEN = ("queued", "in_progress", "waiting")
 """The statuses of a run that may have queued jobs. A `waiting` run has a job that waits for a reviewer."""
 
 
-_READ = (
-    "id", "workflow_id", "run_attempt", "path", "display_title", "event", "status", "conclusion", "created_at",
-    "head_branch", "head_sha", "html_url",
-)  # fmt: skip
+_NUMBERS = ("id", "workflow_id", "run_attempt")
+_TEXTS = ("path", "display_title", "event", "status", "conclusion", "created_at", "head_branch", "head_sha", "html_url")
 """The keys of a run that are read."""
 
 
@@ -33,7 +31,7 @@ def workflow_ids(client: Client, paths: list[str]) -> dict[str, int]:
     missing = [path for path in dict.fromkeys(paths) if path not in client.workflows]
     message = f"{client.access.repository} has no such workflow; push the compiled files to its default branch"
     raise_any(about(path, Code.NO_WORKFLOW, message) for path in missing)
-    return {path: int(client.workflows[path]["id"]) for path in paths}
+    return {path: client.workflows[path].id for path in paths}
 
 
 def newest_runs(client: Client, what: str, workflow: int | str, **query: str) -> list[Json]:
@@ -45,8 +43,8 @@ def newest_runs(client: Client, what: str, workflow: int | str, **query: str) ->
 
 
 def run_of(entry: Json) -> Json:
-    """What is read of a run."""
-    return {key: entry[key] for key in _READ}
+    """What is read of a run; a text that GitHub does not state is ''."""
+    return {key: int(entry[key]) for key in _NUMBERS} | {key: str(entry[key] or "") for key in _TEXTS}
 
 
 def open_runs(client: Client, status: str) -> Iterator[Json]:

@@ -260,5 +260,6 @@ def look(client: Client, started: Started) -> Progress:
     """The state of a run. Raises GitHubError."""
     run = client.request(f"follow the run {started.run}", "GET", f"actions/runs/{started.run}", read=run_of)
     jobs = list(jobs_of(client, started.run, lambda job: job["status"]))
-    status, conclusion = run["status"] or "queued", run["conclusion"] or ""
-    return Progress(started=started, status=status, conclusion=conclusion, ended=jobs.count(DONE), jobs=len(jobs))
+    status = run["status"] or "queued"
+    ended = jobs.count(DONE)
+    return Progress(started=started, status=status, conclusion=run["conclusion"], ended=ended, jobs=len(jobs))

@@ -51,16 +51,16 @@ def queue(client: Client) -> Queue:
     runs = {run["id"]: run["created_at"] for run in listed}
     oldest = sorted(runs, key=lambda run: (runs[run], run))
     entries = [entry for run in oldest[:RUNS] for entry in jobs_of(client, run, dict)]
-    waiting = [_queued(entry) for entry in entries if entry["status"] == QUEUED]
+    waiting = [
+        QueuedJob(labels=_labels(entry), since=seconds_of(entry["created_at"]), url=entry["html_url"])
+        for entry in entries
+        if entry["status"] == QUEUED
+    ]
     return Queue(
         jobs=tuple(sorted(waiting, key=lambda job: (job.since, job.url))),
         taken=frozenset(_labels(entry) for entry in entries if entry["runner_id"]),
         left_out=len(oldest[RUNS:]),
     )
-
-
-def _queued(entry: Json) -> QueuedJob:
-    return QueuedJob(labels=_labels(entry), since=seconds_of(entry["created_at"]), url=entry["html_url"])
 
 
 def _labels(entry: Json) -> Labels:

@@ -49,21 +49,6 @@ Measured = Callable[[int], Mapping[Key, BenchmarkResult]]
 """Returns what the benchmarks of a run found, by branch and variant. Raises GitHubError."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
-    """The history after a reading: how many runs were read with how many requests, whether any are left, and why.
-
-    `unmeasured`: the runs whose benchmarks could not be read; they are not asked for them again.
-    """
-
-    records: Records
-    runs: int
-    requests: int
-    complete: bool
-    unmeasured: int = 0
-    trouble: GitHubError | None = None
-
-
 class _SpentError(Exception):
     """The requests of this reading are used up."""
 
@@ -75,33 +60,30 @@ def read_runs(
 
     `measured` is asked about each run with benchmarks.
     """
-    reader = _Reader(client, plan, old, most, measured)
-    trouble: GitHubError | None = None
+    reading = Reading(client, plan, old, most, measured)
     try:
-        reader.read()
+        reading.read()
     except _SpentError:
         pass
     except GitHubError as error:
-        trouble = error
+        reading.trouble = error
     keys = {(shard.branch, variant) for shard in plan.shards for variant in shard.variants}
-    records = merged(old, reader.found, runs=reader.runs, variants=keys, known=(reader.since, reader.through))
-    return Reading(
-        records=records,
-        runs=len(reader.runs),
-        requests=reader.requests,
-        complete=reader.complete,
-        unmeasured=reader.unmeasured,
-        trouble=trouble,
-    )
+    known = (reading.since, reading.through)
+    reading.records = merged(old, reading.found, runs=reading.new, variants=keys, known=known)
+    return reading
 
 
 @dataclass(slots=True)
-class _Reader:
-    """One reading. All runs created from `since` to `through` are known."""
+class Reading:
+    """One reading, whether any runs are left, and why. All runs created from `since` to `through` are known.
+
+    `records` is the history with the `new` runs, read with so many `requests`. `unmeasured`: the runs whose benchmarks
+    could not be read; they are not asked for them again.
+    """
 
     client: Client
     plan: Plan
-    old: Records
+    records: Records
     most: int
     measured: Measured | None
     requests: int = 0
@@ -109,23 +91,29 @@ class _Reader:
     through: int = 0
     complete: bool = False
     unmeasured: int = 0
-    runs: list[Run] = field(default_factory=list)
+    trouble: GitHubError | None = None
+    new: list[Run] = field(default_factory=list)
     found: list[Found] = field(default_factory=list)
     _numbers: set[int] = field(default_factory=set)
     _counts: dict[Key, int] = field(default_factory=dict)
     _months: set[tuple[Key, int]] = field(default_factory=set)
     _shards: dict[str, Shard] = field(default_factory=dict)
 
+    @property
+    def runs(self) -> int:
+        """How many runs were read."""
+        return len(self.new)
+
     def read(self) -> None:
         """Reads the runs after the known ones, then those before. Raises _SpentError and GitHubError."""
         now = int(self.client.clock.now())
         self._shards = {shard.path: shard for shard in self.plan.shards}
-        for key, trace in self.old.variants.items():
+        for key, trace in self.records.variants.items():
             for record in trace.records:
                 self._count(key, record)
-        self.through = min(self.old.through or now, now)
-        self.since = min(self.old.since or now, self.through)
-        start = self.old.listed_from if self.old.through else now
+        self.through = min(self.records.through or now, now)
+        self.since = min(self.records.since or now, self.through)
+        start = self.records.listed_from if self.records.through else now
         while start < now:
             end = min(start + _WINDOW, now)
             for run in reversed(self._listed(start, end)):
@@ -144,7 +132,7 @@ class _Reader:
 
     def _read_if(self, run: Json, wanted: Callable[[Json], bool]) -> None:
         """Reads a run of a shard, unless it is known, or not `wanted`. One may be on the border of two listings."""
-        known = self.old.runs.get(run["id"])
+        known = self.records.runs.get(run["id"])
         same = known is not None and not known.going and known.attempt == run["run_attempt"]
         if self._is_ours(run) and not same and run["id"] not in self._numbers and wanted(run):
             self._numbers.add(run["id"])
@@ -185,7 +173,7 @@ class _Reader:
         shard = self._shards[file_of(run)]
         path, what = f"actions/runs/{run['id']}/jobs?filter=latest", f"list the jobs of the run {run['id']}"
         jobs = list(self._pages(what, path, "jobs"))
-        made = Run(
+        run_read = Run(
             number=int(run["id"]),
             shard=shard.name,
             started=seconds_of(run["created_at"]),
@@ -194,13 +182,13 @@ class _Reader:
             seconds=_whole(jobs) if run["status"] == DONE else 0,
         )
         lasts = read_jobs(shard, map(reported_job, jobs), url="", started="")
-        found = {(last.cell.branch, last.variant.name): _record(made, last) for last in lasts}
+        found = {(last.cell.branch, last.variant.name): _record(run_read, last) for last in lasts}
         if any(BENCHMARK.name in record.ends for record in found.values()):
-            results = self._measured(made.number)
+            results = self._measured(run_read.number)
             found = {key: replace(record, benchmark=results.get(key)) for key, record in found.items()}
         for key, record in found.items():
             self._count(key, record)
-        self.runs.append(made)
+        self.new.append(run_read)
         self.found.append(found)
 
     def _measured(self, run: int) -> Mapping[Key, BenchmarkResult]:

@@ -8,7 +8,7 @@ pool publishes; its conclusion counts for every variant whose own jobs succeeded
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
@@ -79,13 +79,11 @@ class ReportedJob:
         return tuple(name for name, conclusion in self.steps.items() if conclusion == FAILURE)
 
 
-def status(
-    client: Client, plan: Plan, branch: str | None = None, depth: int = DEPTH
-) -> Iterator[tuple[LastBuild, ...]]:
+def status(client: Client, plan: Plan, branch: str | None = None) -> Iterator[tuple[LastBuild, ...]]:
     """The last results, shard by shard in the order of the plan, of `branch` or of all. Raises GitHubError."""
     for shard in plan.shards:
         if branch in {None, shard.branch}:
-            yield tuple(_of_shard(client, plan, shard, depth))
+            yield tuple(_of_shard(client, plan, shard))
 
 
 def is_own(plan: Plan, event: str, branch: str) -> bool:
@@ -93,9 +91,9 @@ def is_own(plan: Plan, event: str, branch: str) -> bool:
     return event in OWN_EVENTS and branch in plan.spec.branches
 
 
-def _of_shard(client: Client, plan: Plan, shard: Shard, depth: int) -> Iterator[LastBuild]:
+def _of_shard(client: Client, plan: Plan, shard: Shard) -> Iterator[LastBuild]:
     found: dict[str, LastBuild] = {}
-    for run in last_runs(client, plan, shard, depth):
+    for run in last_runs(client, plan, shard):
         jobs = run_jobs(client, run["id"])
         for last in read_jobs(shard, jobs, url=run["html_url"], started=run["created_at"]):
             found.setdefault(last.variant.name, replace(last, commit=run["head_sha"]))
@@ -106,12 +104,12 @@ def _of_shard(client: Client, plan: Plan, shard: Shard, depth: int) -> Iterator[
             yield found.get(variant.name) or LastBuild(variant=variant, cell=cell, result=BuildResult.NEVER, stages={})
 
 
-def last_runs(client: Client, plan: Plan, shard: Shard, depth: int) -> list[Json]:
-    """The last runs of `shard` that `is_own`, at most `depth`, the newest first. Raises GitHubError."""
+def last_runs(client: Client, plan: Plan, shard: Shard) -> list[Json]:
+    """The last runs of `shard` that `is_own`, at most `DEPTH`, the newest first. Raises GitHubError."""
     if shard.path not in client.workflows:
         return []
-    runs = newest_runs(client, f"list the runs of {shard.name}.yml", client.workflows[shard.path]["id"])
-    return [run for run in runs if is_own(plan, run["event"], run["head_branch"])][:depth]
+    runs = newest_runs(client, f"list the runs of {shard.name}.yml", client.workflows[shard.path].id)
+    return [run for run in runs if is_own(plan, run["event"], run["head_branch"])][:DEPTH]
 
 
 def run_jobs(client: Client, run: int) -> tuple[ReportedJob, ...]:
@@ -186,14 +184,12 @@ class Completeness:
 
 def completeness(lasts: Iterable[LastBuild]) -> tuple[Completeness, ...]:
     """The completeness of each branch with variants among `lasts`."""
-    by_branch = grouped(lasts, lambda last: last.cell.branch)
-    return tuple(_completeness(branch, own) for branch, own in by_branch.items())
-
-
-def _completeness(branch: str, lasts: Sequence[LastBuild]) -> Completeness:
-    passed = Counter(last.commit for last in lasts if last.result is BuildResult.PASSED)
-    commit, count = passed.most_common(1)[0] if passed else ("", 0)
-    return Completeness(branch=branch, commit=commit, passed=count, variants=len(lasts))
+    found = []
+    for branch, own in grouped(lasts, lambda last: last.cell.branch).items():
+        passed = Counter(last.commit for last in own if last.result is BuildResult.PASSED)
+        commit, count = passed.most_common(1)[0] if passed else ("", 0)
+        found.append(Completeness(branch=branch, commit=commit, passed=count, variants=len(own)))
+    return tuple(found)
 
 
 def grid(plan: Plan, lasts: Iterable[LastBuild]) -> tuple[list[str], list[list[str]]]:

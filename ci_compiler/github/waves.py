@@ -34,6 +34,9 @@ that the token of GitHub Actions has."""
 _PAUSED = 1800.0
 """Seconds until a run that found a pause hands over to one that looks again."""
 
+_SHOWN = 3
+"""The most requests whose progress is told."""
+
 _OLDEST = 90 * DAY
 """How long ago a request of unknown age may have started shards."""
 
@@ -122,7 +125,7 @@ def _runs(client: Client, path: str, since: str) -> Iterator[Json]:
     """The runs of the workflow at `path` that were created at `since` or later, the newest first; none without it."""
     if path not in client.workflows:
         return iter(())
-    listed = f"actions/workflows/{client.workflows[path]['id']}/runs"
+    listed = f"actions/workflows/{client.workflows[path].id}/runs"
     runs = client.pages(f"list the runs of {path}", listed, "workflow_runs", run_of)
     return takewhile(lambda run: str(run["created_at"]) >= since, runs)
 
@@ -146,12 +149,12 @@ def start_waves(client: Client, plan: Plan, inputs: Mapping[str, str]) -> str:
     return run.url if run else f"https://{client.access.web_host}/{client.access.repository}/actions"
 
 
-def waves_progress(client: Client, plan: Plan, *, most: int = 3) -> Iterator[WavesProgress]:
-    """The newest requests, at most `most`: those that go on, and the last one that ended. Raises GitHubError."""
+def waves_progress(client: Client, plan: Plan) -> Iterator[WavesProgress]:
+    """The newest requests, at most three: those that go on, and the last one that ended. Raises GitHubError."""
     newest: dict[str, Json] = {}
     for run in _runs(client, PATH, ""):
         newest.setdefault(_request_of(run["display_title"]), run)
-        if len(newest) == most:
+        if len(newest) == _SHOWN:
             break
     going = [(request, run) for request, run in newest.items() if run["status"] != DONE] or [*newest.items()][:1]
     if not going:

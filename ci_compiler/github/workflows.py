@@ -34,7 +34,7 @@ class DisabledWorkflow(NamedTuple):
 def disabled(client: Client, plan: Plan) -> tuple[DisabledWorkflow, ...]:
     """The compiled workflows that GitHub does not run. Raises GitHubError."""
     paths = [*(f"{FOLDER}/{name}" for name in _NAMED), *(shard.path for shard in plan.shards)]
-    states = {path: client.workflows[path]["state"] for path in paths if path in client.workflows}
+    states = {path: client.workflows[path].state for path in paths if path in client.workflows}
     return tuple(DisabledWorkflow(path, _STATES[state]) for path, state in states.items() if state in _STATES)
 
 

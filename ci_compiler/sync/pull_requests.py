@@ -9,15 +9,11 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, about, raise_any
 from ci_compiler.git import Git
 from ci_compiler.github.client import Client, url_in
+from ci_compiler.github.request_comments import cut
 from ci_compiler.sync.branches import WRITTEN, BranchPlan, commit_plans, makes
 
 HEAD = "ci-compile/{branch}"
 """The branch that a pull request comes from."""
-
-LONGEST_BODY = 65_536
-"""The most characters of a pull request's text; GitHub refuses more."""
-
-_CUT = "\n\n… `ci-compile diff` shows the rest.\n"
 
 
 def open_pull_requests(
@@ -54,10 +50,9 @@ def open_pull_requests(
 
 def _open(client: Client, branch: str, head: str, title: str, text: str) -> str:
     """The URL of the pull request from `head`, new or updated."""
-    body = text if len(text) <= LONGEST_BODY else f"{text[: LONGEST_BODY - len(_CUT)]}{_CUT}"
     query = urlencode({"state": "open", "base": branch, "head": f"{client.access.owner}:{head}"})
     found = next(client.pages(f"look for the pull request of {branch}", f"pulls?{query}", "", dict), None)
-    given = {"title": title, "body": body}
+    given = {"title": title, "body": cut(text, "`ci-compile diff` shows the rest.")}
     if found is None:
         what, given = f"open a pull request for {branch}", given | {"base": branch, "head": head}
         return client.request(what, "POST", "pulls", given, read=url_in, again=False)

@@ -158,7 +158,7 @@ def test_the_wait_for_a_rate_limit_uses_githubs_clock(github: GitHub, fault: Fau
     talking = talk(github)
     talking.clock.at += 5000  # this machine's clock is wrong
     github.faults.append(fault)
-    assert talking.client.repository["full_name"] == REPOSITORY
+    assert talking.client.repository.full_name == REPOSITORY
     assert talking.clock.slept == [seconds]
     [line] = talking.said
     assert "rate limit is used up" in line
@@ -228,7 +228,7 @@ def test_an_app_works_like_a_token(github: GitHub) -> None:
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
     client = app_client(github, pem.decode())
-    assert client.repository["full_name"] == REPOSITORY
+    assert client.repository.full_name == REPOSITORY
     assert isinstance(client.github.requester.auth, Auth.AppInstallationAuth)
     given = client.git_environment()
     assert given["GIT_CONFIG_KEY_0"] == "http.https://127.0.0.1/.extraHeader"
