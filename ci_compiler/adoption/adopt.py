@@ -126,7 +126,7 @@ def _once(rows: Sequence[Row]) -> tuple[list[Row], list[Finding]]:
             message = f"{row.name!r} is not a name that a spec can hold (letters, digits, . _ and -); it is left out"
             findings.append(about(row.path, Code.WRONG_NAME, message))
             continue
-        first = kept.setdefault((row.branch, row.name), row)
+        first = kept.setdefault(row.place, row)
         if first is not row:
             message = f"{row.branch} has {row.name} twice; {first.path} is used"
             findings.append(replace(about(row.path, Code.DUPLICATE_RECIPE, message), tolerated=True))

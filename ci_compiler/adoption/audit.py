@@ -26,7 +26,6 @@ from ci_compiler.adoption.comparison import causes as causes_of_pairs
 from ci_compiler.adoption.evaluation import Evaluation
 from ci_compiler.adoption.evaluation_cache import reached
 from ci_compiler.adoption.evaluator import evaluate, find_recipes, name_of, outcomes_of, parse
-from ci_compiler.adoption.unknown import notes
 from ci_compiler.codes import Code, Severity
 from ci_compiler.errors import Finding, about, nearest
 from ci_compiler.hardware import Gpu
@@ -38,6 +37,7 @@ from ci_compiler.recipes.identifiers import mentions
 from ci_compiler.recipes.render import NO_TEMPLATES, recipes
 from ci_compiler.spec.model import Spec
 from ci_compiler.spec.packages import RecipeKind
+from ci_compiler.units import counted
 from ci_compiler.variant import VariantName, recipe_path
 
 _ABOUT_THE_GPU = {
@@ -272,3 +272,26 @@ def _gpus(this: _Audit, recipe: Evaluation) -> list[Gpu]:
         return [this.spec.hardware.gpus[cell.gpu]]
     digits = {re.sub(r"\D", "", target.split("+")[0]) for target in targets}
     return [gpu for gpu in this.spec.hardware.gpus.values() if gpu.name.removeprefix("sm") in digits]
+
+
+# What the stand-in for nixpkgs does not know.
+
+
+_WORDS = {"release": "version", "arguments": "arguments"}
+
+
+def notes(found: Iterable[Evaluation]) -> Iterator[str]:
+    """What was not checked in how many recipes, for each package and nixpkgs that the stand-in does not know."""
+    counts: dict[tuple[str, str, tuple[str, ...]], int] = {}
+    for one in found:
+        for part in filter(None, (one, one.torch)):
+            if part.unknown:
+                key = (part.pin, part.attribute.rpartition(".")[2], part.unknown)
+                counts[key] = counts.get(key, 0) + 1
+    for (pin, attribute, unknown), count in sorted(counts.items()):
+        what = " and ".join(_WORDS[word] for word in unknown)
+        where = f"nixpkgs {pin}" if pin else "the nixpkgs that recipes are called with"
+        yield (
+            f"not checked in {counted(count, 'recipe')}: the {what} of {attribute} in {where}, which "
+            f"are not known here; `--nixpkgs real` evaluates with it"
+        )

@@ -92,20 +92,19 @@ def _cause(package: str, differing: Sequence[tuple[Pair, Sequence[Difference]]])
 
 def compared(facts: Facts, spec: Spec, judged: Judged) -> tuple[int, list[Finding]]:
     """How many recipes are equal to what `spec` compiles, and a finding for each group in which others differ."""
-    alike = {(rows[0].branch, rows[0].name): rows for rows in facts.kinds.values()}
+    alike = {rows[0].place: rows for rows in facts.kinds.values()}
     rows = [rows[0] for place, rows in alike.items() if place in facts.evaluations]
-    equal, found = causes(
-        [
-            Pair(row.package, row.path, facts.evaluations[place], compiled, len(alike[place]))
-            for place, (row, compiled) in compiled_evaluations(spec, judged, rows).items()
-        ]
-    )
+    pairs = [
+        Pair(row.package, row.path, facts.evaluations[row.place], compiled, len(alike[row.place]))
+        for row, compiled in compiled_evaluations(spec, judged, rows)
+    ]
+    equal, found = causes(pairs)
     return equal, [cause.line for cause in found]
 
 
 def opaque(facts: Facts) -> list[Finding]:
     """A finding for each cause for which recipes cannot be evaluated, and for those that were not tried."""
-    counts = {(alike[0].branch, alike[0].name): len(alike) for alike in facts.kinds.values()}
+    counts = {alike[0].place: len(alike) for alike in facts.kinds.values()}
     same = grouped(facts.opaque.items(), lambda item: _NAME_OR_NUMBER.sub("", item[1].message))
     found = []
     for failures in same.values():
@@ -138,27 +137,23 @@ def as_compiled(spec: Spec, branch: str) -> Spec:
     )
 
 
-def compiled_evaluations(
-    spec: Spec, judged: Judged, rows: Iterable[Row]
-) -> dict[tuple[str, str], tuple[Row, Evaluation]]:
-    """`rows`, by branch and name, with what the recipes that the spec compiles to in their place evaluate to."""
+def compiled_evaluations(spec: Spec, judged: Judged, rows: Iterable[Row]) -> list[tuple[Row, Evaluation]]:
+    """`rows`, as far as the spec compiles to recipes in their place, with what these evaluate to."""
     cells = {(cell.branch, variant.name): (cell, variant) for cell in judged.cells for variant in cell.variants}
     files: dict[str, str] = {}
     paths: dict[str, Row] = {}
     for row in rows:
-        found, needs = cells.get((row.branch, row.name)), spec.packages[row.package].needs
-        if found is None or row.listed or not spec.branches[row.branch].versions.keys() >= {row.package, *needs}:
-            continue
-        cell, own = found
-        folder = row.branch.replace("/", "-")
-        built = [variant for variant in cell.variants if variant == own or variant.package in needs]
-        files |= {f"{folder}/{variant.name}.nix": recipe(spec, cell, variant) for variant in built}
-        paths[f"{folder}/{row.name}.nix"] = row
+        needs, folder = spec.packages[row.package].needs, row.branch.replace("/", "-")
+        compiles = row.place in cells and not row.listed
+        if compiles and spec.branches[row.branch].versions.keys() >= {row.package, *needs}:
+            cell, own = cells[row.place]
+            built = [variant for variant in cell.variants if variant == own or variant.package in needs]
+            files |= {f"{folder}/{variant.name}.nix": recipe(spec, cell, variant) for variant in built}
+            paths[f"{folder}/{row.name}.nix"] = row
     with written(files) as root:
         evaluations, _ = evaluate(root, [root / path for path in paths]) if paths else ((), ())
     compiled = {evaluation.path: evaluation for evaluation in evaluations}
-    found_rows = ((row, compiled.get(root / path)) for path, row in paths.items())
-    return {(row.branch, row.name): (row, evaluation) for row, evaluation in found_rows if evaluation}
+    return [(row, compiled[root / path]) for path, row in paths.items() if root / path in compiled]
 
 
 # What differs.

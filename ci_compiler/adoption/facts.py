@@ -17,10 +17,11 @@ from ci_compiler.adoption.evaluation import Evaluation
 from ci_compiler.adoption.evaluator import text_of
 from ci_compiler.adoption.names import Row
 from ci_compiler.adoption.spec_forms import fits, sri
-from ci_compiler.adoption.work_arounds import work_arounds_of
 from ci_compiler.errors import Finding
 from ci_compiler.files.drift import MARK
 from ci_compiler.hardware import Hardware
+from ci_compiler.recipes.shell_variables import PHASES
+from ci_compiler.recipes.work_arounds import Piece, pieces
 from ci_compiler.spec.model import Source
 from ci_compiler.spec.packages import Pin
 from ci_compiler.spec.releases import version_in
@@ -84,9 +85,9 @@ def learn(rows: Sequence[Row], checkouts: Sequence[AdoptedCheckout], hardware: H
     by_toolkit = grouped(known, lambda pair: (pair[0].branch, pair[0].cuda))
     return Facts(
         kinds=kinds,
-        evaluations={(row.branch, row.name): recipe for row, recipe in known},
+        evaluations={row.place: recipe for row, recipe in known},
         left=several[MOST_EVALUATED:],
-        opaque={(sample[path].branch, sample[path].name): finding for path, finding in opaque.items()},
+        opaque={sample[path].place: finding for path, finding in opaque.items()},
         pins={place: _pin(pairs) for place, pairs in by_toolkit.items()},
         versions=guesses | versions,
         guessed_versions=frozenset(guesses.keys() - versions.keys()),
@@ -187,3 +188,45 @@ def _source(recipe: Evaluation) -> Source | None:
         if is_tag and given.fetcher == "fetchFromGitHub" and fits("repository-name", repository) and digest:
             return Source(repository=repository, tag=given.rev, hash=digest, submodules=given.submodules)
     return None
+
+
+# The named work-arounds that recipes have.
+
+
+_NAME = re.compile(r'\bname = "([^"]+)"')
+_OVERLAID = re.compile(r"\b([\w-]+) = prev\.")
+_WRITTEN = re.compile(r">\s*['\"]?([^\s'\"<>;&|]+)")
+_PREPENDED = re.compile(r'^export (\w+)="(\S+) \$\1"$', re.MULTILINE)
+_WORD = re.compile(r"@[a-z\\-]+@")
+
+
+def work_arounds_of(recipes: Sequence[Evaluation]) -> tuple[str, ...]:
+    """The work-arounds that most torches of `recipes`, which are for GPUs, have.
+
+    A work-around is recognised by the patches of its overlay, else by its CMake flags, else by the compiler flags that
+    its shell code adds, else by the files that the code writes: the parts that any recipe with the same effect must
+    share.
+    """
+    torches = [one.torch or one for one in recipes if one.torch or one.package == "torch"]
+    return tuple(
+        piece.name
+        for piece in pieces()
+        if piece.is_work_around and 2 * sum(_has(torch, piece) for torch in torches) > len(torches)
+    )
+
+
+def _has(torch: Evaluation, piece: Piece) -> bool:
+    """Whether a torch has a work-around."""
+    if patches := _NAME.findall(piece.overlay):
+        overlaid = (torch.overlaid.get(attribute) for attribute in _OVERLAID.findall(piece.overlay))
+        there = {patch.name for one in overlaid if one for patch in one.patches}
+        return there.issuperset(patches)
+    if piece.cmake:
+        wanted = [re.compile(_WORD.sub(".+", re.escape(flag))) for flag in piece.cmake]
+        return all(any(map(pattern.fullmatch, torch.cmake_flags)) for pattern in wanted)
+    if prepended := _PREPENDED.findall(piece.pre_configure):
+        return all(word in torch.flags.get(name, ()) for name, word in prepended)
+    hooks = "\n".join(str(torch.attributes.get(phase, "")) for phase in PHASES) + torch.pre_configure
+    there = {path.rsplit("/", 1)[-1] for path in _WRITTEN.findall(hooks)}
+    written = _WRITTEN.findall(piece.post_patch + "\n" + piece.pre_configure)
+    return bool(written) and there.issuperset(path.rsplit("/", 1)[-1] for path in written)

@@ -54,6 +54,11 @@ class Row:
     guessed: bool = False
 
     @property
+    def place(self) -> tuple[str, str]:
+        """Its branch and name."""
+        return self.branch, self.name
+
+    @property
     def key(self) -> Key:
         """Its place on the axes."""
         return Key(self.branch, self.package, self.python, self.cuda, self.gpu, self.isa)

@@ -103,10 +103,23 @@ def stream(
     bytes.
     """
     seconds = deadline - time.monotonic()
-    ended = follow_errors(argv, on_line, seconds=seconds, patience=patience, memory=memory, env=env)
-    if ended.status == PAST_LIMIT:
+    status = follow_errors(argv, on_line, seconds=seconds, patience=patience, memory=memory, env=env).status
+    if status == PAST_LIMIT:
         return Ending.LATE if time.monotonic() >= deadline else Ending.STALLED
-    return Ending.DONE if ended.status == 0 else Ending.FAILED
+    return Ending.DONE if status == 0 else Ending.FAILED
+
+
+def ended(
+    argv: Sequence[str], *, env: Mapping[str, str], patience: float, deadline: float, memory: int = MEMORY
+) -> tuple[Ending, list[str]]:
+    """How a command ended, and the lines of its standard error, each of which is a sign of progress."""
+    lines: list[str] = []
+
+    def heard(line: str) -> bool:
+        lines.append(line)
+        return True
+
+    return stream(argv, env=env, on_line=heard, patience=patience, deadline=deadline, memory=memory), lines
 
 
 def failure(text: str, folders: Sequence[Path]) -> Failure:
@@ -158,14 +171,8 @@ def _parse_until_wrong(batch: Sequence[Path], home: Path, deadline: float) -> tu
     real = real[: next((index for index, path in enumerate(real) if not path.is_file()), len(batch))]
     if not real:
         return wrong("there is no such file")
-    errors: list[str] = []
-
-    def heard(line: str) -> bool:
-        errors.append(line)
-        return True
-
     argv = command("--parse", "--", *map(str, real), readable=sorted({path.parent for path in real}))
-    ending = stream(argv, env=environment(home), on_line=heard, patience=math.inf, deadline=deadline)
+    ending, errors = ended(argv, env=environment(home), patience=math.inf, deadline=deadline)
     if ending is Ending.DONE:
         return len(real), None
     if ending is not Ending.FAILED:

@@ -182,33 +182,22 @@ class _Task:
     def _one(self, name: str) -> Outcome:
         if time.monotonic() >= self.deadline:
             return None
-        values: list[dict[str, Any]] = []
-        said: list[str] = []
-        start = f"trace: {_TAG} "
-
-        def heard(line: str) -> bool:
-            if line.startswith(start):
-                values.append(object_of(line[len(start) :]))
-            else:
-                said.append(line)
-            return True
-
         batch = str(self._batch([name]))
         arguments = ("--eval", "--strict", "--show-trace", str(_EXPRESSION), "-A", "described", "--argstr", "batch")
-        left = self.deadline - time.monotonic()
+        left, offline = self.deadline - time.monotonic(), nix.environment(self.scratch)
         with evaluation() as online:
-            offline = nix.environment(self.scratch)
-            ending = nix.stream(
+            ending, lines = nix.ended(
                 self._command(*arguments, batch),
                 env=online if self.source.folder is None else offline,
-                on_line=heard,
                 patience=left,
                 deadline=self.deadline,
                 memory=MEMORY,
             )
-        if values:
-            return Derivation(**values[0]["value"])
-        return None if ending in {Ending.LATE, Ending.STALLED} else self._finding(name, "\n".join(said))
+        start = f"trace: {_TAG} "
+        for line in lines:
+            if line.startswith(start):
+                return Derivation(**object_of(line[len(start) :])["value"])
+        return None if ending in {Ending.LATE, Ending.STALLED} else self._finding(name, "\n".join(lines))
 
     def _command(self, *arguments: str) -> list[str]:
         """Offline and without a store if a folder is given, else with the machine's store and settings."""

@@ -8,8 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from ci_compiler.canary import called, workflows
-from ci_compiler.canary.parts import ENVIRONMENT
-from ci_compiler.canary.places import FOLDER, GUIDE, MARK, SPEC_FILE
+from ci_compiler.canary.parts import ENVIRONMENT, FOLDER, GUIDE, MARK, SPEC_FILE
 from ci_compiler.plan.sharding import FOLDER as WORKFLOWS
 from ci_compiler.spec.build import parse_spec
 from ci_compiler.spec.model import Cache, Pool, RunsOn, Spec

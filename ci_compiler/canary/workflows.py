@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ci_compiler.canary.called import CELL, OUTER
-from ci_compiler.canary.parts import ATTEMPT, ENVIRONMENT, SECRET, SETUP, TOKEN, facts, keep, passed, probe
-from ci_compiler.canary.places import FOLDER
+from ci_compiler.canary.parts import ATTEMPT, ENVIRONMENT, FOLDER, SECRET, SETUP, TOKEN, facts, keep, passed, probe
 from ci_compiler.spec.model import Spec
 from ci_compiler.workflows import called
 from ci_compiler.workflows.common import expression, local

@@ -35,7 +35,7 @@ _PAUSED = 1800.0
 """Seconds until a run that found a pause hands over to one that looks again."""
 
 _SHOWN = 3
-"""The most requests whose progress is told."""
+"""The most requests whose progress is shown."""
 
 _OLDEST = 90 * DAY
 """How long ago a request of unknown age may have started shards."""
