@@ -104,6 +104,13 @@ class Git:
     def _run(self, *arguments: str, stdin: str = "", **extra: str) -> str:
         return self._start(arguments, stdin, extra).decode(errors="replace")
 
+    def _answer(self, *arguments: str) -> str:
+        """What git prints; '' if it fails."""
+        try:
+            return self._run(*arguments).strip()
+        except InputError:
+            return ""
+
     def resolve(self, revision: str) -> str:
         """The commit that `revision` names. The error for a commit that is missing says if the clone is shallow."""
         try:
@@ -119,10 +126,7 @@ class Git:
 
     def merge_base(self, one: str, other: str) -> str:
         """The nearest common ancestor of two commits; `one` if they have none."""
-        try:
-            return self._run("merge-base", one, other).strip()
-        except InputError:
-            return one
+        return self._answer("merge-base", one, other) or one
 
     def tree(self, commit: str, *folders: str) -> dict[str, str]:
         """The blobs of `commit` by path, in `folders` or, without any, in the whole tree."""
@@ -196,17 +200,11 @@ class Git:
 
     def parents(self, commit: str) -> list[str]:
         """The parents of `commit`; none if the repository does not have it."""
-        try:
-            return self._run("rev-parse", f"{commit}^@").split()
-        except InputError:
-            return []
+        return self._answer("rev-parse", f"{commit}^@").split()
 
     def has_ancestor(self, one: str, other: str) -> bool:
         """Whether the repository has the commit `one`, and it is `other` or an ancestor of it."""
-        try:
-            return self._run("merge-base", one, other).strip() == one
-        except InputError:
-            return False
+        return self._answer("merge-base", one, other) == one
 
     def write_tree(self, parent: str, changes: Mapping[str, str | None]) -> str:
         """Writes the tree of the commit `parent`, a whole hash, with files changed (None: removed)."""

@@ -255,7 +255,7 @@ def _matrices(
     placed = grouped((row for row in fleet.rows if not row.listed), lambda row: row.package)
     keys = {package: [row.key for row in rows] for package, rows in placed.items()}
 
-    def made(names: Sequence[str]) -> dict[str, Any]:
+    def matrix_for(names: Sequence[str]) -> dict[str, Any]:
         on = {name: tuple(dict.fromkeys(key.branch for key in keys[name])) for name in names}
         ground = Ground(cudas=fleet.cudas, pythons=fleet.pythons, packages=on, hardware=fleet.guessed.hardware)
         matrix = matrix_of([key for name in names for key in keys[name]], ground)
@@ -265,7 +265,7 @@ def _matrices(
     # A package that has listed variants alone takes the general matrix where there is one.
     outside = any(name not in keys and any(row.name != name for row in rows) for name, rows in fleet.packages.items())
     together = [] if outside or not keys else _together(keys)
-    return made(together) if together else {}, {name: made([name]) for name in keys if name not in together}
+    return matrix_for(together) if together else {}, {name: matrix_for([name]) for name in keys if name not in together}
 
 
 def _together(keys: Mapping[str, Sequence[Key]]) -> list[str]:

@@ -52,28 +52,22 @@ def _newer_nixpkgs(
         return  # the repository's own recipes state the commit
     packages = [package for package in packages if package.name in branch.versions and package.command is None]
     own = {*branch.sources, *(place.row.get("sources") or {})}
-    from_nixpkgs = [package for package in packages if package.name not in own]
 
-    def is_right(commit: str) -> bool:
-        has = {package.name: nixpkgs.version(commit, package.attribute) for package in packages}
-        if any(has[package.name] != branch.versions[package.name] for package in from_nixpkgs):
-            return False
+    def there(commit: str, package: Package) -> str:
+        return nixpkgs.version(commit, package.attribute)
+
+    def fits(commit: str, package: Package) -> bool:
+        wanted, version = branch.versions[package.name], there(commit, package)
+        if package.name not in own:
+            return version == wanted
         # A source replaces an older version of nixpkgs, not a newer one; and its nixpkgs does not go back.
-        rest = [package for package in packages if package.name in own and has[package.name]]
-        return all(
-            order(nixpkgs.version(now, package.attribute))
-            <= order(has[package.name])
-            <= order(branch.versions[package.name])
-            for package in rest
-        )
+        return not version or order(there(now, package)) <= order(version) <= order(wanted)
 
     def without_source(commit: str) -> list[Package]:
         stated = [package for package in packages if _is_removable(spec, branch, place, package.name)]
-        return [
-            package for package in stated if nixpkgs.version(commit, package.attribute) == branch.versions[package.name]
-        ]
+        return [package for package in stated if there(commit, package) == branch.versions[package.name]]
 
-    heads = [commit for commit in nixpkgs.heads() if is_right(commit)]
+    heads = [commit for commit in nixpkgs.heads() if all(fits(commit, package) for package in packages)]
     known = [now, *heads] if now in nixpkgs.heads() else heads
     right = max(known, key=lambda commit: len(without_source(commit)), default="")
     needless = without_source(right) if right else []
