@@ -106,9 +106,20 @@ class InputError(Exception):
         super().__init__("\n".join(map(str, self.findings)))
 
 
-def wrong(file: str | PathLike[str], code: Code, message: str) -> InputError:
-    """An error with one finding about `file` (or an option, a host, an argument) as a whole."""
-    return InputError([Finding(place=Place(file=fspath(file)), code=code, message=message)])
+def about(where: Place | str | PathLike[str], code: Code, message: str) -> Finding:
+    """A finding at a place, or about a file (or an option, a host, an argument) as a whole."""
+    return Finding(place=where if isinstance(where, Place) else Place(file=fspath(where)), code=code, message=message)
+
+
+def wrong(where: Place | str | PathLike[str], code: Code, message: str) -> InputError:
+    """An error with one finding, as `about` makes it."""
+    return InputError([about(where, code, message)])
+
+
+def raise_any(findings: Iterable[Finding]) -> None:
+    """Raises InputError with `findings` if there are any."""
+    if all_ := list(findings):
+        raise InputError(all_)
 
 
 class StageError(Exception):
@@ -122,7 +133,7 @@ class StageError(Exception):
 
 def failure(what: str, code: Code, message: str, *, tail: Sequence[str] = ()) -> StageError:
     """The error with one finding about `what`: a variant, a file, a store path."""
-    return StageError([Finding(place=Place(file=what), code=code, message=message)], tail=tail)
+    return StageError([about(what, code, message)], tail=tail)
 
 
 def nearest(name: str, known: Iterable[str], *, label: str = "did you mean", only_near: bool = False) -> str:

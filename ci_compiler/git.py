@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -104,6 +104,13 @@ class Git:
     def _run(self, *arguments: str, stdin: str = "", **extra: str) -> str:
         return self._start(arguments, stdin, extra).decode(errors="replace")
 
+    def _answer(self, *arguments: str) -> str:
+        """What git prints; '' if it fails."""
+        try:
+            return self._run(*arguments).strip()
+        except InputError:
+            return ""
+
     def resolve(self, revision: str) -> str:
         """The commit that `revision` names. The error for a commit that is missing says if the clone is shallow."""
         try:
@@ -119,10 +126,7 @@ class Git:
 
     def merge_base(self, one: str, other: str) -> str:
         """The nearest common ancestor of two commits; `one` if they have none."""
-        try:
-            return self._run("merge-base", one, other).strip()
-        except InputError:
-            return one
+        return self._answer("merge-base", one, other) or one
 
     def tree(self, commit: str, *folders: str) -> dict[str, str]:
         """The blobs of `commit` by path, in `folders` or, without any, in the whole tree."""
@@ -169,8 +173,8 @@ class Git:
 
     def graft(self, parent: str, changes: Collection[TreeChange]) -> str:
         """Writes the tree of `parent` with the objects of `changes` in it, which the repository has."""
-        entries = (f"{0 if one.removed else one.mode} {one.name}\t{one.path}\0" for one in changes)
-        return self._write_index(parent, lambda _: "".join(entries))
+        lines = (f"{0 if change.removed else change.mode} {change.name}\t{change.path}\0" for change in changes)
+        return self._write_index(parent, "".join(lines))
 
     def blobs(self, names: Sequence[str]) -> list[bytes]:
         """The contents of objects (`COMMIT:PATH` or hashes), by one process. Raises InputError for a missing one."""
@@ -196,48 +200,36 @@ class Git:
 
     def parents(self, commit: str) -> list[str]:
         """The parents of `commit`; none if the repository does not have it."""
-        try:
-            return self._run("rev-parse", f"{commit}^@").split()
-        except InputError:
-            return []
+        return self._answer("rev-parse", f"{commit}^@").split()
 
     def has_ancestor(self, one: str, other: str) -> bool:
         """Whether the repository has the commit `one`, and it is `other` or an ancestor of it."""
-        try:
-            return self._run("merge-base", one, other).strip() == one
-        except InputError:
-            return False
+        return self._answer("merge-base", one, other) == one
 
     def write_tree(self, parent: str, changes: Mapping[str, str | None]) -> str:
         """Writes the tree of the commit `parent`, a whole hash, with files changed (None: removed)."""
+        gone = "0" * len(parent)
+        blobs = self._write_blobs(changes).items()
+        lines = (f"100644 {blob}\t{path}\0" if blob else f"0 {gone}\t{path}\0" for path, blob in blobs)
+        return self._write_index(parent, "".join(lines))
 
-        def entries(scratch: Path) -> str:
-            return "".join(
-                f"100644 {blob}\t{path}\0" if blob else f"0 {'0' * len(parent)}\t{path}\0"
-                for path, blob in self._write_blobs(changes, scratch).items()
-            )
-
-        return self._write_index(parent, entries)
-
-    def _write_index(self, parent: str, entries: Callable[[Path], str]) -> str:
-        """Writes the tree of `parent` with `entries`, as `update-index` reads them; they get a folder for files."""
+    def _write_index(self, parent: str, lines: str) -> str:
+        """Writes the tree of `parent` with the entries in `lines`, as `update-index` reads them."""
         with tempfile.TemporaryDirectory(prefix="ci-compile-") as scratch:
             environment = {"GIT_INDEX_FILE": os.fspath(Path(scratch, "index"))}
             self._run("read-tree", parent, **environment)
-            self._run("update-index", "-z", "--index-info", stdin=entries(Path(scratch)), **environment)
+            self._run("update-index", "-z", "--index-info", stdin=lines, **environment)
             return self._run("write-tree", **environment).strip()
 
-    def _write_blobs(self, texts: Mapping[str, str | None], scratch: Path) -> dict[str, str]:
-        """The blobs of `texts` by path, written to the repository by one process through files in `scratch`.
-
-        None has the blob ''.
-        """
-        files = {path: scratch / str(number) for number, (path, text) in enumerate(texts.items()) if text is not None}
-        for path, file in files.items():
-            file.write_bytes((texts[path] or "").encode())
-        names = "".join(f"{file}\n" for file in files.values())
-        written = self._run("hash-object", "-w", "--no-filters", "--stdin-paths", stdin=names).split() if names else []
-        return dict.fromkeys(texts, "") | dict(zip(files, written, strict=True))
+    def _write_blobs(self, texts: Mapping[str, str | None]) -> dict[str, str]:
+        """The blobs of `texts` by path, written to the repository by one process; None has the blob ''."""
+        with tempfile.TemporaryDirectory(prefix="ci-compile-") as scratch:
+            files = {path: Path(scratch, str(number)) for number, path in enumerate(texts) if texts[path] is not None}
+            for path, file in files.items():
+                file.write_bytes((texts[path] or "").encode())
+            names = "".join(f"{file}\n" for file in files.values())
+            blobs = self._run("hash-object", "-w", "--no-filters", "--stdin-paths", stdin=names) if names else ""
+        return dict.fromkeys(texts, "") | dict(zip(files, blobs.split(), strict=True))
 
     def commit_tree(self, tree: str, parent: str, message: str, identity: Mapping[str, str] | None = None) -> str:
         """Makes a commit of `tree` on `parent`; `identity` has variables for git, such as the author."""

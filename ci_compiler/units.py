@@ -1,9 +1,13 @@
-"""Durations, sizes, counts and Markdown tables, each written one way everywhere, and versions as numbers."""
+"""Durations, sizes, counts and Markdown tables, each written one way everywhere; groups, and versions as numbers."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
 
 GB = 10**9
 """Bytes in a gigabyte, as the spec counts them and as memory and disks are sold."""
@@ -77,6 +81,14 @@ def markdown_text(words: str) -> str:
 def _cell(content: object) -> str:
     line = " ".join(str(content).split())
     return re.sub(r"(\\.)|\|", lambda found: found[1] or r"\|", line) if "|" in line else line
+
+
+def grouped(values: Iterable[Value], key: Callable[[Value], Key]) -> dict[Key, list[Value]]:
+    """`values` by their keys, both in the order in which they come."""
+    groups: dict[Key, list[Value]] = {}
+    for value in values:
+        groups.setdefault(key(value), []).append(value)
+    return groups
 
 
 def release(version: str) -> tuple[int, ...]:

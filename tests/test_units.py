@@ -7,7 +7,7 @@ import time
 import pytest
 from markdown_it import MarkdownIt
 
-from ci_compiler.units import GB, duration, gigabytes, machine_hours, markdown_table, markdown_text, size
+from ci_compiler.units import GB, duration, gigabytes, grouped, machine_hours, markdown_table, markdown_text, size
 
 
 @pytest.mark.parametrize(
@@ -82,3 +82,8 @@ def test_long_text_is_escaped_fast(part: str) -> None:
 
 def test_a_bare_bar_does_not_end_a_cell() -> None:
     assert markdown_table(("one", "two"), [("`a|b`", r"c\|d")]).splitlines()[2] == r"| `a\|b` | c\|d |"
+
+
+def test_groups_keep_the_order_of_their_values_and_of_their_first_values() -> None:
+    groups = grouped(["bb", "a", "cc", "d"], len)
+    assert list(groups.items()) == [(2, ["bb", "cc"]), (1, ["a", "d"])]

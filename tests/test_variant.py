@@ -199,7 +199,7 @@ def test_an_adopted_exclusion_does_not_take_out_a_package_with_a_longer_name() -
     packages = {"torch": ("main",), "torch-audio": ("main",)}
     ground = Ground(cudas={"main": ("12.8",)}, pythons={"main": ("3.13",)}, packages=packages, hardware=tables())
     matrix = matrix_of(keys, ground)
-    patterns = [one.pattern for one in matrix.exclude]
+    patterns = [row["variants"] for row in matrix["exclude"]]
     assert patterns == ["torch-python*-sm90-*"]
     out = matcher_of_any(patterns)
     assert out("torch-python313-cuda12_8-sm90-avx2")

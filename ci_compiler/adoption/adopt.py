@@ -15,8 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from pathlib import Path
 
+from ci_compiler.adoption.causes import by_place
 from ci_compiler.adoption.checkouts import read_checkouts
 from ci_compiler.adoption.comparison import compared, opaque
 from ci_compiler.adoption.evaluator import text_of
@@ -24,12 +26,11 @@ from ci_compiler.adoption.exclusions import Key
 from ci_compiler.adoption.facts import learn
 from ci_compiler.adoption.fleet import Fleet, spec_text
 from ci_compiler.adoption.guesses import guessed
-from ci_compiler.adoption.known_pins import KnownPins, known_pins
 from ci_compiler.adoption.names import Row, rows_of
 from ci_compiler.adoption.reads import reads_of
 from ci_compiler.adoption.spec_forms import fits
 from ci_compiler.codes import Code, Severity
-from ci_compiler.errors import Finding, InputError, Place
+from ci_compiler.errors import Finding, InputError, about
 from ci_compiler.files.drift import marked
 from ci_compiler.hardware import tables
 from ci_compiler.plan.routing import route
@@ -38,6 +39,8 @@ from ci_compiler.recipes.render import recipes
 from ci_compiler.spec.build import bundled_spec, parse_spec
 from ci_compiler.spec.model import Spec
 from ci_compiler.spec.packages import Pin, RecipeKind
+from ci_compiler.spec.releases import facts as releases
+from ci_compiler.units import grouped
 from ci_compiler.variant import VariantName, recipe_path
 
 SHOWN = ".github/ci-matrix.yaml"
@@ -70,7 +73,7 @@ class Adopted:
         """The variants of which no pool runs a test."""
         routes, _ = route(self.spec, self.judged.cells)
         pairs = zip(self.judged.cells, routes, strict=True)
-        return sum(len(cell.variants) for cell, one in pairs if not any(stage.is_test for stage in one.pools))
+        return sum(len(cell.variants) for cell, routed in pairs if not any(stage.is_test for stage in routed.pools))
 
     @property
     def complete(self) -> bool:
@@ -80,50 +83,38 @@ class Adopted:
 
 def names_of(spec: Spec, judged: Judged) -> dict[str, frozenset[str]]:
     """The variants' names by branch."""
-    found: dict[str, set[str]] = {branch: set() for branch in spec.branches}
-    for cell in judged.cells:
-        found[cell.branch].update(variant.name for variant in cell.variants)
-    return {branch: frozenset(names) for branch, names in found.items()}
+    names = [(cell.branch, variant.name) for cell in judged.cells for variant in cell.variants]
+    return {name: frozenset(variant for branch, variant in names if branch == name) for name in spec.branches}
 
 
-def adopt(folders: Sequence[Path], *, shown: str = SHOWN, progress: Callable[[str], None] | None = None) -> Adopted:
+def adopt(folders: Sequence[Path], *, shown: str = SHOWN, progress: Callable[[str], object] = str) -> Adopted:
     """The spec of the recipes in `folders`, each a checkout of one branch.
 
     `shown` is the path that the spec will have. For `MANY` recipes or more, `progress` is called with what is being
     done. Raises InputError if a folder has no recipes.
     """
     checkouts = read_checkouts(folders)
-    count = sum(len(one.recipes) for one in checkouts)
-    if progress is None or count < MANY:
-        progress = _silent
+    count = sum(len(checkout.recipes) for checkout in checkouts)
+    progress = progress if count >= MANY else str
     progress(f"{count} recipes; reading their names")
     known = guessed(checkouts, tables())
     rows, findings = _once(rows_of(checkouts, known.hardware))
     progress("evaluating one recipe of each kind")
-    pins = known_pins()
-    facts = learn(rows, checkouts, known.hardware, pins)
+    facts = learn(rows, checkouts, known.hardware)
     fleet = Fleet(rows=rows, facts=facts, reads=reads_of(list(facts.kinds.values()), checkouts), guessed=known)
     progress("looking for a short matrix")
     text, spec, judged = _compiled(fleet, shown)
     progress("comparing recipes with what the spec would compile")
-    equal, differ = _differences(fleet, spec, pins)
-    findings += [*differ, *opaque(facts)]
-    findings = sorted(findings, key=lambda finding: (finding.place, finding.code, finding.message))
-    read: dict[str, set[str]] = {}
-    for row in rows:
-        read.setdefault(row.branch, set()).add(row.name)
+    equal, differ = _differences(fleet, spec)
+    by_branch = grouped(rows, attrgetter("branch"))
     return Adopted(
         text=text,
         spec=spec,
         judged=judged,
-        findings=tuple(findings),
-        read={branch: frozenset(names) for branch, names in read.items()},
+        findings=tuple(by_place([*findings, *differ, *opaque(facts)])),
+        read={branch: frozenset(row.name for row in own) for branch, own in by_branch.items()},
         equal=equal,
     )
-
-
-def _silent(_: str) -> None:
-    """Reports nothing."""
 
 
 def _once(rows: Sequence[Row]) -> tuple[list[Row], list[Finding]]:
@@ -133,13 +124,12 @@ def _once(rows: Sequence[Row]) -> tuple[list[Row], list[Finding]]:
     for row in rows:
         if not fits("word", row.name):
             message = f"{row.name!r} is not a name that a spec can hold (letters, digits, . _ and -); it is left out"
-            findings.append(Finding(place=Place(file=str(row.path)), code=Code.WRONG_NAME, message=message))
+            findings.append(about(row.path, Code.WRONG_NAME, message))
             continue
-        first = kept.setdefault((row.branch, row.name), row)
+        first = kept.setdefault(row.place, row)
         if first is not row:
             message = f"{row.branch} has {row.name} twice; {first.path} is used"
-            place = Place(file=str(row.path))
-            findings.append(Finding(place=place, code=Code.DUPLICATE_RECIPE, message=message, tolerated=True))
+            findings.append(replace(about(row.path, Code.DUPLICATE_RECIPE, message), tolerated=True))
     return list(kept.values()), findings
 
 
@@ -167,9 +157,9 @@ _OF_VERSIONS = {
 """The errors that guessed versions cause, which do not matter where recipes are only compared."""
 
 
-def _differences(fleet: Fleet, spec: Spec, pins: KnownPins) -> tuple[int, list[Finding]]:
+def _differences(fleet: Fleet, spec: Spec) -> tuple[int, list[Finding]]:
     """How many recipes are equal to compiled ones, and how those of packages that a spec can compile differ."""
-    attributes = {one.attribute for one in bundled_spec().packages.values()}
+    attributes = {package.attribute for package in bundled_spec().packages.values()}
     own = {name for name in fleet.packages if spec.packages[name].may_be(RecipeKind.OWN)}
     known = frozenset(name for name in own if spec.packages[name].attribute in attributes)
     if not known:
@@ -180,7 +170,7 @@ def _differences(fleet: Fleet, spec: Spec, pins: KnownPins) -> tuple[int, list[F
     complete = replace(
         facts,
         versions={(branch, name): "0" for branch in fleet.branches for name in known} | dict(facts.versions),
-        pins={place: _complete(facts.pins.get(place, Pin()), pins) for place in placed},
+        pins={place: _complete(facts.pins.get(place, Pin())) for place in placed},
     )
     text = spec_text(replace(fleet, facts=complete), known | (fleet.packages.keys() - own), {})
     try:
@@ -190,8 +180,8 @@ def _differences(fleet: Fleet, spec: Spec, pins: KnownPins) -> tuple[int, list[F
     return compared(replace(facts, kinds=kinds), *made)
 
 
-def _complete(pin: Pin, pins: KnownPins) -> Pin:
-    return pin if pin.nixpkgs else replace(pin, nixpkgs=pins.newest)
+def _complete(pin: Pin) -> Pin:
+    return pin if pin.nixpkgs else replace(pin, nixpkgs=releases()["newest"])
 
 
 def _is_marked(row: Row) -> bool:
@@ -223,30 +213,27 @@ def _exact(fleet: Fleet, compiled: frozenset[str], shown: str) -> tuple[str, Spe
         wanted = {branch: {row.name for row in fleet.rows if row.branch == branch} for branch in fleet.branches}
         if all(names[branch] == wanted[branch] for branch in wanted):
             break
-        lost = {(branch, name) for branch, all_ in wanted.items() for name in all_ - names[branch]}
         fleet = replace(
-            fleet, rows=[replace(row, listed=True) if (row.branch, row.name) in lost else row for row in fleet.rows]
+            fleet, rows=[row if row.name in names[row.branch] else replace(row, listed=True) for row in fleet.rows]
         )
-        for key in (_key(branch, name) for branch, all_ in wanted.items() for name in sorted(names[branch] - all_)):
+        for key in (_key(branch, name) for branch, own in wanted.items() for name in sorted(names[branch] - own)):
             extra.setdefault(key.package, []).append(key)
     return text, spec, judged
 
 
 def _key(branch: str, name: str) -> Key:
     """The place of the variant `name` on the axes."""
-    said = VariantName.parse(name)
-    if said is None:
+    parts = VariantName.parse(name)
+    if parts is None:
         message = f"{name} is on the axes, and its name is not a variant's"
         raise RuntimeError(message)
-    return Key(
-        branch=branch, package=said.package, python=said.python, cuda=said.toolkit, gpu=said.target, isa=said.isa
-    )
+    return Key(branch, parts.package, parts.python, parts.toolkit, parts.target, parts.isa)
 
 
 def _judged(text: str, shown: str, but: Collection[Code] = ()) -> tuple[Spec, Judged]:
     """The spec of `text` and its variants. Raises InputError for errors `but` those with these codes."""
     spec = parse_spec(text.encode(), shown=shown)
     judged = judge(spec)
-    if errors := [one for one in errors_among(judged.findings) if one.code not in but]:
+    if errors := [error for error in errors_among(judged.findings) if error.code not in but]:
         raise InputError(errors)
     return spec, judged

@@ -1,27 +1,56 @@
-"""Prose in recipes and documents: GPUs that a recipe does not build for, and wrong counts of variants."""
+"""What texts say: GPUs that a recipe does not build for, wrong counts of variants, recipes unlike their names."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import combinations
 from pathlib import Path
 
 from ci_compiler.adoption.comparison import short
 from ci_compiler.adoption.evaluation import Evaluation
+from ci_compiler.adoption.evaluator import name_of
+from ci_compiler.adoption.evaluator import text_of as text_at
 from ci_compiler.codes import Code
-from ci_compiler.errors import Finding, Place
-from ci_compiler.hardware import Gpu, Hardware
+from ci_compiler.errors import Finding, Place, about
+from ci_compiler.hardware import ALL, BASELINE, CPU, Gpu, Hardware
 from ci_compiler.outside import text_of
+from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.rules import Judged
 from ci_compiler.spec.model import Spec
+from ci_compiler.units import grouped
 
 _SM = re.compile(r"\bsm[_-]?(\d{2,3})\b", re.IGNORECASE)
 _COMMENT = re.compile(r"(?:^|\s)#(.*)$", re.MULTILINE)
 _COUNT = re.compile(r"(?<![\w./-])(\d{1,6})[ -](?:\w+[ -])?variants?\b", re.IGNORECASE)
 LARGEST_DOCUMENT = 1_000_000
+
+NEARLY_ALL = 0.8
+"""The share of a package's recipes that must state an axis in the same way."""
+
+FEWEST = 4
+"""The fewest recipes from which a custom is read."""
+
+_OPEN = frozenset({"", CPU, ALL.name, BASELINE})
+"""Values of axes that recipes do not state."""
+
+_STRING = re.compile(r'"([A-Za-z0-9_.+-]+)"')
+
+_FORMS: Mapping[str, tuple[Code, tuple[Callable[[str], str], ...]]] = {
+    "target": (Code.WRONG_GPU, (str, lambda gpu: gpu.removeprefix("sm"), lambda gpu: f"{gpu[2:-1]}.{gpu[-1:]}")),
+    "isa": (Code.WRONG_CPU_FLAGS, (str, lambda isa: isa.replace("_", "."), lambda isa: isa.replace("_", "-"))),
+    "toolkit": (
+        Code.CUDA_IN_NAME,
+        (str, lambda cuda: cuda.replace(".", "_"), lambda cuda: f"cuda{cuda.replace('.', '_')}"),
+    ),
+    "python": (
+        Code.WRONG_PYTHON,
+        (str, lambda python: python.replace(".", ""), lambda python: f"python{python.replace('.', '')}"),
+    ),
+}
+"""The axes: the code of a finding, and the ways in which recipes write a value."""
 
 
 def wrong_gpu_in_text(spec: Spec, one: Evaluation, targets: Sequence[Gpu]) -> Iterator[Finding]:
@@ -43,20 +72,23 @@ def wrong_gpu_in_text(spec: Spec, one: Evaluation, targets: Sequence[Gpu]) -> It
     for wrong_ones, (place, line, whats) in found.items():
         where = ", ".join(dict.fromkeys(whats))
         message = f"its text ({where}) says {line!r} ({wrong_ones}), but the recipe {built}"
-        yield Finding(place=place, code=Code.TEXT_NAMES_ANOTHER_GPU, message=message)
+        yield about(place, Code.TEXT_NAMES_ANOTHER_GPU, message)
 
 
-def _lines(one: Evaluation) -> Iterator[tuple[str, Place, str, bool]]:
+def _lines(recipe: Evaluation) -> Iterator[tuple[str, Place, str, bool]]:
     """The lines that people read in a recipe: what the line is, its place, its text, whether it is a title."""
-    text = text_of(one.path, errors="replace")
+    text = text_of(recipe.path, errors="replace")
     for match in _COMMENT.finditer(text):
-        line = text.count("\n", 0, match.start(1)) + 1
-        column = match.start(1) - text.rfind("\n", 0, match.start(1))
-        yield "a comment", Place(file=str(one.path), line=line, column=column), match[1], line == 1
-    for key, words in (("meta.description", one.description), ("meta.longDescription", one.long_description)):
-        place = one.places.get(key) or Place(file=str(one.path), line=1, column=1)
-        for line_of_text in words.splitlines():
-            yield key, place, line_of_text, key == "meta.description"
+        place = _place(recipe.path, text, match.start(1))
+        yield "a comment", place, match[1], place.line == 1
+    for key, words in (("meta.description", recipe.description), ("meta.longDescription", recipe.long_description)):
+        for line in words.splitlines():
+            yield key, recipe.places.get(key) or Place(str(recipe.path), 1, 1), line, key == "meta.description"
+
+
+def _place(path: Path, text: str, index: int) -> Place:
+    """The place of a character of a file's text."""
+    return Place(str(path), text.count("\n", 0, index) + 1, index - text.rfind("\n", 0, index))
 
 
 def _gpus_in(hardware: Hardware, text: str) -> list[str]:
@@ -86,11 +118,9 @@ def wrong_counts(root: Path, judged: Judged) -> Iterator[Finding]:
         text = text_of(path, errors="replace")
         for match in _COUNT.finditer(text):
             if int(match[1]) not in right:
-                line = text.count("\n", 0, match.start()) + 1
-                place = Place(file=str(path), line=line, column=match.start() - text.rfind("\n", 0, match.start()))
                 total = max(right)
                 message = f"says {match[1]} variants; the matrix has {total} in all, and nothing in it is {match[1]}"
-                yield Finding(place=place, code=Code.WRONG_COUNT, message=message)
+                yield about(_place(path, text, match.start()), Code.WRONG_COUNT, message)
 
 
 def counts(judged: Judged) -> set[int]:
@@ -108,3 +138,25 @@ def counts(judged: Judged) -> set[int]:
         for chosen in combinations(range(len(axes)), size):
             found |= set(Counter(tuple(key[at] for at in chosen) for key in keys).values())
     return found
+
+
+# Recipes that cannot be evaluated.
+
+
+def unlike_their_names(cells: Mapping[Path, Cell]) -> Iterator[Finding]:
+    """A finding for each recipe of `cells` whose text lacks the value of an axis, though most others have theirs.
+
+    Recipes that only call a shared builder say what they build in a few strings: `sm = "90"; isa = "avx2"`. Where
+    nearly all recipes of a package have the value of an axis as a string, one that lacks it builds something else than
+    its name tells.
+    """
+    strings = {path: frozenset(_STRING.findall(text_at(path))) for path in cells}
+    for paths in grouped(cells, lambda path: name_of(path).removesuffix(f"-{cells[path].suffix}")).values():
+        for axis, (code, forms) in _FORMS.items():
+            stating = {path: value for path in paths if (value := getattr(cells[path], axis)) not in _OPEN}
+            customs = ({path: form(value) for path, value in stating.items()} for form in forms)
+            lacking = ({p: text for p, text in custom.items() if text not in strings[p]} for custom in customs)
+            custom = next((few for few in lacking if len(few) <= (1 - NEARLY_ALL) * len(stating)), {})
+            for path, text in custom.items() if len(stating) >= FEWEST else ():
+                message = f'its name says {stating[path]}, but "{text}" is nowhere in it, unlike in the others'
+                yield about(Place(str(path), 1, 1), code, message)

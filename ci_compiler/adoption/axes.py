@@ -11,13 +11,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product as all_of
+from typing import Any
 
 from ci_compiler.adoption.exclusions import BECAUSE, Cover, Key
 from ci_compiler.adoption.names import possible
 from ci_compiler.adoption.spec_yaml import flow
 from ci_compiler.hardware import ALL, CPU, Hardware
-from ci_compiler.spec.model import Exclusion, GpuAxis, Matrix
-from ci_compiler.variant import cell_suffix, variant_name
+from ci_compiler.units import grouped
 
 MOST_LINES = 60
 """The exclusions by pattern that a matrix may have; variants are excluded by name where these are not enough."""
@@ -26,6 +26,9 @@ _MOST_TRIED = 12
 """The exclusions by pattern that a form of an entry may need; forms that need more count as long."""
 
 Usual = tuple[str, ...]
+Entry = dict[str, Any]
+"""A GPU's entry as in the spec's document."""
+
 Slot = tuple[str, str, str]
 """A branch, a toolkit ('' for CPU variants) and an ISA: the places where a GPU may have variants."""
 
@@ -40,21 +43,12 @@ class Ground:
     hardware: Hardware
 
 
-def matrix_of(variants: Sequence[Key], ground: Ground) -> Matrix:
-    """The matrix of `variants`, all of which the rules allow."""
+def matrix_of(variants: Sequence[Key], ground: Ground) -> dict[str, Any]:
+    """The matrix of `variants`, all of which the rules allow, as in the spec's document and without Pythons."""
     search = _Search(variants, ground)
-    usual, axes = search.best()
-    pythons = dict.fromkeys(python for branch in ground.cudas for python in ground.pythons[branch])
-    lines = search.excluded(usual, axes, frozenset(variants))
-    return Matrix(
-        pythons=tuple(sorted(pythons, key=lambda text: [*map(int, text.split("."))])),
-        isas=_by_system(usual, ground.hardware),
-        gpus=tuple(axes),
-        exclude=tuple(
-            Exclusion(index=index, pattern=pattern, branches=branches, because=BECAUSE)
-            for index, (pattern, branches) in enumerate(lines)
-        ),
-    )
+    usual, gpus = search.best()
+    exclude = search.excluded(usual, gpus, frozenset(variants))
+    return {"isas": _by_system(usual, ground.hardware), "gpus": gpus, "exclude": exclude}
 
 
 def _by_system(usual: Usual, hardware: Hardware) -> dict[str, tuple[str, ...]]:
@@ -62,20 +56,15 @@ def _by_system(usual: Usual, hardware: Hardware) -> dict[str, tuple[str, ...]]:
     return {system: isas for system, isas in found.items() if isas}
 
 
-def entry_of(axis: GpuAxis) -> dict[str, object]:
-    """A GPU's entry as in the spec's document."""
-    row = {"branches": axis.branches, "cuda": axis.toolkits, "isas": axis.isas, "also": axis.also}
-    return {key: value for key, value in row.items() if value}
-
-
 class _Search:
     """One call of `matrix_of`. `slots` is where each GPU has variants, `able` where the rules allow them."""
 
     def __init__(self, variants: Sequence[Key], ground: Ground) -> None:
         self.ground, self.hardware = ground, ground.hardware
-        self.slots: dict[str, set[Slot]] = {}
-        for key in variants:
-            self.slots.setdefault(key.gpu, set()).add((key.branch, key.cuda, key.isa))
+        self.slots = {
+            gpu: frozenset((key.branch, key.cuda, key.isa) for key in keys)
+            for gpu, keys in grouped(variants, lambda key: key.gpu).items()
+        }
         known = [CPU, ALL.name, *self.hardware.gpus]
         self.gpus = sorted(self.slots, key=known.index)
         self.isas = sorted({key.isa for key in variants})
@@ -90,21 +79,19 @@ class _Search:
                     (branch, cuda, isa) for isa in self.isas if gpu == CPU or possible(self.hardware, gpu, cuda, isa)
                 )
 
-    def best(self) -> tuple[Usual, list[GpuAxis]]:
+    def best(self) -> tuple[Usual, dict[str, Entry]]:
         """The usual ISAs and the entries that are shortest."""
-        alike: dict[tuple[frozenset[Slot], frozenset[Slot]], list[str]] = {}
-        for gpu in self.gpus:
-            alike.setdefault((frozenset(self.slots[gpu]), self.able[gpu]), []).append(gpu)
-        found: list[tuple[int, Usual, dict[str, GpuAxis]]] = []
+        alike = grouped(self.gpus, lambda gpu: (self.slots[gpu], self.able[gpu]))
+        found: list[tuple[int, Usual, dict[str, Entry]]] = []
         for usual in self._usuals():
-            size, chosen = len(flow(_by_system(usual, self.hardware))), dict[str, GpuAxis]()
+            size, chosen = len(flow(_by_system(usual, self.hardware))), dict[str, Entry]()
             for group in alike.values():
-                cost, axis = min(self._forms(group, usual), key=lambda one: one[0])
+                cost, entry = min(self._forms(group, usual), key=lambda form: form[0])
                 size += cost
-                chosen |= {gpu: _called(gpu, axis) for gpu in group}
+                chosen |= dict.fromkeys(group, entry)
             found.append((size, usual, chosen))
-        _, usual, chosen = min(found, key=lambda one: one[:2])
-        return usual, [chosen[gpu] for gpu in self.gpus]
+        _, usual, chosen = min(found, key=lambda choice: choice[:2])
+        return usual, {gpu: chosen[gpu] for gpu in self.gpus}
 
     def _usuals(self) -> Iterator[Usual]:
         """Sets of usual ISAs to try: for each system the three most common sets, all ISAs, and none."""
@@ -114,17 +101,17 @@ class _Search:
                 places.setdefault((gpu, branch, cuda), set()).add(isa)
         choices: list[list[frozenset[str]]] = []
         for system in self.hardware.systems:
-            here = {isa for isa in self.isas if self.hardware.isa(isa).system == system}
-            counts = Counter(frozenset(isas & here) for isas in places.values() if isas & here)
+            own = frozenset(isa for isa in self.isas if self.hardware.isa(isa).system == system)
+            counts = Counter(own & isas for isas in places.values() if own & isas)
             ordered = sorted(counts, key=lambda isas: (-counts[isas], -len(isas), sorted(isas)))
-            choices.append(list(dict.fromkeys([*ordered[:3], frozenset(here), frozenset()])))
+            choices.append(list(dict.fromkeys([*ordered[:3], own, frozenset()])))
         for chosen in all_of(*choices):
             if usual := tuple(sorted(frozenset().union(*chosen))):
                 yield usual
 
     # The forms.
 
-    def _forms(self, group: Sequence[str], usual: Usual) -> Iterator[tuple[int, GpuAxis]]:
+    def _forms(self, group: Sequence[str], usual: Usual) -> Iterator[tuple[int, Entry]]:
         """The forms of an entry that `group` shares, the plainest first, each with its length in the spec."""
         gpu = group[0]
         slots = self.slots[gpu]
@@ -142,29 +129,26 @@ class _Search:
                 base = isas or frozenset(usual)
                 if isas != set(usual) and (isas or base & every):
                     also = {branch: tuple(sorted(mine - base)) for branch, mine in on.items() if mine - base}
-                    axis = GpuAxis(name=gpu, branches=branches, toolkits=limit, isas=tuple(sorted(isas)), also=also)
-                    yield self._size(group, usual, axis), axis
+                    row = {"branches": branches, "cuda": limit, "isas": tuple(sorted(isas)), "also": also}
+                    entry = {key: value for key, value in row.items() if value}
+                    size = sum(len(name) for name in group) + len(group) * len(flow(entry))
+                    yield size + self._cost(self._held(usual, gpu, entry), slots), entry
 
-    def _size(self, group: Sequence[str], usual: Usual, axis: GpuAxis) -> int:
-        entries = sum(len(gpu) for gpu in group) + len(group) * len(flow(entry_of(axis)))
-        return entries + self._cost(self._held(usual, axis), frozenset(self.slots[axis.name]))
-
-    def _held(self, usual: Usual, axis: GpuAxis) -> frozenset[Slot]:
+    def _held(self, usual: Usual, gpu: str, entry: Entry) -> frozenset[Slot]:
         """The places where an entry puts variants."""
-        branches, cudas, isas = axis.branches or self.ground.cudas, axis.toolkits, axis.isas or usual
+        branches, cudas = entry.get("branches", self.ground.cudas), entry.get("cuda", ())
+        isas, also = entry.get("isas", usual), entry.get("also", {})
         return frozenset(
             (branch, cuda, isa)
-            for branch, cuda, isa in self.able[axis.name]
-            if branch in branches and (not cudas or cuda in cudas) and (isa in isas or isa in axis.also.get(branch, ()))
+            for branch, cuda, isa in self.able[gpu]
+            if branch in branches and (not cudas or cuda in cudas) and (isa in isas or isa in also.get(branch, ()))
         )
 
     def _cost(self, held: frozenset[Slot], wanted: frozenset[Slot]) -> int:
         """The characters of the exclusions that leave `wanted` of `held`."""
         if (held, wanted) not in self._costs:
-            keys = [
-                Key(branch=b, package="", python="3", cuda=c, gpu="sm90" if c else CPU, isa=i)
-                for b, c, i in sorted(held)
-            ]
+            slots = sorted(held)
+            keys = [Key(branch, "", "3", cuda, "sm90" if cuda else CPU, isa) for branch, cuda, isa in slots]
             cover = Cover(keys)
             bits = cover.mask(key for key in keys if (key.branch, key.cuda, key.isa) in wanted)
             lines = cover.lines(bits, _MOST_TRIED) if held != wanted else ()
@@ -174,14 +158,12 @@ class _Search:
 
     # The exclusions.
 
-    def excluded(
-        self, usual: Usual, axes: Sequence[GpuAxis], wanted: frozenset[Key]
-    ) -> list[tuple[str, tuple[str, ...]]]:
-        """The exclusions that `axes` need, as patterns and their branches; by name where patterns get long."""
+    def excluded(self, usual: Usual, gpus: Mapping[str, Entry], wanted: frozenset[Key]) -> list[Entry]:
+        """The exclusions that the entries need, by patterns, or by name where patterns get long."""
         held = [
-            Key(branch=branch, package=package, python=python, cuda=cuda, gpu=axis.name, isa=isa)
-            for axis in axes
-            for branch, cuda, isa in sorted(self._held(usual, axis))
+            Key(branch, package, python, cuda, gpu, isa)
+            for gpu, entry in gpus.items()
+            for branch, cuda, isa in sorted(self._held(usual, gpu, entry))
             for package, on in self.ground.packages.items()
             if branch in on
             for python in self.ground.pythons[branch]
@@ -189,18 +171,14 @@ class _Search:
         cover = Cover(held)
         lines = cover.lines(cover.mask(wanted), MOST_LINES)
         if lines is not None:
-            return [(line.pattern, line.branches) for line in lines]
+            return [_exclusion(line.pattern, line.branches) for line in lines]
         return by_name(key for key in held if key not in wanted)
 
 
-def by_name(keys: Iterable[Key]) -> list[tuple[str, tuple[str, ...]]]:
+def by_name(keys: Iterable[Key]) -> list[Entry]:
     """Exclusions of `keys` by name."""
-    return [(variant_name(key.package, _suffix(key)), (key.branch,)) for key in keys]
+    return [_exclusion(key.name, (key.branch,)) for key in keys]
 
 
-def _suffix(key: Key) -> str:
-    return cell_suffix(python=key.python, toolkit=key.cuda, target=key.gpu, isa=key.isa)
-
-
-def _called(gpu: str, axis: GpuAxis) -> GpuAxis:
-    return GpuAxis(name=gpu, branches=axis.branches, toolkits=axis.toolkits, isas=axis.isas, also=axis.also)
+def _exclusion(pattern: str, branches: tuple[str, ...]) -> Entry:
+    return {"variants": pattern, **({"branches": branches} if branches else {}), "because": BECAUSE}

@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ci_compiler.adoption.evaluation import Evaluation
-from ci_compiler.adoption.evaluator import evaluate, find_recipes, name_of, recipe_folder, text_of
+from ci_compiler.adoption.evaluator import find_recipes, name_of, outcomes_of, recipe_folder, text_of
 from ci_compiler.adoption.spec_forms import fits
 from ci_compiler.checkout import head_branch
 from ci_compiler.codes import Code
-from ci_compiler.errors import Finding, InputError, wrong
+from ci_compiler.errors import Finding, InputError, raise_any, wrong
 from ci_compiler.hardware import CPU, Hardware
 from ci_compiler.recipes import nix_text as nix
 from ci_compiler.variant import RECIPES, VariantName, python_tag
@@ -49,8 +49,7 @@ def read_checkouts(folders: Sequence[Path]) -> tuple[AdoptedCheckout, ...]:
             found.setdefault(folder.resolve(), made)
         except InputError as error:
             findings += error.findings
-    if findings:
-        raise InputError(findings)
+    raise_any(findings)
     return tuple(found.values())
 
 
@@ -72,23 +71,22 @@ def evaluate_all(
 
     The values of `chosen` are groups. Once a group is known to fail, its other recipes are not tried.
     """
-    chosen_of = [replace(one, recipes=tuple(filter(chosen.__contains__, one.recipes))) for one in checkouts]
-    some = [one for one in chosen_of if one.recipes]
-    with tempfile.TemporaryDirectory(prefix="ci-compiler-") as scratch, ThreadPoolExecutor(PROCESSES) as threads:
-        archives = [dict(_archives(one, some, hardware, Path(scratch) / str(index))) for index, one in enumerate(some)]
-        outcomes = list(threads.map(lambda one, known: _evaluate(one, known, chosen), some, archives))
-    found = {one.path: one for evaluations, _ in outcomes for one in evaluations}
-    failed: dict[Path, Finding] = {}
-    for checkout, (_, findings) in zip(some, outcomes, strict=True):
-        lacking = [path for path in checkout.recipes if path not in found]
-        failed |= dict(zip(lacking, findings, strict=True))
-    return found, failed
+    chosen_of = [
+        replace(checkout, recipes=tuple(filter(chosen.__contains__, checkout.recipes))) for checkout in checkouts
+    ]
+    some = [checkout for checkout in chosen_of if checkout.recipes]
 
+    def outcomes(checkout: AdoptedCheckout) -> dict[Path, Evaluation | Finding]:
+        with tempfile.TemporaryDirectory(prefix="ci-compiler-") as scratch:
+            archives = dict(_archives(checkout, some, hardware, Path(scratch)))
+            return outcomes_of(checkout.folder, checkout.recipes, tarballs=archives, groups=chosen)
 
-def _evaluate(
-    checkout: AdoptedCheckout, archives: Mapping[str, Path], groups: Mapping[Path, str]
-) -> tuple[tuple[Evaluation, ...], tuple[Finding, ...]]:
-    return evaluate(checkout.folder, checkout.recipes, tarballs=archives, groups=groups)
+    with ThreadPoolExecutor(PROCESSES) as threads:
+        every = [item for each in threads.map(outcomes, some) for item in each.items()]
+    return (
+        {path: outcome for path, outcome in every if isinstance(outcome, Evaluation)},
+        {path: outcome for path, outcome in every if isinstance(outcome, Finding)},
+    )
 
 
 # The archives of other repositories.
@@ -98,7 +96,8 @@ def _archives(
     checkout: AdoptedCheckout, checkouts: Sequence[AdoptedCheckout], hardware: Hardware, scratch: Path
 ) -> Iterator[tuple[str, Path]]:
     """A folder for each archive that the recipes of `checkout` may fetch, by the start of its address."""
-    text = "\n".join(map(text_of, _files(checkout)))
+    shared = (recipe_folder(checkout.folder) / "lib").rglob("*.nix")
+    text = "\n".join(map(text_of, [*checkout.recipes, *sorted(path for path in shared if path.is_file())]))
     stems = {found["stem"] for found in _FILE.finditer(text)}
     imported = sorted(filter(VariantName.parse, stems - _stems(checkout)))
     others = [one for one in checkouts if one.branch == checkout.branch and one is not checkout]
@@ -113,22 +112,16 @@ def _archives(
             yield address, _stand_in(scratch / name, imported, hardware)
 
 
-def _files(checkout: AdoptedCheckout) -> list[Path]:
-    shared = recipe_folder(checkout.folder) / "lib"
-    return [*checkout.recipes, *sorted(path for path in shared.rglob("*.nix") if path.is_file())]
-
-
 def _stems(checkout: AdoptedCheckout) -> set[str]:
     return {name_of(path) for path in checkout.recipes}
 
 
 def _stand_in(folder: Path, stems: Sequence[str], hardware: Hardware) -> Path:
     """A repository in `folder` with a torch recipe for each of `stems` whose hardware is known."""
-    pkgs = folder / RECIPES
-    pkgs.mkdir(parents=True)
+    (folder / RECIPES).mkdir(parents=True)
     for stem in stems:
         if text := _torch(stem, hardware):
-            (pkgs / f"{stem}.nix").write_text(text, "utf-8")
+            (folder / RECIPES / f"{stem}.nix").write_text(text, "utf-8")
     return folder
 
 

@@ -11,17 +11,18 @@ overlay, further variables that the build exports.
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
+from ci_compiler.adoption.causes import Cause
 from ci_compiler.adoption.evaluation import Evaluation
-from ci_compiler.adoption.evaluator import evaluate
+from ci_compiler.adoption.evaluator import evaluate, written
 from ci_compiler.adoption.facts import MOST_EVALUATED, Facts
 from ci_compiler.adoption.names import Row
 from ci_compiler.codes import Code
-from ci_compiler.errors import Finding, Place
+from ci_compiler.errors import Finding, about
 from ci_compiler.hardware.features import UnknownFlagError, features
 from ci_compiler.plan.rules import Judged
 from ci_compiler.recipes.proof import ARRIVED
@@ -30,7 +31,10 @@ from ci_compiler.recipes.shell_variables import PHASES
 from ci_compiler.spec.build import bundled_spec
 from ci_compiler.spec.model import Spec
 from ci_compiler.spec.packages import RecipeKind
-from ci_compiler.units import counted
+from ci_compiler.units import counted, grouped
+
+_OF_THE_FILE = {"pin", "meta"}
+"""The groups in which a nested torch does not differ by itself."""
 
 MOST_PACKAGES = 10
 """The packages from which on findings tell no packages apart."""
@@ -40,213 +44,173 @@ _PYTHON_SET = re.compile(r"pythonPackagesExtensions|python3\d*(?:Packages)?")
 _INPUTS = ("buildInputs", "nativeBuildInputs", "propagatedBuildInputs", "depsBuildBuild", "patches")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
+class Difference(NamedTuple):
     """Something that differs: the group, the attribute, what the recipe has and what the compiled one has."""
 
     group: str
-    what: str
-    here: str
-    there: str
+    attribute: str
+    own: str
+    compiled: str
 
     def __str__(self) -> str:
-        return f"{self.what} is {short(self.here)}; compiled, it is {short(self.there)}"
+        return f"{self.attribute} is {short(self.own)}; compiled, it is {short(self.compiled)}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pair:
-    """An existing recipe of `package` and the compiled one, which stand for `count` recipes."""
+class Pair(NamedTuple):
+    """An existing recipe of `package` and the compiled one, which stand for `recipes` of them."""
 
     package: str
     path: Path
-    count: int
-    here: Evaluation
-    there: Evaluation
+    own: Evaluation
+    compiled: Evaluation
+    recipes: int = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DifferenceCause:
-    """What makes `count` recipes of a package differ from the compiled ones: the differences by path."""
-
-    package: str
-    count: int
-    by_path: Mapping[Path, tuple[Difference, ...]]
-
-    @property
-    def path(self) -> Path:
-        """The first recipe."""
-        return next(iter(self.by_path))
-
-    def __str__(self) -> str:
-        what = ", ".join(dict.fromkeys(one.what for several in self.by_path.values() for one in several))
-        first = self.by_path[self.path][0]
-        verb = "differ" if self.count > 1 else "differs"
-        return f"{_recipes(self.count)} of {self.package} {verb} in {first.group} ({what}): {first}"
-
-
-def causes(pairs: Sequence[Pair]) -> tuple[int, list[DifferenceCause]]:
+def causes(pairs: Sequence[Pair]) -> tuple[int, tuple[Cause, ...]]:
     """How many recipes are equal to the compiled ones, and what makes the others differ, by package and group."""
     packages = {pair.package for pair in pairs}
-    found: dict[tuple[str, str], dict[int, list[Difference]]] = {}
-    for index, pair in enumerate(pairs):
-        for one in differences(pair.here, pair.there):
-            package = pair.package if len(packages) <= MOST_PACKAGES else f"{len(packages)} packages"
-            found.setdefault((package, one.group), {}).setdefault(index, []).append(one)
-    equal = sum(pair.count for pair in pairs if pair.here.drv_path == pair.there.drv_path)
-    return equal, [
-        DifferenceCause(
-            package=package,
-            count=sum(pairs[index].count for index in differing),
-            by_path={pairs[index].path: tuple(several) for index, several in differing.items()},
-        )
-        for (package, _), differing in found.items()
-    ]
+    differing: dict[tuple[str, str], list[tuple[Pair, list[Difference]]]] = {}
+    for pair in pairs:
+        package = pair.package if len(packages) <= MOST_PACKAGES else f"{len(packages)} packages"
+        for group, several in grouped(differences(pair.own, pair.compiled), lambda row: row.group).items():
+            differing.setdefault((package, group), []).append((pair, several))
+    equal = sum(pair.recipes for pair in pairs if pair.own.drv_path == pair.compiled.drv_path)
+    return equal, tuple(_cause(package, several) for (package, _), several in differing.items())
+
+
+def _cause(package: str, differing: Sequence[tuple[Pair, Sequence[Difference]]]) -> Cause:
+    """What makes recipes of a package differ from the compiled ones in one group."""
+    count, first = sum(pair.recipes for pair, _ in differing), differing[0][1][0]
+    attributes = ", ".join(dict.fromkeys(row.attribute for _, rows in differing for row in rows))
+    verb = "differ" if count > 1 else "differs"
+    return Cause(
+        code=Code.RECIPE_DIFFERS,
+        message=f"{counted(count, 'recipe')} of {package} {verb} in {first.group} ({attributes}): {first}",
+        findings=tuple(about(pair.path, Code.RECIPE_DIFFERS, "; ".join(map(str, rows))) for pair, rows in differing),
+    )
 
 
 def compared(facts: Facts, spec: Spec, judged: Judged) -> tuple[int, list[Finding]]:
     """How many recipes are equal to what `spec` compiles, and a finding for each group in which others differ."""
-    alike = {(rows[0].branch, rows[0].name): rows for rows in facts.kinds.values()}
+    alike = {rows[0].place: rows for rows in facts.kinds.values()}
     rows = [rows[0] for place, rows in alike.items() if place in facts.evaluations]
-    wanted = compiled_evaluations(spec, judged, rows)
     pairs = [
-        Pair(
-            package=row.package,
-            path=row.path,
-            count=len(alike[place]),
-            here=facts.evaluations[place],
-            there=wanted[place],
-        )
-        for row in rows
-        if (place := (row.branch, row.name)) in wanted
+        Pair(row.package, row.path, facts.evaluations[row.place], compiled, len(alike[row.place]))
+        for row, compiled in compiled_evaluations(spec, judged, rows)
     ]
     equal, found = causes(pairs)
-    return equal, [
-        Finding(place=Place(file=str(one.path)), code=Code.RECIPE_DIFFERS, message=str(one)) for one in found
-    ]
+    return equal, [cause.line for cause in found]
 
 
 def opaque(facts: Facts) -> list[Finding]:
     """A finding for each cause for which recipes cannot be evaluated, and for those that were not tried."""
-    counts = {(alike[0].branch, alike[0].name): len(alike) for alike in facts.kinds.values()}
-    causes: dict[str, list[tuple[int, Finding]]] = {}
-    for place, finding in facts.opaque.items():
-        cause = _NAME_OR_NUMBER.sub("", finding.message)
-        causes.setdefault(cause, []).append((counts[place], finding))
-    found = [
-        Finding(
-            place=all_[0][1].place,
-            code=Code.RECIPE_OPAQUE,
-            message=f"{_recipes(sum(count for count, _ in all_))} cannot be evaluated here: {all_[0][1].message}",
-        )
-        for all_ in causes.values()
-    ]
+    counts = {alike[0].place: len(alike) for alike in facts.kinds.values()}
+    same = grouped(facts.opaque.items(), lambda item: _NAME_OR_NUMBER.sub("", item[1].message))
+    found = []
+    for failures in same.values():
+        count, first = sum(counts[place] for place, _ in failures), failures[0][1]
+        message = f"{counted(count, 'recipe')} cannot be evaluated here: {first.message}"
+        found.append(about(first.place, Code.RECIPE_OPAQUE, message))
     if facts.left:
         message = (
-            f"{_recipes(sum(map(len, facts.left)))} of {counted(len(facts.left), 'kind')} (branch, package, toolkit, "
-            f"GPU or CPU) were not evaluated, after {MOST_EVALUATED} others; what they alone would tell stays open"
+            f"{counted(sum(map(len, facts.left)), 'recipe')} of {counted(len(facts.left), 'kind')} (branch, package, "
+            f"toolkit, GPU or CPU) were not evaluated, after {MOST_EVALUATED} others; what they alone would tell stays "
+            "open"
         )
-        found.append(Finding(place=Place(file=str(facts.left[0][0].path)), code=Code.RECIPE_OPAQUE, message=message))
+        found.append(about(facts.left[0][0].path, Code.RECIPE_OPAQUE, message))
     return found
 
 
 def as_compiled(spec: Spec, branch: str) -> Spec:
     """`spec` with compiled recipes for each package of `branch` whose versions and nixpkgs it states."""
     on = spec.branches[branch]
-    known = {one.attribute for one in bundled_spec().packages.values()}
+    known = {package.attribute for package in bundled_spec().packages.values()}
     pinned = all(pin.nixpkgs for pin in (on, *on.toolkits.values()))
     return replace(
         spec,
         packages={
-            name: replace(one, recipes=(("*", RecipeKind.COMPILED),))
-            if pinned and one.attribute in known and {name, *one.needs} <= on.versions.keys()
-            else one
-            for name, one in spec.packages.items()
+            name: replace(package, recipes=(("*", RecipeKind.COMPILED),))
+            if pinned and package.attribute in known and {name, *package.needs} <= on.versions.keys()
+            else package
+            for name, package in spec.packages.items()
         },
     )
 
 
-def _recipes(count: int) -> str:
-    return f"{count} recipes" if count > 1 else "1 recipe"
-
-
-def compiled_evaluations(spec: Spec, judged: Judged, rows: Iterable[Row]) -> dict[tuple[str, str], Evaluation]:
-    """What the recipes that the spec compiles to in place of `rows` evaluate to."""
+def compiled_evaluations(spec: Spec, judged: Judged, rows: Iterable[Row]) -> list[tuple[Row, Evaluation]]:
+    """`rows`, as far as the spec compiles to recipes in their place, with what these evaluate to."""
     cells = {(cell.branch, variant.name): (cell, variant) for cell in judged.cells for variant in cell.variants}
-    with tempfile.TemporaryDirectory(prefix="ci-compile-") as folder:
-        paths: dict[Path, tuple[str, str]] = {}
-        for row in rows:
-            found = cells.get((row.branch, row.name))
-            versions = spec.branches[row.branch].versions.keys()
-            needs = spec.packages[row.package].needs
-            if found is None or row.listed or not versions >= {row.package, *needs}:
-                continue
-            path = Path(folder) / row.branch.replace("/", "-") / f"{row.name}.nix"
-            path.parent.mkdir(exist_ok=True)
-            for need in (one for one in found[0].variants if one.package in needs):
-                (path.parent / f"{need.name}.nix").write_text(recipe(spec, found[0], need), "utf-8")
-            path.write_text(recipe(spec, *found), "utf-8")
-            paths[path] = (row.branch, row.name)
-        done, _ = evaluate(Path(folder), list(paths)) if paths else ((), ())
-        return {paths[one.path]: one for one in done}
+    files: dict[str, str] = {}
+    paths: dict[str, Row] = {}
+    for row in rows:
+        needs, folder = spec.packages[row.package].needs, row.branch.replace("/", "-")
+        compiles = row.place in cells and not row.listed
+        if compiles and spec.branches[row.branch].versions.keys() >= {row.package, *needs}:
+            cell, own = cells[row.place]
+            built = [variant for variant in cell.variants if variant == own or variant.package in needs]
+            files |= {f"{folder}/{variant.name}.nix": recipe(spec, cell, variant) for variant in built}
+            paths[f"{folder}/{row.name}.nix"] = row
+    with written(files) as root:
+        evaluations, _ = evaluate(root, [root / path for path in paths]) if paths else ((), ())
+    compiled = {evaluation.path: evaluation for evaluation in evaluations}
+    return [(row, compiled[root / path]) for path, row in paths.items() if root / path in compiled]
 
 
 # What differs.
 
 
-def differences(here: Evaluation, there: Evaluation) -> list[Difference]:
+def differences(own: Evaluation, compiled: Evaluation) -> list[Difference]:
     """What differs between an existing recipe and the compiled one, by group; nothing where both mean the same."""
-    if here.drv_path == there.drv_path:
+    if own.drv_path == compiled.drv_path:
         return []
-    found = [row for row in _rows(here, there) if not _means_the_same(row)]
-    if here.torch and there.torch:
-        nested = differences(here.torch, there.torch)
-        found += [replace(row, what=f"torch: {row.what}") for row in nested if row.group not in {"pin", "meta"}]
-    if not found and _written(here) == _written(there):
-        found.append(Difference(group="inputs", what="derivation", here=here.drv_path, there=there.drv_path))
+    found = [row for row in _rows(own, compiled) if not _means_the_same(row)]
+    if own.torch and compiled.torch:
+        nested = differences(own.torch, compiled.torch)
+        found += [row._replace(attribute=f"torch: {row.attribute}") for row in nested if row.group not in _OF_THE_FILE]
+    if not found and _written(own) == _written(compiled):
+        found.append(Difference("inputs", "derivation", own.drv_path, compiled.drv_path))
     return found
 
 
-def _written(one: Evaluation) -> Evaluation:
+def _written(recipe: Evaluation) -> Evaluation:
     """An evaluation without where it is from and what it is built with."""
-    return replace(one, path=Path(), drv_path="", torch=None, places={}, imports=(), reads=(), fetched=())
+    return replace(recipe, path=Path(), drv_path="", torch=None, places={}, imports=(), reads=(), fetched=())
 
 
-def _rows(here: Evaluation, there: Evaluation) -> Iterator[Difference]:
+def _rows(own: Evaluation, compiled: Evaluation) -> Iterator[Difference]:
     """Each attribute whose text differs."""
-    for group, of in _GROUPS.items():
-        mine, theirs = of(here), of(there)
-        for what in dict.fromkeys([*mine, *theirs]):
-            one, other = mine.get(what) or "", theirs.get(what) or ""
-            if one != other:
-                yield Difference(group=group, what=what, here=str(one), there=str(other))
+    for group, attributes_of in _GROUPS.items():
+        mine, theirs = attributes_of(own), attributes_of(compiled)
+        for attribute in dict.fromkeys([*mine, *theirs]):
+            values = (mine.get(attribute) or "", theirs.get(attribute) or "")
+            if values[0] != values[1]:
+                yield Difference(group, attribute, *map(str, values))
 
 
 def _means_the_same(row: Difference) -> bool:
     """Whether an attribute differs in its text alone."""
-    what = row.what
-    if not row.there and row.here and (what.startswith("passthru.") or (row.group == "exports" and what.isupper())):
+    passed_on = row.attribute.startswith("passthru.") or (row.group == "exports" and row.attribute.isupper())
+    if passed_on and row.own and not row.compiled:
         return True  # nothing asks for it in the build
-    if what == "passthru.gpuArch":
-        return _digits(row.here) == _digits(row.there)
-    return False
+    return row.attribute == "passthru.gpuArch" and _digits(row.own) == _digits(row.compiled)
 
 
 def _digits(text: str) -> str:
     return re.sub(r"\D", "", text)
 
 
-def _pin(one: Evaluation) -> dict[str, object]:
-    config = {f"config.{key}": value for key, value in one.config.items()} if one.pin else {}
+def _pin(recipe: Evaluation) -> dict[str, object]:
+    config = {f"config.{key}": value for key, value in recipe.config.items()} if recipe.pin else {}
     overlaid = {
         "overlay of Python packages" if _PYTHON_SET.fullmatch(key) else f"overlay of {key}": value
-        for key, value in one.overlaid.items()
+        for key, value in recipe.overlaid.items()
     }
-    return {"nixpkgs": one.pin, "python": one.python, "cudaPackages": one.cuda_attribute, **config, **overlaid}
+    return {"nixpkgs": recipe.pin, "python": recipe.python, "cudaPackages": recipe.cuda_attribute, **config, **overlaid}
 
 
-def _flags(one: Evaluation) -> dict[str, object]:
-    found: dict[str, object] = {name: _turned_on(words) for name, words in one.flags.items()}
-    return found | {"gpuTargets": " ".join(one.gpu_targets)}
+def _flags(recipe: Evaluation) -> dict[str, object]:
+    found: dict[str, object] = {name: _turned_on(words) for name, words in recipe.flags.items()}
+    return found | {"gpuTargets": " ".join(recipe.gpu_targets)}
 
 
 def _turned_on(flags: Sequence[str]) -> str:
@@ -259,18 +223,18 @@ def _turned_on(flags: Sequence[str]) -> str:
     return " ".join([*names, *sorted(flag for flag in flags if flag not in chosen)])
 
 
-def _inputs(one: Evaluation) -> dict[str, object]:
-    found: dict[str, object] = {"source": " ".join(f"{src.owner}/{src.repo} {src.rev}" for src in one.sources)}
-    found["changed packages"] = " ".join(sorted(one.changes))
-    found |= {name: _packages(one, one.attributes[name]) for name in _INPUTS if name in one.attributes}
-    return found | {"patches": " ".join(patch.name for patch in one.patches)}
+def _inputs(recipe: Evaluation) -> dict[str, object]:
+    found: dict[str, object] = {"source": " ".join(f"{src.owner}/{src.repo} {src.rev}" for src in recipe.sources)}
+    found["changed packages"] = " ".join(sorted(recipe.changes))
+    found |= {name: _packages(recipe, recipe.attributes[name]) for name in _INPUTS if name in recipe.attributes}
+    return found | {"patches": " ".join(patch.name for patch in recipe.patches)}
 
 
-def _packages(one: Evaluation, values: object) -> object:
+def _packages(recipe: Evaluation, values: object) -> object:
     """A list of packages by name, each once; the torch that a package is built with is "torch"."""
     if not isinstance(values, list):
         return values
-    torches = {one.torch.drv_path} if one.torch else set()
+    torches = {recipe.torch.drv_path} if recipe.torch else set()
     shown = (
         "torch" if value.get("derivation") in torches else value.get("name") or value
         for value in (value if isinstance(value, Mapping) else {"name": value} for value in values)
@@ -278,10 +242,10 @@ def _packages(one: Evaluation, values: object) -> object:
     return " ".join(dict.fromkeys(map(str, shown)))
 
 
-def _exports(one: Evaluation) -> dict[str, object]:
-    exports: dict[str, object] = {name: value for name, value in one.exports.items() if name not in one.flags}
-    ninja = [flag for flag in one.ninja_flags if flag != f"-j{one.max_jobs}"]  # MAX_JOBS says the same
-    return exports | {"cmakeFlags": " ".join(_in_effect(one.cmake_flags)), "ninjaFlags": " ".join(ninja)}
+def _exports(recipe: Evaluation) -> dict[str, object]:
+    exports: dict[str, object] = {name: value for name, value in recipe.exports.items() if name not in recipe.flags}
+    ninja = [flag for flag in recipe.ninja_flags if flag != f"-j{recipe.max_jobs}"]  # MAX_JOBS says the same
+    return exports | {"cmakeFlags": " ".join(_in_effect(recipe.cmake_flags)), "ninjaFlags": " ".join(ninja)}
 
 
 def _in_effect(flags: Sequence[str]) -> list[str]:
@@ -290,8 +254,8 @@ def _in_effect(flags: Sequence[str]) -> list[str]:
     return sorted(last.values())
 
 
-def _phases(one: Evaluation) -> dict[str, object]:
-    return {phase: _commands(one.attributes[phase]) for phase in PHASES if phase in one.attributes}
+def _phases(recipe: Evaluation) -> dict[str, object]:
+    return {phase: _commands(recipe.attributes[phase]) for phase in PHASES if phase in recipe.attributes}
 
 
 def _commands(script: object) -> str:
@@ -300,14 +264,14 @@ def _commands(script: object) -> str:
     return "\n".join(line for line in lines if line and not line.startswith(("#", "echo ", f"{ARRIVED} ")))
 
 
-def _meta(one: Evaluation) -> dict[str, object]:
-    passthru = {f"passthru.{key}": value for key, value in one.passthru.items()}
-    texts = {"description": one.description, "longDescription": one.long_description}
-    required = set(one.required_system_features)
-    if one.package == "torch" and "requiredSystemFeatures" not in one.sets:
+def _meta(recipe: Evaluation) -> dict[str, object]:
+    passthru = {f"passthru.{key}": value for key, value in recipe.passthru.items()}
+    texts = {"description": recipe.description, "longDescription": recipe.long_description}
+    required = set(recipe.required_system_features)
+    if recipe.package == "torch" and "requiredSystemFeatures" not in recipe.sets:
         required.add("big-parallel")  # nixpkgs' own
-    listed = {"platforms": " ".join(sorted(one.platforms)), "requiredSystemFeatures": " ".join(sorted(required))}
-    return {"pname": one.pname, **listed, **texts, **passthru}
+    listed = {"platforms": " ".join(sorted(recipe.platforms)), "requiredSystemFeatures": " ".join(sorted(required))}
+    return {"pname": recipe.pname, **listed, **texts, **passthru}
 
 
 _GROUPS: Mapping[str, Callable[[Evaluation], Mapping[str, object]]] = {

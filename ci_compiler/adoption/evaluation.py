@@ -184,11 +184,7 @@ def read(data: Mapping[str, Any], *, path: Path, folders: Folders) -> Evaluation
     torch = record.get("torch")
     return Evaluation(
         path=path,
-        name=data["name"],
-        pname=data["pname"],
-        version=data["version"],
-        drv_path=data["drv_path"],
-        system=data["system"],
+        **{name: data[name] for name in ("name", "pname", "version", "drv_path", "system")},
         platforms=texts(meta.get("platforms")),
         description=_text(meta.get("description")),
         long_description=_text(meta.get("longDescription")),
@@ -214,22 +210,14 @@ def _nixpkgs_fields(record: Mapping[str, Any], folders: Folders) -> dict[str, An
     if not record:
         return {}
     return {
-        "package": record["package"],
-        "attribute": record["attribute"],
-        "python": record["python"],
-        "pin": record["pin"],
-        "unknown": tuple(record["unknown"]),
-        "config": _mapping(record["config"]),
-        "overlays": tuple(tuple(names) for names in record["overlays"]),
+        **{name: record[name] for name in ("package", "attribute", "python", "pin")},
+        **{name: texts(record[name]) for name in ("unknown", "changes", "propagated_torch", "propagated_outputs")},
+        **{name: _mapping(record[name]) for name in ("config", "override", "passthru")},
+        "overlays": tuple(map(tuple, record["overlays"])),
         "overlaid": {name: _overlaid(value, folders) for name, value in sorted(_mapping(record["overlaid"]).items())},
         "cuda_attribute": record["cuda"]["attribute"],
         "cuda_version": record["cuda"]["version"],
         "cuda_support": record["cuda_support"] is True,
-        "override": _mapping(record["override"]),
-        "changes": texts(record["changes"]),
-        "passthru": _mapping(record["passthru"]),
-        "propagated_torch": tuple(record["propagated_torch"]),
-        "propagated_outputs": tuple(record["propagated_outputs"]),
     }
 
 

@@ -14,7 +14,9 @@ import tempfile
 import time
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,10 +25,11 @@ from ci_compiler.adoption import nix_instantiate as nix
 from ci_compiler.adoption.evaluation import EvaluatedSource, Evaluation, Fetch, Folders, Overlaid, Patch, read
 from ci_compiler.adoption.nix_instantiate import Ending, parse
 from ci_compiler.codes import Code
-from ci_compiler.errors import Finding, InputError, Place, wrong
+from ci_compiler.errors import Finding, InputError, Place, about, wrong
 from ci_compiler.outside import object_of
 from ci_compiler.outside import text_of as read_text
 from ci_compiler.recipes.identifiers import Mentions, mentions
+from ci_compiler.units import grouped
 from ci_compiler.variant import RECIPES
 
 if TYPE_CHECKING:
@@ -79,6 +82,16 @@ def _listed(root: Path) -> tuple[Path, ...]:
     return tuple(sorted(path for path in (*folder.glob("*.nix"), *nested) if path.is_file()))
 
 
+@contextmanager
+def written(files: Mapping[str, str]) -> Iterator[Path]:
+    """A folder with `files`, texts by path, for as long as they are evaluated."""
+    with tempfile.TemporaryDirectory(prefix="ci-compile-") as folder:
+        for path, text in files.items():
+            (Path(folder) / path).parent.mkdir(parents=True, exist_ok=True)
+            (Path(folder) / path).write_text(text, "utf-8")
+        yield Path(folder)
+
+
 def evaluate(
     root: Path,
     recipes: Sequence[Path],
@@ -102,23 +115,25 @@ def evaluate(
     Findings are `recipe-evaluation`, with Nix's own message and place, and `recipe-timeout`. Raises InputError if Nix
     or the folder is missing.
     """
+    outcomes = outcomes_of(root, recipes, timeout=timeout, tarballs=tarballs, groups=groups)
+    values = [outcomes[path] for path in dict.fromkeys(recipes)]
+    evaluations = tuple(outcome for outcome in values if isinstance(outcome, Evaluation))
+    return evaluations, tuple(outcome for outcome in values if isinstance(outcome, Finding))
+
+
+def outcomes_of(
+    root: Path,
+    recipes: Sequence[Path],
+    *,
+    timeout: float | None = None,
+    tarballs: Mapping[str, Path] | None = None,
+    groups: Mapping[Path, str] | None = None,
+) -> dict[Path, Evaluation | Finding]:
+    """The evaluation of each recipe, or what is wrong with it; the arguments are those of `evaluate`."""
     if not root.is_dir():
         raise _missing(root, "the folder does not exist")
-    archives = {prefix: folder.resolve() for prefix, folder in (tarballs or {}).items()}
-    folders = Folders(named={root.resolve(): root} | {path.resolve(): path for path in (tarballs or {}).values()})
     with tempfile.TemporaryDirectory(prefix="ci-compiler-") as scratch:
-        evaluator = _Evaluator(
-            root=root.resolve(),
-            folders=folders,
-            archives=archives,
-            scratch=Path(scratch).resolve(),
-            timeout=timeout,
-            groups=groups or {},
-        )
-        outcomes = evaluator.run(recipes)
-    ordered = [outcomes[path] for path in dict.fromkeys(recipes)]
-    found = tuple(outcome for outcome in ordered if isinstance(outcome, Evaluation))
-    return found, tuple(outcome for outcome in ordered if isinstance(outcome, Finding))
+        return _Evaluator(root, Path(scratch).resolve(), timeout, tarballs or {}, groups or {}).run(recipes)
 
 
 @dataclass(kw_only=True)
@@ -169,19 +184,14 @@ class _Evaluator:
     """One call of `evaluate`: the recipes by number, what they mention, and the remaining time."""
 
     def __init__(
-        self,
-        *,
-        root: Path,
-        folders: Folders,
-        archives: Mapping[str, Path],
-        scratch: Path,
-        timeout: float | None,
-        groups: Mapping[Path, str],
+        self, root: Path, scratch: Path, timeout: float | None, tarballs: Mapping[str, Path], groups: Mapping[Path, str]
     ) -> None:
-        self.root, self.folders, self.archives, self.scratch, self.groups = root, folders, archives, scratch, groups
+        self.root, self.scratch, self.groups = root.resolve(), scratch, groups
+        self.archives = {prefix: folder.resolve() for prefix, folder in tarballs.items()}
+        self.folders = Folders(named={self.root: root} | {path.resolve(): path for path in tarballs.values()})
         self.timeout, self.deadline = timeout, time.monotonic() + (86_400 if timeout is None else timeout)
         self.patience = PATIENCE if timeout is None else timeout / 4
-        self.mentions = {path: mentions(text_of(path)) for path in _nix_files(folders.named)}
+        self.mentions = {path: mentions(text_of(path)) for path in _nix_files(self.folders.named)}
         together = Mentions.together(self.mentions.values())
         self.names, self.members = sorted(together.names), sorted(together.members)
         self.functions = scratch / "functions.nix"
@@ -196,10 +206,10 @@ class _Evaluator:
             if path.resolve().is_relative_to(self.root):
                 self.recipes[number] = path
             else:
-                outcomes[path] = _wrong(path, f"it is outside the folder {self.folders.named[self.root]}")
+                message = f"it is outside the folder {self.folders.named[self.root]}"
+                outcomes[path] = about(path, Code.RECIPE_EVALUATION, message)
         self.siblings = {name_of(path): str(path.resolve()) for path in (*_listed(self.root), *self.recipes.values())}
-        work = list(self.recipes)
-        results, rest = self._until_wrong(work)
+        results, rest = self._until_wrong(list(self.recipes))
         if rest:
             # Many recipes may be wrong: continue with two processes.
             halves = [rest[: (len(rest) + 1) // 2], rest[(len(rest) + 1) // 2 :]]
@@ -213,10 +223,13 @@ class _Evaluator:
         while numbers:
             more, numbers = self._until_wrong(numbers)
             results |= more
-            slow = {one for one in results.values() if isinstance(one, Finding) and one.code is Code.RECIPE_TIMEOUT}
-            if self.timeout is None and len(slow) >= GIVEN_UP:
-                said = f"it was not evaluated: {len(slow)} recipes before it did not end within {PATIENCE:g} s each"
-                return results | {one: _wrong(self.recipes[one], said, code=Code.RECIPE_TIMEOUT) for one in numbers}
+            findings = {outcome for outcome in results.values() if isinstance(outcome, Finding)}
+            slow = sum(finding.code is Code.RECIPE_TIMEOUT for finding in findings)
+            if self.timeout is None and slow >= GIVEN_UP:
+                message = f"it was not evaluated: {slow} recipes before it did not end within {PATIENCE:g} s each"
+                return results | {
+                    number: about(self.recipes[number], Code.RECIPE_TIMEOUT, message) for number in numbers
+                }
         return results
 
     def _until_wrong(self, numbers: list[int]) -> tuple[dict[int, Evaluation | Finding], list[int]]:
@@ -268,49 +281,49 @@ class _Evaluator:
             "functions": str(self.functions),
         }
 
-    def _finding(self, recipe: Path, said: str, ending: Ending) -> Finding:
+    def _finding(self, recipe: Path, errors: str, ending: Ending) -> Finding:
         """The finding for the recipe at which a process ended, from what Nix printed."""
         if ending is Ending.STALLED:
             limit = self.patience
             self.patience = limit if self.timeout is None else max(1.0, limit / 2)
             message = f"its evaluation did not end within {limit:g} s; it may be endless"
-            return _wrong(recipe, message, code=Code.RECIPE_TIMEOUT)
-        problem = nix.failure(said, list(self.folders.named))
+            return about(recipe, Code.RECIPE_TIMEOUT, message)
+        problem = nix.failure(errors, list(self.folders.named))
         file = self.folders.name(problem.file) if problem.file else None
-        if file is None or problem.file is None:
-            return _wrong(recipe, problem.message)
+        if file is None:
+            return about(recipe, Code.RECIPE_EVALUATION, problem.message)
         elsewhere = "" if problem.file == recipe.resolve() else f" (evaluating {recipe})"
         place = Place(file=str(file if elsewhere else recipe), line=problem.line, column=problem.column)
-        return Finding(place=place, code=Code.RECIPE_EVALUATION, message=problem.message + elsewhere)
+        return about(place, Code.RECIPE_EVALUATION, problem.message + elsewhere)
 
     def _late(self, number: int, at_work: int | None) -> Finding:
         state = "was not finished" if number == at_work else "was not started"
         message = f"it {state} when the {self.timeout:g} s for {len(self.recipes)} recipes were over"
-        return _wrong(self.recipes[number], message, code=Code.RECIPE_TIMEOUT)
+        return about(self.recipes[number], Code.RECIPE_TIMEOUT, message)
 
     def _evaluation(self, recipe: Path, data: Mapping[str, Any], events: list[dict[str, Any]]) -> Evaluation:
         """A recipe's evaluation, with what it imported and fetched."""
-        imported = list(dict.fromkeys(_imported(event["path"]) for event in events if event["event"] == "import"))
-        fetched = tuple(dict.fromkeys(
-            Fetch(url=event["url"], hash=event["hash"] or "", revision=event["revision"] or "")
-            for event in events
-            if event["event"] == "fetch"
-        ))  # fmt: skip
+        events_of = grouped(events, itemgetter("event"))
+        imported = list(dict.fromkeys(_imported(event["path"]) for event in events_of.get("import", ())))
         local = [path for path in imported if path.is_relative_to(self.root)]
+        fetched = (
+            Fetch(url=event["url"], hash=event["hash"] or "", revision=event["revision"] or "")
+            for event in events_of.get("fetch", ())
+        )
         return replace(
             read(data, path=recipe, folders=self.folders),
-            pins=tuple(dict.fromkeys(event["pin"] for event in events if event["event"] == "nixpkgs")),
+            pins=tuple(dict.fromkeys(event["pin"] for event in events_of.get("nixpkgs", ()))),
             imports=self._named(path for path in local if path != recipe.resolve()),
-            reads=self._named(self._read(local, events)),
-            fetched=fetched,
+            reads=self._named(self._read(local, events_of.get("read", ()))),
+            fetched=tuple(dict.fromkeys(fetched)),
         )
 
     def _named(self, files: Iterator[Path]) -> tuple[Path, ...]:
         return tuple(sorted(filter(None, (self.folders.name(path) for path in set(files)))))
 
-    def _read(self, imported: list[Path], events: list[dict[str, Any]]) -> Iterator[Path]:
+    def _read(self, imported: list[Path], events: Sequence[dict[str, Any]]) -> Iterator[Path]:
         """The files that a recipe and its imports name or read, without those that are imported."""
-        yield from (Path(event["path"]) for event in events if event["event"] == "read")
+        yield from (Path(event["path"]) for event in events)
         for file in imported:
             for literal in self.mentions[file].paths if file in self.mentions else ():
                 path = Path(os.path.normpath(file.parent / literal))
@@ -321,10 +334,6 @@ class _Evaluator:
 
 def _missing(folder: Path, message: str) -> InputError:
     return wrong(folder, Code.RECIPES_MISSING, message)
-
-
-def _wrong(recipe: Path, message: str, code: Code = Code.RECIPE_EVALUATION) -> Finding:
-    return Finding(place=Place(file=str(recipe)), code=code, message=message)
 
 
 def _imported(path: str) -> Path:

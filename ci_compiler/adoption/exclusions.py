@@ -16,11 +16,10 @@ from os.path import commonprefix
 from typing import NamedTuple
 
 from ci_compiler.hardware import BASELINE, CPU
-from ci_compiler.variant import cuda_tag, python_tag
+from ci_compiler.variant import cell_suffix, cuda_tag, python_tag, variant_name
 
 BECAUSE = "no recipe"
 """The reason that an exclusion gives."""
-
 
 LONGEST = 200
 """The characters of a pattern in a spec (`spec.forms.VariantPattern`)."""
@@ -35,6 +34,12 @@ class Key(NamedTuple):
     cuda: str
     gpu: str
     isa: str
+
+    @property
+    def name(self) -> str:
+        """The variant's name."""
+        suffix = cell_suffix(python=self.python, toolkit=self.cuda, target=self.gpu, isa=self.isa)
+        return variant_name(self.package, suffix)
 
 
 _AXES = range(len(Key._fields))

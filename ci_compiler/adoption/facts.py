@@ -15,16 +15,18 @@ from typing import TypeVar
 from ci_compiler.adoption.checkouts import AdoptedCheckout, evaluate_all
 from ci_compiler.adoption.evaluation import Evaluation
 from ci_compiler.adoption.evaluator import text_of
-from ci_compiler.adoption.known_pins import KnownPins
 from ci_compiler.adoption.names import Row
 from ci_compiler.adoption.spec_forms import fits, sri
-from ci_compiler.adoption.work_arounds import work_arounds_of
 from ci_compiler.errors import Finding
 from ci_compiler.files.drift import MARK
 from ci_compiler.hardware import Hardware
+from ci_compiler.recipes.shell_variables import PHASES
+from ci_compiler.recipes.work_arounds import Piece, pieces
 from ci_compiler.spec.model import Source
 from ci_compiler.spec.packages import Pin
+from ci_compiler.spec.releases import version_in
 from ci_compiler.spec.schema import schema
+from ci_compiler.units import grouped
 from ci_compiler.variant import package_of
 
 ALL_EVALUATED, MOST_EVALUATED = 150, 150
@@ -68,39 +70,35 @@ class PackageFacts:
     jobs: int = 0
 
 
-def learn(rows: Sequence[Row], checkouts: Sequence[AdoptedCheckout], hardware: Hardware, pins: KnownPins) -> Facts:
+def learn(rows: Sequence[Row], checkouts: Sequence[AdoptedCheckout], hardware: Hardware) -> Facts:
     """The facts about `rows`."""
-    kinds: dict[tuple[str, ...], list[Row]] = {}
-    for row in rows:
-        kinds.setdefault((*row.kind, row.name) if len(rows) <= ALL_EVALUATED else row.kind, []).append(row)
+    all_kinds = len(rows) <= ALL_EVALUATED
+    kinds = grouped(rows, lambda row: (*row.kind, *[row.name] * all_kinds))
     several = list(kinds.values())
     sample = {alike[0].path: alike[0] for alike in several[:MOST_EVALUATED]}
     found, opaque = evaluate_all(checkouts, {path: row.package for path, row in sample.items()}, hardware)
     known = [(row, found[path]) for path, row in sample.items() if path in found]
-    places: dict[tuple[str, str], list[tuple[Row, Evaluation]]] = {}
-    for row, one in known:
-        places.setdefault((row.branch, row.cuda), []).append((row, one))
-    versions: dict[tuple[str, str], list[str]] = {}
-    guesses: dict[tuple[str, str], list[str]] = {}
-    for path, row in sample.items():
-        known_as = found.get(path)
-        if known_as and _states_version(known_as, pins):
-            versions.setdefault((row.branch, row.package), []).append(known_as.version)
-        elif version := _told_version(row):
-            guesses.setdefault((row.branch, row.package), []).append(version)
-    by_package: dict[str, list[tuple[Row, Evaluation]]] = {}
-    for row, one in known:
-        by_package.setdefault(row.package, []).append((row, one))
+    stated = {row: recipe.version for row, recipe in known if _states_version(recipe)}
+    told = {row: version for row in sample.values() if row not in stated and (version := _told_version(row))}
+    versions, guesses = _versions(stated), _versions(told)
+    by_package = grouped(known, lambda pair: pair[0].package)
+    by_toolkit = grouped(known, lambda pair: (pair[0].branch, pair[0].cuda))
     return Facts(
         kinds=kinds,
-        evaluations={(row.branch, row.name): one for row, one in known},
+        evaluations={row.place: recipe for row, recipe in known},
         left=several[MOST_EVALUATED:],
-        opaque={(sample[path].branch, sample[path].name): finding for path, finding in opaque.items()},
-        pins={place: _pin(group) for place, group in places.items()},
-        versions={place: most for place, group in (guesses | versions).items() if (most := most_common(group))},
+        opaque={sample[path].place: finding for path, finding in opaque.items()},
+        pins={place: _pin(pairs) for place, pairs in by_toolkit.items()},
+        versions=guesses | versions,
         guessed_versions=frozenset(guesses.keys() - versions.keys()),
-        packages={package: _package(group) for package, group in by_package.items()},
+        packages={package: _package(pairs) for package, pairs in by_package.items()},
     )
+
+
+def _versions(by_row: Mapping[Row, str]) -> dict[tuple[str, str], str]:
+    """The most common version of each package, by branch and package."""
+    places = grouped(by_row, lambda row: (row.branch, row.package))
+    return {place: Counter(by_row[row] for row in rows).most_common(1)[0][0] for place, rows in places.items()}
 
 
 def most_common(values: Iterable[Value]) -> Value | None:
@@ -108,22 +106,21 @@ def most_common(values: Iterable[Value]) -> Value | None:
     return next((value for value, _ in Counter(values).most_common(1)), None)
 
 
-def _states_version(one: Evaluation, pins: KnownPins) -> bool:
+def _states_version(recipe: Evaluation) -> bool:
     """Whether a version is the recipe's own, or that of a nixpkgs that is known, and a spec can hold it.
 
     The stand-in gives a package of which it knows nothing the version 0, from which a recipe may make its own.
     """
-    known = "version" in one.sets or one.package in pins.versions.get(one.pin, {})
-    return known and not _MADE_UP.fullmatch(one.version) and fits("version", one.version)
+    known = "version" in recipe.sets or bool(version_in(recipe.pin, recipe.package))
+    return known and not _MADE_UP.fullmatch(recipe.version) and fits("version", recipe.version)
 
 
 def _told_version(row: Row) -> str:
     """The version that a recipe's text gives after the name of its package (`# PyTorch 2.9.1 for …`); '' for none."""
     wanted = _letters(row.package)
-    said = {
-        version for title, version in _VERSION.findall(text_of(row.path)) if wanted and _letters(title).endswith(wanted)
-    }
-    return said.pop() if len(said) == 1 else ""
+    stated = _VERSION.findall(text_of(row.path)) if wanted else ()
+    versions = {version for title, version in stated if _letters(title).endswith(wanted)}
+    return versions.pop() if len(versions) == 1 else ""
 
 
 def _letters(text: str) -> str:
@@ -131,24 +128,24 @@ def _letters(text: str) -> str:
 
 
 def _package(group: Sequence[tuple[Row, Evaluation]]) -> PackageFacts:
-    attributes = (one.package if one.package != "other" else _attribute(one) for _, one in group)
+    attributes = (recipe.package if recipe.package != "other" else _attribute(recipe) for _, recipe in group)
     titles = (found[1] for row, _ in group if (found := _HEADLINE.search(text_of(row.path))))
     return PackageFacts(
         attribute=most_common(filter(None, attributes)) or "",
         title=most_common(titles) or "",
-        jobs=most_common(filter(None, (_jobs(one) for _, one in group))) or 0,
+        jobs=most_common(filter(None, (_jobs(recipe) for _, recipe in group))) or 0,
     )
 
 
-def _attribute(one: Evaluation) -> str:
-    found = _OF_PYTHON.fullmatch(one.attribute)
+def _attribute(recipe: Evaluation) -> str:
+    found = _OF_PYTHON.fullmatch(recipe.attribute)
     return found[1] if found and found[1] not in _BUILDERS else ""
 
 
-def _jobs(one: Evaluation) -> int:
+def _jobs(recipe: Evaluation) -> int:
     """The compile jobs of a recipe; 0 if it does not state them, or states more than a spec can."""
-    found = _JOBS.search(" ".join(one.ninja_flags))
-    text = found[1] if found else one.max_jobs
+    found = _JOBS.search(" ".join(recipe.ninja_flags))
+    text = found[1] if found else recipe.max_jobs
     jobs = int(text) if text.isascii() and text.isdigit() else 0
     return jobs if jobs <= schema()["$defs"]["package"]["properties"]["jobs"]["maximum"] else 0
 
@@ -158,16 +155,18 @@ def _jobs(one: Evaluation) -> int:
 
 def _pin(group: Sequence[tuple[Row, Evaluation]]) -> Pin:
     """The pin of most of `group`, recipes for one toolkit."""
-    all_ = [one for _, one in group]
-    revision = most_common(one.pin for one in all_ if _PIN.fullmatch(one.pin)) or ""
-    hashes = [sri(fetch.hash) for one in all_ for fetch in one.fetched if fetch.revision == revision and fetch.hash]
-    sources = {row.package: source for row, one in group if (source := _source(one))}
-    starts = {row.package: package_of(one.pname, row.name.removeprefix(f"{row.package}-")) for row, one in group}
+    all_ = [recipe for _, recipe in group]
+    revision = most_common(recipe.pin for recipe in all_ if _PIN.fullmatch(recipe.pin)) or ""
+    hashes = [
+        sri(fetch.hash) for recipe in all_ for fetch in recipe.fetched if fetch.revision == revision and fetch.hash
+    ]
+    sources = {row.package: source for row, recipe in group if (source := _source(recipe))}
+    starts = {row.package: package_of(recipe.pname, row.name.removeprefix(f"{row.package}-")) for row, recipe in group}
     return Pin(
         nixpkgs=revision,
         nixpkgs_hash=(most_common(hashes) or "") if revision else "",
         allow_broken=most_common(map(_allows_broken, all_)) or False,
-        work_arounds=work_arounds_of([one for row, one in group if row.cuda]),
+        work_arounds=work_arounds_of([recipe for row, recipe in group if row.cuda]),
         sources=sources,
         pnames={
             package: start for package, start in starts.items() if start != package and fits("package-name", start)
@@ -175,17 +174,59 @@ def _pin(group: Sequence[tuple[Row, Evaluation]]) -> Pin:
     )
 
 
-def _allows_broken(one: Evaluation) -> bool:
+def _allows_broken(recipe: Evaluation) -> bool:
     """Whether the recipe builds its package though nixpkgs marks it as broken."""
-    own = "meta.broken" in one.places and one.meta.get("broken") is False
-    return one.config.get("allowBroken") is True or own
+    own = "meta.broken" in recipe.places and recipe.meta.get("broken") is False
+    return recipe.config.get("allowBroken") is True or own
 
 
-def _source(one: Evaluation) -> Source | None:
+def _source(recipe: Evaluation) -> Source | None:
     """The recipe's own source as a spec states it; None if it has none, or one that no spec can express."""
-    for given in one.sources[:1]:
+    for given in recipe.sources[:1]:
         repository, digest = f"{given.owner}/{given.repo}", sri(given.hash)
         is_tag = fits("source", given.rev, "tag") and not _PIN.fullmatch(given.rev)
         if is_tag and given.fetcher == "fetchFromGitHub" and fits("repository-name", repository) and digest:
             return Source(repository=repository, tag=given.rev, hash=digest, submodules=given.submodules)
     return None
+
+
+# The named work-arounds that recipes have.
+
+
+_NAME = re.compile(r'\bname = "([^"]+)"')
+_OVERLAID = re.compile(r"\b([\w-]+) = prev\.")
+_WRITTEN = re.compile(r">\s*['\"]?([^\s'\"<>;&|]+)")
+_PREPENDED = re.compile(r'^export (\w+)="(\S+) \$\1"$', re.MULTILINE)
+_WORD = re.compile(r"@[a-z\\-]+@")
+
+
+def work_arounds_of(recipes: Sequence[Evaluation]) -> tuple[str, ...]:
+    """The work-arounds that most torches of `recipes`, which are for GPUs, have.
+
+    A work-around is recognised by the patches of its overlay, else by its CMake flags, else by the compiler flags that
+    its shell code adds, else by the files that the code writes: the parts that any recipe with the same effect must
+    share.
+    """
+    torches = [one.torch or one for one in recipes if one.torch or one.package == "torch"]
+    return tuple(
+        piece.name
+        for piece in pieces()
+        if piece.is_work_around and 2 * sum(_has(torch, piece) for torch in torches) > len(torches)
+    )
+
+
+def _has(torch: Evaluation, piece: Piece) -> bool:
+    """Whether a torch has a work-around."""
+    if patches := _NAME.findall(piece.overlay):
+        overlaid = (torch.overlaid.get(attribute) for attribute in _OVERLAID.findall(piece.overlay))
+        there = {patch.name for one in overlaid if one for patch in one.patches}
+        return there.issuperset(patches)
+    if piece.cmake:
+        wanted = [re.compile(_WORD.sub(".+", re.escape(flag))) for flag in piece.cmake]
+        return all(any(map(pattern.fullmatch, torch.cmake_flags)) for pattern in wanted)
+    if prepended := _PREPENDED.findall(piece.pre_configure):
+        return all(word in torch.flags.get(name, ()) for name, word in prepended)
+    hooks = "\n".join(str(torch.attributes.get(phase, "")) for phase in PHASES) + torch.pre_configure
+    there = {path.rsplit("/", 1)[-1] for path in _WRITTEN.findall(hooks)}
+    written = _WRITTEN.findall(piece.post_patch + "\n" + piece.pre_configure)
+    return bool(written) and there.issuperset(path.rsplit("/", 1)[-1] for path in written)

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from functools import cache, cached_property
 from typing import Any
 
 from ci_compiler.adoption.axes import Ground, by_name, matrix_of
-from ci_compiler.adoption.exclusions import BECAUSE, Key
+from ci_compiler.adoption.exclusions import Key
 from ci_compiler.adoption.facts import Facts, PackageFacts, most_common
 from ci_compiler.adoption.guesses import Guessed
 from ci_compiler.adoption.names import Row
 from ci_compiler.adoption.reads import Elsewhere, Reads
-from ci_compiler.adoption.spec_text import GUESSED, BranchText, PackageText, SpecText
+from ci_compiler.adoption.spec_text import GUESSED, Section, SpecText
 from ci_compiler.hardware import Version
 from ci_compiler.spec.build import bundled_spec
-from ci_compiler.spec.model import Exclusion, Matrix, Package, Source
+from ci_compiler.spec.model import Package, Source
 from ci_compiler.spec.packages import Pin
 from ci_compiler.spec.schema import schema, with_defaults
+from ci_compiler.units import grouped
 
 ALIKE = 0.6
 """The share of variants that two packages must have in common to take the same matrix."""
@@ -64,14 +65,34 @@ class Fleet:
     @cached_property
     def packages(self) -> dict[str, list[Row]]:
         """The recipes of each package: the bundled stack's packages first, the others by name."""
-        known = list(_bundled())
-        found: dict[str, list[Row]] = {}
-        for row in self.rows:
-            found.setdefault(row.package, []).append(row)
-        order = sorted(
-            found, key=lambda name: (known.index(usual) if (usual := _usual_name(name)) else len(known), name)
-        )
-        return {name: found[name] for name in order}
+        known, rows = list(_bundled()), grouped(self.rows, lambda row: row.package)
+        place = {name: known.index(usual) if (usual := _usual_name(name)) else len(known) for name in rows}
+        return {name: rows[name] for name in sorted(rows, key=lambda name: (place[name], name))}
+
+    @cached_property
+    def cudas(self) -> dict[str, tuple[str, ...]]:
+        """The toolkits of each branch."""
+        return {branch: self._versions(branch, "cuda") for branch in self.branches}
+
+    @cached_property
+    def pythons(self) -> dict[str, tuple[str, ...]]:
+        """The Pythons of each branch."""
+        return {branch: self._versions(branch, "python") for branch in self.branches}
+
+    @cached_property
+    def usual_pythons(self) -> tuple[str, ...]:
+        """The Pythons of most branches, which the matrix states."""
+        return most_common(filter(None, self.pythons.values())) or ()
+
+    def on(self, rows: Sequence[Row], branches: Sequence[str] = ()) -> dict[str, object]:
+        """The key `branches` of an entry that `rows` are of, if they are not on all `branches` (of the fleet)."""
+        branches = branches or self.branches
+        own = [branch for branch in branches if any(row.branch == branch for row in rows)]
+        return {"branches": own} if len(own) < len(branches) else {}
+
+    def _versions(self, branch: str, axis: str) -> tuple[str, ...]:
+        versions = {getattr(row, axis) for row in self.rows if row.branch == branch} - {""}
+        return tuple(sorted(versions, key=Version.parse))
 
 
 def spec_text(fleet: Fleet, compiled: frozenset[str], extra: Mapping[str, Sequence[Key]]) -> SpecText:
@@ -79,16 +100,14 @@ def spec_text(fleet: Fleet, compiled: frozenset[str], extra: Mapping[str, Sequen
 
     `extra` are variants of each package to exclude by name, beyond what the search for patterns excludes.
     """
-    cudas = {branch: _cudas(fleet, branch) for branch in fleet.branches}
-    pythons, usual = _pythons(fleet)
-    general, own = _matrices(fleet, cudas, pythons, usual, extra)
+    general, own = _matrices(fleet, extra)
     systems = {row.system for row in fleet.rows}
     return SpecText(
-        branches=[_branch(fleet, branch, cudas[branch], pythons[branch], usual) for branch in fleet.branches],
+        branches=[_branch(fleet, branch) for branch in fleet.branches],
         packages=[
-            *(_elsewhere(fleet, name, one) for name, one in fleet.elsewhere.items()),
+            *(_elsewhere(fleet, name, source) for name, source in fleet.elsewhere.items()),
             *(
-                _package(fleet, name, rows, own.get(name), compiled=name in compiled)
+                _package(fleet, name, rows, own.get(name, {}), compiled=name in compiled)
                 for name, rows in fleet.packages.items()
             ),
         ],
@@ -102,67 +121,45 @@ def spec_text(fleet: Fleet, compiled: frozenset[str], extra: Mapping[str, Sequen
 # Branches.
 
 
-def _cudas(fleet: Fleet, branch: str) -> tuple[str, ...]:
-    return tuple(sorted({row.cuda for row in fleet.rows if row.branch == branch and row.cuda}, key=Version.parse))
-
-
-def _pythons(fleet: Fleet) -> tuple[dict[str, tuple[str, ...]], tuple[str, ...]]:
-    """The Pythons of each branch, and those of most branches, which the matrix states."""
-    found = {
-        branch: tuple(
-            sorted({row.python for row in fleet.rows if row.branch == branch and row.python}, key=Version.parse)
-        )
-        for branch in fleet.branches
-    }
-    return found, most_common(filter(None, found.values())) or ()
-
-
-def _branch(
-    fleet: Fleet, name: str, cudas: tuple[str, ...], pythons: tuple[str, ...], usual: tuple[str, ...]
-) -> BranchText:
+def _branch(fleet: Fleet, name: str) -> Section:
     facts = fleet.facts
-    pins = {cuda: facts.pins.get((name, cuda), Pin()) for cuda in cudas}
+    pins = {cuda: facts.pins.get((name, cuda), Pin()) for cuda in fleet.cudas[name]}
     own = next((pin for pin in (facts.pins.get((name, "")), *pins.values()) if pin and pin.nixpkgs), Pin())
+    base = _row_of(own)
+    row = _toolkits(base, pins)
+    if fleet.pythons[name] not in {(), fleet.usual_pythons}:
+        row["python"] = fleet.pythons[name]
+    row |= base
+    versions = {package: facts.versions.get((name, package), "") for package in fleet.packages}
+    if stated := {package: version for package, version in versions.items() if version}:
+        row["versions"] = stated
     guessed = sorted(package for branch, package in facts.guessed_versions if branch == name)
     remarks = {"versions": f"{GUESSED} from texts: {', '.join(guessed)}"} if guessed else {}
     if name in fleet.repeated:
+        row["publish"] = False
         remarks["publish"] = (
             f"{GUESSED}: {fleet.repeated[name]} has the same names and versions, which one would overwrite"
         )
-    return BranchText(name=name, row=_branch_row(fleet, name, own, pins, pythons, usual), remarks=remarks)
+    return Section(name, row, remarks=remarks)
 
 
-def _branch_row(
-    fleet: Fleet, name: str, own: Pin, pins: Mapping[str, Pin], pythons: tuple[str, ...], usual: tuple[str, ...]
-) -> dict[str, object]:
-    base = _row_of(own)
+def _toolkits(base: Mapping[str, Any], pins: Mapping[str, Pin]) -> dict[str, object]:
+    """The key `cuda` of a branch: its toolkits, with what their pins change in that of the branch."""
     refined = {cuda: _refined(base, _row_of(pin)) if pin.nixpkgs else {} for cuda, pin in pins.items()}
-    row: dict[str, object] = {}
     if any(refined.values()):
-        row["cuda"] = refined
-    elif pins:
-        row["cuda"] = next(iter(pins)) if len(pins) == 1 else list(pins)
-    if pythons and pythons != usual:
-        row["python"] = pythons
-    here = {one.package for one in fleet.rows if one.branch == name}
-    known = {package: fleet.facts.versions.get((name, package), "") for package in fleet.packages if package in here}
-    row |= base
-    if versions := {package: version for package, version in known.items() if version}:
-        row["versions"] = versions
-    if name in fleet.repeated:
-        row["publish"] = False
-    return row
+        return {"cuda": refined}
+    return {"cuda": next(iter(pins)) if len(pins) == 1 else list(pins)} if pins else {}
 
 
 def _row_of(pin: Pin) -> dict[str, Any]:
     """A pin's keys in the spec, without its defaults."""
     row: dict[str, Any] = {}
-    for one in fields(pin):
-        value = getattr(pin, one.name)
-        if one.name == "sources":
+    for field in fields(pin):
+        value = getattr(pin, field.name)
+        if field.name == "sources":
             value = {package: _source(source) for package, source in value.items()}
         if value:
-            row[one.name.replace("_", "-")] = value
+            row[field.name.replace("_", "-")] = value
     return row
 
 
@@ -181,35 +178,26 @@ def _source(source: Source) -> dict[str, object]:
 # Packages.
 
 
-def _package(fleet: Fleet, name: str, rows: Sequence[Row], matrix: Matrix | None, *, compiled: bool) -> PackageText:
-    on = {row.branch for row in rows}
-    usual = _usual(name)
+def _package(fleet: Fleet, name: str, rows: Sequence[Row], matrix: Mapping[str, object], *, compiled: bool) -> Section:
     row: dict[str, object] = {} if compiled else {"recipes": "own"}
-    listed = [one for one in rows if one.listed]
-    single = all(one.listed and one.name == name for one in rows)
-    guesses = [*["the system"] * any(one.guessed for one in listed), "the minutes"]
+    listed = [recipe for recipe in rows if recipe.listed]
+    single = all(recipe.listed and recipe.name == name for recipe in rows)
+    guesses = [*["the system"] * any(recipe.guessed for recipe in listed), "the minutes"]
     if single:
-        row["system"] = most_common([one.system for one in rows])
-    row |= _usual_row(name, usual, fleet.facts.packages.get(name, PackageFacts()))
+        row["system"] = most_common([recipe.system for recipe in rows])
+    row |= _usual_row(name, fleet.facts.packages.get(name, PackageFacts()))
     if fleet.reads[name].shared and not compiled:
         row["shared"] = fleet.reads[name].shared
     row |= {"needs": needs} if (needs := _needs(fleet, name, rows)) else {}
-    row |= (
-        {"branches": branches}
-        if len(branches := [one for one in fleet.branches if one in on]) < len(fleet.branches)
-        else {}
-    )
+    row |= fleet.on(rows)
     if listed and not single:
-        row["variants"] = dict(_variants(listed, branches))
-    return PackageText(name=name, row=row, matrix=matrix, remark=f"{GUESSED}: {', '.join(guesses)}")
-
-
-def _variants(listed: Sequence[Row], branches: Sequence[str]) -> Iterator[tuple[str, dict[str, object]]]:
-    for name in dict.fromkeys(row.name for row in listed):
-        mine = [row for row in listed if row.name == name]
-        on = [branch for branch in branches if any(row.branch == branch for row in mine)]
-        row: dict[str, object] = {"system": most_common([one.system for one in mine])}
-        yield name, row | ({"branches": on} if len(on) < len(branches) else {})
+        branches = [branch for branch in fleet.branches if any(recipe.branch == branch for recipe in rows)]
+        row["variants"] = {
+            variant: {"system": most_common([recipe.system for recipe in same]), **fleet.on(same, branches)}
+            for variant, same in grouped(listed, lambda recipe: recipe.name).items()
+        }
+    row |= {"matrix": stated} if (stated := {key: value for key, value in matrix.items() if value}) else {}
+    return Section(name, row, f"{GUESSED}: {', '.join(guesses)}")
 
 
 @cache
@@ -223,12 +211,9 @@ def _usual_name(name: str) -> str:
     return plain if plain in _bundled() else ""
 
 
-def _usual(name: str) -> Package | None:
-    return _bundled().get(_usual_name(name))
-
-
-def _usual_row(name: str, usual: Package | None, facts: PackageFacts) -> dict[str, object]:
+def _usual_row(name: str, facts: PackageFacts) -> dict[str, object]:
     """What is known of a package, and what the bundled stack states about it, as far as it is not the default."""
+    usual = _bundled().get(_usual_name(name))
     row: dict[str, object] = {"attribute": facts.attribute, "title": facts.title, "jobs": facts.jobs}
     if usual is not None:
         row |= {"attribute": usual.attribute, "title": facts.title or usual.title, "minutes": dict(usual.minutes)}
@@ -238,15 +223,14 @@ def _usual_row(name: str, usual: Package | None, facts: PackageFacts) -> dict[st
     return stated | {"minutes": row.get("minutes", defaults["minutes"])}
 
 
-def _elsewhere(fleet: Fleet, name: str, one: Elsewhere) -> PackageText:
+def _elsewhere(fleet: Fleet, name: str, source: Elsewhere) -> Section:
     """A package that another repository builds."""
     rows = [row for package, rows in fleet.packages.items() if name in fleet.reads[package].elsewhere for row in rows]
-    on = [branch for branch in fleet.branches if any(row.branch == branch for row in rows)]
-    there: dict[str, object] = {"name": one.repository, "rev": one.rev, "hash": one.hash}
-    row: dict[str, object] = {"recipes": "own", **_usual_row(name, _usual(name), PackageFacts())}
+    repository = {"name": source.repository, "rev": source.rev, "hash": source.hash}
+    row: dict[str, object] = {"recipes": "own", **_usual_row(name, PackageFacts())}
     del row["minutes"]  # nothing here builds it
-    row |= {"branches": on} if len(on) < len(fleet.branches) else {}
-    return PackageText(name=name, row=row | {"repository": {key: value for key, value in there.items() if value}})
+    row |= fleet.on(rows) | {"repository": {key: value for key, value in repository.items() if value}}
+    return Section(name, row)
 
 
 def _needs(fleet: Fleet, name: str, rows: Sequence[Row]) -> tuple[str, ...]:
@@ -265,40 +249,23 @@ def _needs(fleet: Fleet, name: str, rows: Sequence[Row]) -> tuple[str, ...]:
 
 
 def _matrices(
-    fleet: Fleet,
-    cudas: Mapping[str, tuple[str, ...]],
-    pythons: Mapping[str, tuple[str, ...]],
-    usual: tuple[str, ...],
-    extra: Mapping[str, Sequence[Key]],
-) -> tuple[Matrix | None, dict[str, Matrix]]:
-    """The general matrix, and the own ones of packages that have little in common with it."""
-    keys: dict[str, list[Key]] = {}
-    for row in fleet.rows:
-        if not row.listed:
-            keys.setdefault(row.package, []).append(row.key)
-    if not keys:
-        return None, {}
+    fleet: Fleet, extra: Mapping[str, Sequence[Key]]
+) -> tuple[Mapping[str, Any], dict[str, Mapping[str, Any]]]:
+    """The general matrix ({}: none), and the own ones of packages that have little in common with it."""
+    placed = grouped((row for row in fleet.rows if not row.listed), lambda row: row.package)
+    keys = {package: [row.key for row in rows] for package, rows in placed.items()}
 
-    def made(names: Sequence[str]) -> Matrix:
-        variants = [key for name in names for key in keys[name]]
+    def matrix_for(names: Sequence[str]) -> dict[str, Any]:
         on = {name: tuple(dict.fromkeys(key.branch for key in keys[name])) for name in names}
-        ground = Ground(cudas=cudas, pythons=pythons, packages=on, hardware=fleet.guessed.hardware)
-        more = [one for name in names for one in by_name(extra.get(name, ()))]
-        matrix = matrix_of(variants, ground)
-        lines = [*((one.pattern, one.branches) for one in matrix.exclude), *more]
-        exclude = tuple(
-            Exclusion(index=index, pattern=pattern, branches=branches, because=BECAUSE)
-            for index, (pattern, branches) in enumerate(lines)
-        )
-        return replace(matrix, pythons=usual, exclude=exclude)
+        ground = Ground(cudas=fleet.cudas, pythons=fleet.pythons, packages=on, hardware=fleet.guessed.hardware)
+        matrix = matrix_of([key for name in names for key in keys[name]], ground)
+        more = [exclusion for name in names for exclusion in by_name(extra.get(name, ()))]
+        return {"python": fleet.usual_pythons, **matrix, "exclude": [*matrix["exclude"], *more]}
 
     # A package that has listed variants alone takes the general matrix where there is one.
-    outside = [
-        name for name, rows in fleet.packages.items() if name not in keys and any(row.name != name for row in rows)
-    ]
-    together = [] if outside else _together(keys)
-    own = {name: made([name]) for name in keys if name not in together}
-    return (made(together) if together else None), own
+    outside = any(name not in keys and any(row.name != name for row in rows) for name, rows in fleet.packages.items())
+    together = [] if outside or not keys else _together(keys)
+    return matrix_for(together) if together else {}, {name: matrix_for([name]) for name in keys if name not in together}
 
 
 def _together(keys: Mapping[str, Sequence[Key]]) -> list[str]:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ci_compiler.adoption.checkouts import AdoptedCheckout
 from ci_compiler.adoption.evaluator import recipe_folder, text_of
@@ -26,6 +26,8 @@ from ci_compiler.variant import VariantName
 _GPU = re.compile(r"sm(\d{1,2})(\d)")
 _FLAG = re.compile(r"(?<![\w-])-m(?:(?:arch|cpu)=)?[a-z0-9][a-z0-9._+-]*")
 _NOT_FEATURES = ("-mtune", "-mcmodel", "-mllvm")
+
+Answer = TypeVar("Answer")
 
 FEWEST = 4
 """The fewest recipes that refine a known ISA; the flags of fewer may be the mistake."""
@@ -98,16 +100,13 @@ def _isas(
         known = hardware.isas.get(name)
         if known is None and name not in hardware.aliases and counts:
             flags, _ = counts.most_common(1)[0]
-            if made := _refined(_unknown(name, flags), flags):
-                yield name, {"system": made.system, "flags": flags, "cpuinfo": made.cpuinfo, "cpus": made.cpus}
+            if isa := _known(refined, _unknown(name, flags), flags):
+                yield name, {"system": isa.system, "flags": flags, "cpuinfo": isa.cpuinfo, "cpus": isa.cpus}
         elif known is not None:
-            more = Counter({flags: count for flags, count in counts.items() if _exceeds(flags, known)})
-            if (
-                more.total() >= FEWEST
-                and 2 * more.total() > counts.total()
-                and (made := _refined(known, more.most_common(1)[0][0]))
-            ):
-                yield name, {"flags": made.flags, "cpuinfo": made.cpuinfo}
+            more = Counter({flags: count for flags, count in counts.items() if _known(exceeds, flags, known)})
+            usual = more.total() >= FEWEST and 2 * more.total() > counts.total()
+            if usual and (isa := _known(refined, known, more.most_common(1)[0][0])):
+                yield name, {"flags": isa.flags, "cpuinfo": isa.cpuinfo}
 
 
 def _stated(
@@ -136,16 +135,10 @@ def _flags(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(flag for flag in _FLAG.findall(code) if not flag.startswith(_NOT_FEATURES)))
 
 
-def _exceeds(flags: tuple[str, ...], isa: Isa) -> bool:
+def _known(judge: Callable[..., Answer], *arguments: object) -> Answer | None:
+    """What `judge` returns; None if a flag is unknown."""
     try:
-        return bool(exceeds(flags, isa))
-    except UnknownFlagError:
-        return False
-
-
-def _refined(isa: Isa, flags: tuple[str, ...]) -> Isa | None:
-    try:
-        return refined(isa, flags)
+        return judge(*arguments)
     except UnknownFlagError:
         return None
 

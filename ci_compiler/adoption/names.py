@@ -54,11 +54,14 @@ class Row:
     guessed: bool = False
 
     @property
+    def place(self) -> tuple[str, str]:
+        """Its branch and name."""
+        return self.branch, self.name
+
+    @property
     def key(self) -> Key:
         """Its place on the axes."""
-        return Key(
-            branch=self.branch, package=self.package, python=self.python, cuda=self.cuda, gpu=self.gpu, isa=self.isa
-        )
+        return Key(self.branch, self.package, self.python, self.cuda, self.gpu, self.isa)
 
     @property
     def kind(self) -> tuple[str, str, str, str]:
@@ -91,12 +94,11 @@ def _spread(rows: Iterable[Row]) -> list[Row]:
     sizes = Counter(row.package for row in found if not row.listed and held[_cell(row)] <= most)
     kept = {package for package, _ in sizes.most_common(most)}
     return [
-        row if row.listed or (row.package in kept and held[_cell(row)] <= most) else _as_listed(row) for row in found
+        replace(row, listed=True, python="", cuda="", gpu="", isa="")
+        if not row.listed and (row.package not in kept or held[_cell(row)] > most)
+        else row
+        for row in found
     ]
-
-
-def _as_listed(row: Row) -> Row:
-    return replace(row, listed=True, python="", cuda="", gpu="", isa="")
 
 
 def _cell(row: Row) -> tuple[str, ...]:
@@ -107,40 +109,27 @@ def parsed(checkouts: Sequence[AdoptedCheckout]) -> Iterator[tuple[VariantName, 
     """The recipes whose names have the form of a variant's."""
     for checkout in checkouts:
         for path in checkout.recipes:
-            if (said := VariantName.parse(name_of(path))) is not None:
-                yield said, path
+            if (parts := VariantName.parse(name_of(path))) is not None:
+                yield parts, path
 
 
 def _row(branch: str, path: Path, hardware: Hardware) -> Row:
     name = name_of(path)
-    said = VariantName.parse(name)
-    if said is None or str(said) != name or not _known(said, hardware):
+    parts = VariantName.parse(name)
+    if parts is None or str(parts) != name or not _known(parts, hardware):
         system, guessed = _system(name, path, hardware)
         return Row(branch=branch, name=name, path=path, package="", system=system, listed=True, guessed=guessed)
-    return Row(
-        branch=branch,
-        name=name,
-        path=path,
-        package=said.package,
-        system=hardware.isas[said.isa].system,
-        python=said.python,
-        cuda=said.toolkit,
-        gpu=said.target,
-        isa=said.isa,
-    )
+    axes = {axis: getattr(parts, axis) for axis in ("package", "python", "isa")}
+    axes |= {"cuda": parts.toolkit, "gpu": parts.target}
+    return Row(branch=branch, name=name, path=path, system=hardware.isas[parts.isa].system, **axes)
 
 
-def _known(said: VariantName, hardware: Hardware) -> bool:
+def _known(parts: VariantName, hardware: Hardware) -> bool:
     """Whether a spec can hold the variant on its axes: its parts are known, and the rules allow it."""
-    if not (fits("package-name", said.package) and _PYTHON.fullmatch(said.python) and said.isa in hardware.isas):
+    if not (fits("package-name", parts.package) and _PYTHON.fullmatch(parts.python) and parts.isa in hardware.isas):
         return False
-    if said.target == CPU:
-        return True
-    if said.toolkit not in hardware.toolkits:
-        return False
-    return said.target == ALL.name or (
-        said.target in hardware.gpus and possible(hardware, said.target, said.toolkit, said.isa)
-    )
+    known = parts.toolkit in hardware.toolkits and parts.target in {ALL.name, *hardware.gpus}
+    return parts.target == CPU or (known and possible(hardware, parts.target, parts.toolkit, parts.isa))
 
 
 def possible(hardware: Hardware, gpu: str, cuda: str, isa: str) -> bool:
@@ -157,8 +146,10 @@ def _system(name: str, path: Path, hardware: Hardware) -> tuple[str, bool]:
         return "aarch64-darwin", False
     if ARM.search(name):
         return "aarch64-linux", False
-    said = set(_SYSTEM.findall(text_of(path)))
-    return (said.pop(), False) if len(said) == 1 and said <= hardware.systems.keys() else ("x86_64-linux", True)
+    systems = set(_SYSTEM.findall(text_of(path)))
+    return (
+        (systems.pop(), False) if len(systems) == 1 and systems <= hardware.systems.keys() else ("x86_64-linux", True)
+    )
 
 
 def _placed(row: Row, packages: set[str]) -> Row:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ci_compiler.codes import Code
-from ci_compiler.errors import Finding, Place
+from ci_compiler.errors import Finding, Place, about
 from ci_compiler.process import PAST_LIMIT, find_program, follow_errors
 
 if TYPE_CHECKING:
@@ -56,16 +56,13 @@ class Failure:
 
 def environment(home: Path) -> dict[str, str]:
     """The whole environment of a Nix process; `home` is an empty folder, in which Nix finds no configuration."""
+    folders = ("HOME", "TMPDIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "NIX_CONF_DIR")
+    path = os.environ.get("PATH", os.defpath)
     return {
-        "PATH": os.environ.get("PATH", os.defpath),
+        "PATH": path,
         "LC_ALL": "C.UTF-8",
-        "HOME": str(home),
-        "TMPDIR": str(home),
-        "XDG_CACHE_HOME": str(home),
-        "XDG_CONFIG_HOME": str(home),
-        "NIX_CONF_DIR": str(home),
-        "NIX_USER_CONF_FILES": "",
-        "NIX_PATH": "",
+        **dict.fromkeys(folders, str(home)),
+        **dict.fromkeys(("NIX_USER_CONF_FILES", "NIX_PATH"), ""),
     }
 
 
@@ -106,10 +103,23 @@ def stream(
     bytes.
     """
     seconds = deadline - time.monotonic()
-    ended = follow_errors(argv, on_line, seconds=seconds, patience=patience, memory=memory, env=env)
-    if ended.status == PAST_LIMIT:
+    status = follow_errors(argv, on_line, seconds=seconds, patience=patience, memory=memory, env=env).status
+    if status == PAST_LIMIT:
         return Ending.LATE if time.monotonic() >= deadline else Ending.STALLED
-    return Ending.DONE if ended.status == 0 else Ending.FAILED
+    return Ending.DONE if status == 0 else Ending.FAILED
+
+
+def ended(
+    argv: Sequence[str], *, env: Mapping[str, str], patience: float, deadline: float, memory: int = MEMORY
+) -> tuple[Ending, list[str]]:
+    """How a command ended, and the lines of its standard error, each of which is a sign of progress."""
+    lines: list[str] = []
+
+    def heard(line: str) -> bool:
+        lines.append(line)
+        return True
+
+    return stream(argv, env=env, on_line=heard, patience=patience, deadline=deadline, memory=memory), lines
 
 
 def failure(text: str, folders: Sequence[Path]) -> Failure:
@@ -118,22 +128,16 @@ def failure(text: str, folders: Sequence[Path]) -> Failure:
     Nix before 2.13 puts the error first, followed by the innermost frame of its trace; later releases put it last,
     after the outermost frame. In both cases, the place is the frame in `folders` that is nearest to the error.
     """
-    said = list(_MESSAGE.finditer(text))
-    if not said:
+    messages = list(_MESSAGE.finditer(text))
+    if not messages:
         first = next((line.strip() for line in text.splitlines() if line.strip()), "it ended without a message")
         return Failure(message=f"{PROGRAM} failed: {first}")
-    positions = [
-        (match.start(), Path(match[1]), int(match[2]), int(match[3]))
-        for match in _POSITION.finditer(text)
-        if any(Path(match[1]).is_relative_to(folder) for folder in folders)
-    ]
-    message = said[-1]
-    after = [position for position in positions if position[0] > message.start()]
-    nearest = after[0] if after else positions[-1] if positions else None
-    words = _FUNCTION.sub(" ", message[1].strip())
-    if nearest is None:
+    words = _FUNCTION.sub(" ", messages[-1][1].strip())
+    frames = [frame for frame in _POSITION.finditer(text) if any(map(Path(frame[1]).is_relative_to, folders))]
+    if not frames:
         return Failure(message=words)
-    return Failure(message=words, file=nearest[1], line=nearest[2], column=nearest[3])
+    nearest = next((frame for frame in frames if frame.start() > messages[-1].start()), frames[-1])
+    return Failure(message=words, file=Path(nearest[1]), line=int(nearest[2]), column=int(nearest[3]))
 
 
 def parse(paths: Sequence[Path], *, timeout: float = 60.0) -> tuple[Finding, ...]:
@@ -158,31 +162,24 @@ def parse(paths: Sequence[Path], *, timeout: float = 60.0) -> tuple[Finding, ...
 def _parse_until_wrong(batch: Sequence[Path], home: Path, deadline: float) -> tuple[int, Finding | None]:
     """Parses files up to the first that is wrong: how many were parsed, and what is wrong with the last of them."""
 
-    def wrong(index: int, code: Code, message: str, line: int = 0, column: int = 0) -> tuple[int, Finding]:
-        place = Place(file=str(batch[index]), line=line, column=column)
-        return index + 1, Finding(place=place, code=code, message=message)
+    def wrong(message: str, code: Code = Code.RECIPE_SYNTAX, *, at: Failure | None = None) -> tuple[int, Finding]:
+        index = real.index(at.file) if at and at.file else 0
+        place = Place(str(batch[index]), at.line, at.column) if at else Place(str(batch[index]))
+        return index + 1, about(place, code, message)
 
     real = [path.resolve() for path in batch]
-    missing = next((index for index, path in enumerate(real) if not path.is_file()), len(batch))
-    if missing == 0:
-        return wrong(0, Code.RECIPE_SYNTAX, "there is no such file")
-    real = real[:missing]
-    said: list[str] = []
-
-    def heard(line: str) -> bool:
-        said.append(line)
-        return True
-
+    real = real[: next((index for index, path in enumerate(real) if not path.is_file()), len(batch))]
+    if not real:
+        return wrong("there is no such file")
     argv = command("--parse", "--", *map(str, real), readable=sorted({path.parent for path in real}))
-    ending = stream(argv, env=environment(home), on_line=heard, patience=math.inf, deadline=deadline)
+    ending, errors = ended(argv, env=environment(home), patience=math.inf, deadline=deadline)
     if ending is Ending.DONE:
         return len(real), None
     if ending is not Ending.FAILED:
-        return wrong(0, Code.RECIPE_TIMEOUT, "parsing took too long")
-    problem = failure("\n".join(said), real)
+        return wrong("parsing took too long", Code.RECIPE_TIMEOUT)
+    problem = failure("\n".join(errors), real)
     if problem.file in real:
-        index = real.index(problem.file)
-        return wrong(index, Code.RECIPE_SYNTAX, problem.message, problem.line, problem.column)
+        return wrong(problem.message, at=problem)
     if len(real) > 1:  # Nix does not name the file: bisect
         return _parse_until_wrong(batch[: len(real) // 2], home, deadline)
-    return wrong(0, Code.RECIPE_SYNTAX, problem.message)
+    return wrong(problem.message)

@@ -15,7 +15,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from ci_compiler.adoption.nix_instantiate import Ending
 from ci_compiler.backends.nix_environment import evaluation
 from ci_compiler.backends.nix_store import Store
 from ci_compiler.codes import Code
-from ci_compiler.errors import Finding, Place, StageError
+from ci_compiler.errors import Finding, Place, StageError, about
 from ci_compiler.outside import object_of
 from ci_compiler.process import ask
 from ci_compiler.recipes.compiled import ARCHIVE, NIXPKGS
@@ -62,13 +62,30 @@ class Derivation:
         return self.attributes.get("version", "")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Evaluated:
-    """The derivations of recipes by name, a finding for each that fails, and the names that no time was left for."""
+Outcome = Derivation | Finding | None
+"""What a recipe evaluates to, or what is wrong with it. None: the time was over."""
 
-    derivations: Mapping[str, Derivation]
-    findings: Mapping[str, Finding]
-    late: tuple[str, ...]
+
+@dataclass(frozen=True, slots=True)
+class Evaluated:
+    """The outcomes of recipes by name: derivations, a finding for each that fails, names that no time was left for."""
+
+    outcomes: Mapping[str, Outcome]
+
+    @property
+    def derivations(self) -> dict[str, Derivation]:
+        """What the recipes evaluate to."""
+        return {name: outcome for name, outcome in self.outcomes.items() if isinstance(outcome, Derivation)}
+
+    @property
+    def findings(self) -> dict[str, Finding]:
+        """What is wrong with the others."""
+        return {name: outcome for name, outcome in self.outcomes.items() if isinstance(outcome, Finding)}
+
+    @property
+    def late(self) -> tuple[str, ...]:
+        """The recipes that were not evaluated in time."""
+        return tuple(name for name, outcome in self.outcomes.items() if outcome is None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,22 +127,10 @@ def evaluate(
         )
         jobs = shutil.which(_JOBS) if source.folder is None and rest else None
         outcomes = task.by_jobs(jobs) if jobs else task.one_by_one()
-    new = {name: value for name, value in outcomes.items() if isinstance(value, Derivation)}
     if cache:
-        cache.put({keys[name]: _as_data(value) for name, value in new.items() if keys[name]})
-    return Evaluated(
-        derivations={**known, **new},
-        findings={name: value for name, value in outcomes.items() if isinstance(value, Finding)},
-        late=tuple(name for name in rest if outcomes.get(name) is None),
-    )
-
-
-def _as_data(one: Derivation) -> dict[str, Any]:
-    return {"path": one.path, "system": one.system, "outputs": {**one.outputs}, "attributes": {**one.attributes}}
-
-
-Outcome = Derivation | Finding | None
-"""None: the time was over."""
+        new = Evaluated(outcomes).derivations
+        cache.put({keys[name]: asdict(derivation) for name, derivation in new.items() if keys[name]})
+    return Evaluated({**dict.fromkeys(recipes), **known, **outcomes})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,13 +143,11 @@ class _Task:
     source: Source
     scratch: Path
     deadline: float
-    said: dict[str, list[str]] = field(default_factory=dict)
 
     def one_by_one(self) -> dict[str, Outcome]:
         """Evaluates each recipe in a process of its own."""
-        if (
-            self.source.folder is None and self.recipes
-        ):  # two processes that create the same store at once would both fail
+        if self.source.folder is None and self.recipes:
+            # Two processes that create the same store at once would both fail.
             ask([nix.program(), "--eval", "--expr", "1"], seconds=SECONDS)
         with ThreadPoolExecutor(_workers()) as pool:
             return dict(zip(self.recipes, pool.map(self._one, self.recipes), strict=True))
@@ -179,33 +182,22 @@ class _Task:
     def _one(self, name: str) -> Outcome:
         if time.monotonic() >= self.deadline:
             return None
-        values: list[dict[str, Any]] = []
-        said: list[str] = []
-        start = f"trace: {_TAG} "
-
-        def heard(line: str) -> bool:
-            if line.startswith(start):
-                values.append(object_of(line[len(start) :]))
-            else:
-                said.append(line)
-            return True
-
         batch = str(self._batch([name]))
         arguments = ("--eval", "--strict", "--show-trace", str(_EXPRESSION), "-A", "described", "--argstr", "batch")
-        left = self.deadline - time.monotonic()
+        left, offline = self.deadline - time.monotonic(), nix.environment(self.scratch)
         with evaluation() as online:
-            offline = nix.environment(self.scratch)
-            ending = nix.stream(
+            ending, lines = nix.ended(
                 self._command(*arguments, batch),
                 env=online if self.source.folder is None else offline,
-                on_line=heard,
                 patience=left,
                 deadline=self.deadline,
                 memory=MEMORY,
             )
-        if values:
-            return Derivation(**values[0]["value"])
-        return None if ending in {Ending.LATE, Ending.STALLED} else self._finding(name, "\n".join(said))
+        start = f"trace: {_TAG} "
+        for line in lines:
+            if line.startswith(start):
+                return Derivation(**object_of(line[len(start) :])["value"])
+        return None if ending in {Ending.LATE, Ending.STALLED} else self._finding(name, "\n".join(lines))
 
     def _command(self, *arguments: str) -> list[str]:
         """Offline and without a store if a folder is given, else with the machine's store and settings."""
@@ -235,10 +227,8 @@ class _Task:
         """What Nix says of a recipe, at the nearest place in the recipes' folder."""
         path, folder = self.recipes[name], recipe_folder(self.root).resolve()
         problem = nix.failure(said, [folder])
-        place = Place(file=str(path))
-        if problem.file == path.resolve():
-            place = Place(file=str(path), line=problem.line, column=problem.column)
-        return Finding(place=place, code=Code.RECIPE_EVALUATION, message=problem.message)
+        position = (problem.line, problem.column) if problem.file == path.resolve() else ()
+        return about(Place(str(path), *position), Code.RECIPE_EVALUATION, problem.message)
 
 
 def _row(line: str) -> dict[str, Any]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
-from ci_compiler.adoption.axes import entry_of
 from ci_compiler.adoption.guesses import Declared
 from ci_compiler.adoption.spec_yaml import entry, flow
 from ci_compiler.hardware import CPU, Hardware
 from ci_compiler.spec.build import bundled_spec
-from ci_compiler.spec.model import Exclusion, Matrix, Pool
 from ci_compiler.spec.schema import ADDRESS
 from ci_compiler.stages import BUILD, PUBLISH
 
@@ -20,32 +19,22 @@ UNTESTED = "no pool states its CPU (`cpu`)"
 """Why the variants of an adopted spec are not tested, until somebody states what the machines are."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BranchText:
-    """A branch: its keys in the spec, and remarks on some of them."""
+class Section(NamedTuple):
+    """A branch or a package: its keys in the spec, and remarks on it and on some of them."""
 
     name: str
     row: Mapping[str, object]
-    remarks: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PackageText:
-    """A package: its keys in the spec but for the matrix, its own matrix if it has one, and a remark."""
-
-    name: str
-    row: Mapping[str, object]
-    matrix: Matrix | None = None
     remark: str = ""
+    remarks: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpecText:
-    """What an adopted spec states. `systems` are those that need a build pool."""
+    """What an adopted spec states. `systems` are those that need a build pool; an empty `matrix` is none."""
 
-    branches: Sequence[BranchText]
-    packages: Sequence[PackageText]
-    matrix: Matrix | None
+    branches: Sequence[Section]
+    packages: Sequence[Section]
+    matrix: Mapping[str, Any]
     systems: Sequence[str]
     declared: Declared
     hardware: Hardware
@@ -59,11 +48,11 @@ class SpecText:
             f"owner: {OWNER}  # guessed: the FloxHub organisation that the variants are published to",
             "",
             "branches:",
-            *(line for one in self.branches for line in _branch(one)),
+            *(line for branch in self.branches for line in _branch(branch)),
             "",
             *self._hardware(),
             "packages:",
-            *(line for one in self.packages for line in self._package(one)),
+            *(line for section in self.packages for line in entry(section.name, section.row, "  ", section.remark)),
             "",
             *self._matrix(),
             "runners:  # guessed: recipes do not state your machines; `ci-runner labels` shows the labels of one.",
@@ -80,26 +69,22 @@ class SpecText:
                 yield from entry(table, rows, "  ", block=True)
             yield ""
 
-    def _package(self, package: PackageText) -> Iterator[str]:
-        row: dict[str, object] = dict(package.row)
-        if package.matrix is not None:
-            axes: dict[str, object] = {
-                "python": package.matrix.pythons,
-                "isas": package.matrix.isas,
-                "gpus": {axis.name: entry_of(axis) for axis in package.matrix.gpus},
-                "exclude": [_exclusion(one) for one in package.matrix.exclude],
-            }
-            row["matrix"] = {key: value for key, value in axes.items() if value}
-        yield from entry(package.name, row, "  ", package.remark)
-
     def _matrix(self) -> Iterator[str]:
-        if self.matrix is not None:
-            yield "matrix:  # a variant is a package x branch x Python x toolkit x GPU x ISA"
-            yield from _axes(self.matrix, self.hardware)
-            yield ""
+        if not self.matrix:
+            return
+        yield "matrix:  # a variant is a package x branch x Python x toolkit x GPU x ISA"
+        if self.matrix["python"]:
+            yield from entry("python", self.matrix["python"], "  ")
+        yield from entry("isas", self.matrix["isas"], "  ", block=True)
+        yield "  gpus:"
+        for gpu, row in self.matrix["gpus"].items():
+            yield from entry(gpu, row, "    ", "" if gpu == CPU else self.hardware.gpu(gpu).summary)
+        if self.matrix["exclude"]:
+            yield from entry("exclude", self.matrix["exclude"], "  ", block=True)
+        yield ""
 
 
-def _branch(branch: BranchText) -> Iterator[str]:
+def _branch(branch: Section) -> Iterator[str]:
     head = f"  {flow(branch.name)}:"
     if not branch.row:
         yield f"{head} {{}}"
@@ -109,39 +94,18 @@ def _branch(branch: BranchText) -> Iterator[str]:
         yield from entry(key, value, "    ", branch.remarks.get(key, ""))
 
 
-def _axes(matrix: Matrix, hardware: Hardware) -> Iterator[str]:
-    if matrix.pythons:
-        yield from entry("python", matrix.pythons, "  ")
-    yield from entry("isas", matrix.isas, "  ", block=True)
-    yield "  gpus:"
-    for axis in matrix.gpus:
-        about = "" if axis.name == CPU else hardware.gpu(axis.name).summary
-        yield from entry(axis.name, entry_of(axis), "    ", about)
-    if matrix.exclude:
-        yield from entry("exclude", [_exclusion(one) for one in matrix.exclude], "  ", block=True)
-
-
-def _exclusion(one: Exclusion) -> dict[str, object]:
-    return {"variants": one.pattern, **({"branches": one.branches} if one.branches else {}), "because": one.because}
-
-
 def _pool(system: str, hardware: Hardware) -> Iterator[str]:
-    """A build pool of the same size as the bundled stack's."""
+    """A build pool as large as the bundled stack's for the system, or else as its first, and a pool that publishes."""
     known = hardware.systems[system]
-    pool = _bundled_pool(system)
-    linux, label = known.os == "Linux", known.label.lower()
-    row = {
-        "runs-on": ["self-hosted", "linux" if linux else known.os, label, "nix-builder"],
-        "cpu": [],
-        **{key: getattr(pool, key) for key in ("cores", "memory", "disk")},
-    }
-    name = label if linux else known.os.lower()
-    yield from entry(f"{name}-builder", row, "  ")
-    publisher = {"runs-on": [*row["runs-on"][:-1], "nix-publisher"], "stages": [PUBLISH.name]}
-    yield from entry(f"{name}-publisher", publisher, "  ")
-
-
-def _bundled_pool(system: str) -> Pool:
-    """The bundled stack's build pool for `system`, else its first."""
     pools = [pool for pool in bundled_spec().pools if BUILD in pool.stages]
-    return next((pool for pool in pools if pool.system == system), pools[0])
+    like = next((pool for pool in pools if pool.system == system), pools[0])
+    linux, label = known.os == "Linux", known.label.lower()
+    machine = ["self-hosted", "linux" if linux else known.os, label]
+    name = label if linux else known.os.lower()
+    row = {
+        "runs-on": [*machine, "nix-builder"],
+        "cpu": [],
+        **{key: getattr(like, key) for key in ("cores", "memory", "disk")},
+    }
+    yield from entry(f"{name}-builder", row, "  ")
+    yield from entry(f"{name}-publisher", {"runs-on": [*machine, "nix-publisher"], "stages": [PUBLISH.name]}, "  ")

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from ci_compiler.adoption.comparison import Pair, causes
 from ci_compiler.adoption.evaluation import Evaluation
-from ci_compiler.adoption.evaluator import evaluate, name_of
+from ci_compiler.adoption.evaluator import evaluate, name_of, written
 from ci_compiler.adoption.spec_yaml import scalar
 from ci_compiler.codes import Code
-from ci_compiler.errors import Finding, InputError, Place, wrong
+from ci_compiler.errors import Finding, InputError, about, wrong
 from ci_compiler.plan.rules import Judged
 from ci_compiler.spec.model import Spec
 from ci_compiler.spec.packages import RecipeKind
 from ci_compiler.spec.patterns import matcher
-from ci_compiler.units import counted
-from ci_compiler.variant import recipe_name, recipe_path
+from ci_compiler.units import counted, grouped
+from ci_compiler.variant import recipe_name, recipe_path, recipe_paths
 
 
 def matching(spec: Spec, judged: Judged, pattern: str) -> dict[str, dict[str, str]]:
@@ -35,9 +34,8 @@ def matching(spec: Spec, judged: Judged, pattern: str) -> dict[str, dict[str, st
             if test(variant.name) and spec.packages[variant.package].kind_of(variant.name) is RecipeKind.OWN:
                 found.setdefault(cell.branch, {})[variant.name] = variant.package
     if not found:
-        raise wrong(
-            "--adopt", Code.UNKNOWN_VARIANT, f"{pattern!r} matches no recipe of the repository's own in the matrix"
-        )
+        message = f"{pattern!r} matches no recipe of the repository's own in the matrix"
+        raise wrong("--adopt", Code.UNKNOWN_VARIANT, message)
     return found
 
 
@@ -48,26 +46,29 @@ def edited(text: str, spec: Spec, packages: Iterable[str], pattern: str) -> str:
     """
     lines = text.splitlines(keepends=True)
     places = [(package, spec.place("packages", package, "recipes")) for package in packages]
-    for package, place in sorted(places, key=lambda one: (one[1].line, one[1].column), reverse=True):
+    for package, place in sorted(places, key=lambda pair: (pair[1].line, pair[1].column), reverse=True):
         value = spec.document.value["packages"][package]["recipes"]
-        if pattern in value and not isinstance(value, str):
-            message = f"`recipes` of {package} has the pattern {pattern!r} already; change it there"
-            raise InputError([spec.finding(("packages", package, "recipes"), Code.WRONG_PATTERN, message)])
         line, column = place.line - 1, place.column - 1
         before, after = lines[line][:column], lines[line][column:]
         entry = f"{scalar(pattern)}: {RecipeKind.COMPILED}"
         if isinstance(value, str):
-            given = next((one for one in (f'"{value}"', f"'{value}'", value) if after.startswith(one)), None)
+            given = next((word for word in (f'"{value}"', f"'{value}'", value) if after.startswith(word)), None)
             if given is None:
-                message = f"`recipes` of {package} cannot be edited here; write it as a plain word or a mapping"
-                raise InputError([spec.finding(("packages", package, "recipes"), Code.WRONG_PATTERN, message)])
-            made = str(RecipeKind.COMPILED) if pattern == "*" else f'{{{entry}, "*": {value}}}'
-            lines[line] = f"{before}{made}{after[len(given) :]}"
+                raise _wrong(spec, package, "cannot be edited here; write it as a plain word or a mapping")
+            kinds = str(RecipeKind.COMPILED) if pattern == "*" else f'{{{entry}, "*": {value}}}'
+            lines[line] = f"{before}{kinds}{after[len(given) :]}"
+        elif pattern in value:
+            raise _wrong(spec, package, f"has the pattern {pattern!r} already; change it there")
         elif after.startswith("{"):
             lines[line] = f"{before}{{{entry}, {after[1:].lstrip()}"
         else:
             lines.insert(line, f"{' ' * column}{entry}\n")
     return "".join(lines)
+
+
+def _wrong(spec: Spec, package: str, problem: str) -> InputError:
+    message = f"`recipes` of {package} {problem}"
+    return InputError([spec.finding(("packages", package, "recipes"), Code.WRONG_PATTERN, message)])
 
 
 def differing(before: Mapping[str, str], after: Mapping[str, str], packages: Mapping[str, str]) -> list[str]:
@@ -77,51 +78,38 @@ def differing(before: Mapping[str, str], after: Mapping[str, str], packages: Map
     that replace some of them. packages: the package of each recipe, by name. Raises InputError where a recipe does
     something that the compiled one would not do, or where that is not known.
     """
-    names = [recipe_name(path) for path in after if before.keys() & {path, _folder(path)}]
-    with tempfile.TemporaryDirectory(prefix="ci-compile-") as folder:
-        old, new = (
-            _evaluated(Path(folder) / side, files, names)
-            for side, files in (("old", before), ("new", {**before, **after}))
-        )
-    lost = {name: what for name in names if (what := _lost(old.get(name), new.get(name)))}
+    names = [name for name in map(recipe_name, after) if before.keys() & {*recipe_paths(name)}]
+    old, new = _evaluated(before, names), _evaluated({**before, **after}, names)
+    lost = {name: problem for name in names if (problem := _lost(old.get(name), new.get(name)))}
     if lost:
-        whats = dict.fromkeys(lost.values())
-        raise InputError([_refused(what, [name for name in names if lost.get(name) == what]) for what in whats])
-    pairs = [
-        Pair(package=packages[name], path=Path(recipe_path(name)), count=1, here=old[name], there=new[name])
-        for name in names
-    ]
+        raise InputError(_refused(problem, same) for problem, same in grouped(lost, lost.__getitem__).items())
+    pairs = [Pair(packages[name], Path(recipe_path(name)), old[name], new[name]) for name in names]
     equal, found = causes(pairs)
-    return [f"{equal} of the {len(pairs)} recipes that were compared stay the same derivations", *map(str, found)]
+    return [
+        f"{equal} of the {len(pairs)} recipes that were compared stay the same derivations",
+        *(cause.message for cause in found),
+    ]
 
 
-def _lost(here: Evaluation | None, there: Evaluation | None) -> str:
+def _lost(own: Evaluation | None, compiled: Evaluation | None) -> str:
     """What a recipe does that would be lost with the compiled one; '' for nothing."""
-    if here is None or there is None:
+    if own is None or compiled is None:
         return "cannot be evaluated here, so that nothing is known of what it does"
-    parts = ((here, there), (here.torch, there.torch))
-    lost = [name for one, other in parts if one for name in one.changes if not other or name not in other.changes]
+    parts = ((own, compiled), (own.torch, compiled.torch))
+    lost = [name for old, new in parts if old for name in old.changes if not new or name not in new.changes]
     names = " and ".join(dict.fromkeys(lost))
     return f"changes {names}, with which it is built, and the compiled recipe does not" if lost else ""
 
 
-def _refused(what: str, names: Sequence[str]) -> Finding:
+def _refused(problem: str, names: Sequence[str]) -> Finding:
     more = f" ({counted(len(names) - 1, 'more recipe')} too)" if names[1:] else ""
-    message = f"it {what}{more}; take a pattern that leaves it the repository's own"
-    return Finding(place=Place(file=recipe_path(names[0])), code=Code.RECIPE_DOES_MORE, message=message)
+    message = f"it {problem}{more}; take a pattern that leaves it the repository's own"
+    return about(recipe_path(names[0]), Code.RECIPE_DOES_MORE, message)
 
 
-def _folder(path: str) -> str:
-    """The other path that a recipe may have: `NAME/default.nix` for `NAME.nix`."""
-    return f"{path.removesuffix('.nix')}/default.nix"
-
-
-def _evaluated(root: Path, files: Mapping[str, str], names: Sequence[str]) -> dict[str, Evaluation]:
-    for path, text in files.items():
-        file = root / path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text, "utf-8")
-    paths = (path for name in names for path in (recipe_path(name), _folder(recipe_path(name))))
-    there = [file for path in paths if (file := root / path).is_file()]
-    found, _ = evaluate(root, there) if there else ((), ())
-    return {name_of(one.path): one for one in reversed(found)}
+def _evaluated(files: Mapping[str, str], names: Sequence[str]) -> dict[str, Evaluation]:
+    paths = (path for name in names for path in recipe_paths(name))
+    with written(files) as root:
+        there = [root / path for path in paths if path in files]
+        found, _ = evaluate(root, there) if there else ((), ())
+    return {name_of(recipe.path): recipe for recipe in reversed(found)}

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ci_compiler.canary.parts import ENVIRONMENT, SECRET, SETUP, TOKEN, passed, probe
-from ci_compiler.canary.places import SPEC_FILE
+from ci_compiler.canary.parts import ENVIRONMENT, SECRET, SETUP, SPEC_FILE, TOKEN, passed, probe
 from ci_compiler.spec.model import Spec
 from ci_compiler.workflows import cell as compiled
 from ci_compiler.workflows.common import expression, local, result_of

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from ci_compiler.canary.assumptions import plain
+from ci_compiler.github.actions import seconds_of
 from ci_compiler.outside import text_of
 from ci_compiler.runner.controller.runner_names import read_name
 
@@ -67,12 +67,9 @@ def _legs(name: str, legs: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, s
 
 def _together(legs: Iterable[Mapping[str, Any]]) -> bool:
     """Whether two of the legs that succeeded ran at the same time."""
-    spans = [(_time(leg["started_at"]), _time(leg["completed_at"])) for leg in legs if leg["conclusion"] == "success"]
-    return any(other[0] < one[1] for one, other in pairwise(sorted(spans)))
-
-
-def _time(text: str) -> datetime:
-    return datetime.fromisoformat(text)
+    ran = [leg for leg in legs if leg["conclusion"] == "success"]
+    spans = sorted((seconds_of(leg["started_at"]), seconds_of(leg["completed_at"])) for leg in ran)
+    return any(later[0] < earlier[1] for earlier, later in pairwise(spans))
 
 
 def _runners(machine: Mapping[str, Any], again: Mapping[str, Any] | None) -> Iterator[tuple[str, str]]:

@@ -1,16 +1,21 @@
-"""Steps and jobs that the workflows of the canary share."""
+"""Steps and jobs that the workflows of the canary share, and where its files are."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from ci_compiler.canary.places import FOLDER
 from ci_compiler.spec.model import Spec
 from ci_compiler.workflows.common import expression
 from ci_compiler.workflows.model import Job, RunStep, UsesStep, action_step
 from ci_compiler.workflows.steps import checkout, hosted_job
 from ci_compiler.workflows.writer import Node
+
+FOLDER = ".github/canary"
+SPEC_FILE = f"{FOLDER}/ci-matrix.yaml"
+GUIDE = "https://github.com/flox-cuda/ci-compiler/blob/main/.github/docs/first-contact.md"
+MARK = "Written by ci-compile canary"
+"""The mark in the first line of each workflow of the canary. `ci-compile` leaves files with it alone."""
 
 ENVIRONMENT = "canary"
 SECRET = "CANARY_SECRET"  # noqa: S105  (its name)

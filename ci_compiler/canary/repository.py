@@ -8,8 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from ci_compiler.canary import called, workflows
-from ci_compiler.canary.parts import ENVIRONMENT
-from ci_compiler.canary.places import FOLDER, GUIDE, MARK, SPEC_FILE
+from ci_compiler.canary.parts import ENVIRONMENT, FOLDER, GUIDE, MARK, SPEC_FILE
 from ci_compiler.plan.sharding import FOLDER as WORKFLOWS
 from ci_compiler.spec.build import parse_spec
 from ci_compiler.spec.model import Cache, Pool, RunsOn, Spec
@@ -59,7 +58,7 @@ def places(own: Spec | None) -> tuple[Place, ...]:
     label = own.hosted if own else "ubuntu-24.04"
     first = Place(name=HOSTED, where=RunsOn(labels=(label,)), system="x86_64-linux")
     pools: Sequence[Pool] = own.pools if own else ()
-    others = [Place(name=one.name, where=one.runs_on, system=one.system) for one in pools if one.system in ISAS]
+    others = [Place(name=pool.name, where=pool.runs_on, system=pool.system) for pool in pools if pool.system in ISAS]
     return first, *others
 
 
@@ -86,7 +85,7 @@ def files(own: Spec | None) -> dict[str, str]:
 
 def _document(chosen: Sequence[Place], toolkit: str) -> dict[str, Node]:
     """The spec of the canary's package; all its stages run on the one machine that is chosen."""
-    isas: dict[str, Node] = {system: [ISAS[system]] for system in dict.fromkeys(one.system for one in chosen)}
+    isas: dict[str, Node] = {system: [ISAS[system]] for system in dict.fromkeys(place.system for place in chosen)}
     machines: dict[str, Node] = {
         _LABELS[system]: {"runs-on": ["self-hosted", _LABELS[system]], "system": system, "cpu": [ISAS[system]]}
         for system in isas

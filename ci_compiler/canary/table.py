@@ -53,16 +53,16 @@ class Feature:
 def written_table(found: Mapping[str, str]) -> str:
     """The table of the facts `found`: each assumption with its verdict and its evidence, and the versions."""
     facts = complete({name: plain(value) for name, value in found.items()})
-    rows = [(f"`{one.name}`", one.verdict(facts), _shown(one, facts)) for one in assumptions().values()]
+    rows = [(f"`{entry.name}`", entry.verdict(facts), _shown(entry, facts)) for entry in assumptions().values()]
     versions = "; ".join(f"{name} `{facts.get(f'machine.{name}-version', 'none')}`" for name in VERSIONS)
     head = f"ci-compiler `{__version__}` on a machine that is `{facts.get('machine.kind', 'unknown')}`: {versions}"
     return f"{head}\n\n{markdown_table(('assumption', 'result', 'evidence'), rows)}\n"
 
 
-def _shown(one: Assumption, facts: Mapping[str, str]) -> str:
+def _shown(assumption: Assumption, facts: Mapping[str, str]) -> str:
     """The facts that decide about `one`, and what to do if it was not tried."""
-    words = " ".join(f"{name}={value}" for name, value in one.evidence(facts).items())
-    return words if one.verdict(facts) is not Verdict.NOT_TRIED else f"{words} (to try it: {one.when})"
+    words = " ".join(f"{name}={value}" for name, value in assumption.evidence(facts).items())
+    return words if assumption.verdict(facts) is not Verdict.NOT_TRIED else f"{words} (to try it: {assumption.when})"
 
 
 def read_tables(text: str) -> tuple[Table, ...]:
@@ -81,7 +81,7 @@ def _read(head: re.Match[str], text: str) -> Table:
 
 def verdicts(tables: Sequence[Table]) -> dict[str, Verdict]:
     """The verdict on each assumption of this version: broken if one table says so, else held if one does."""
-    found = {name: [one.verdict(table.facts) for table in tables] for name, one in assumptions().items()}
+    found = {name: [assumption.verdict(table.facts) for table in tables] for name, assumption in assumptions().items()}
     worst = (Verdict.BROKEN, Verdict.HELD, Verdict.NOT_TRIED)
     return {name: min(several, key=worst.index) for name, several in found.items()}
 
@@ -89,11 +89,11 @@ def verdicts(tables: Sequence[Table]) -> dict[str, Verdict]:
 def features(found: Mapping[str, Verdict]) -> Iterator[Feature]:
     """What the verdicts `found` mean for each feature."""
     for name in FEATURES:
-        needed = [one.name for one in assumptions().values() if name in one.for_ and not one.unused]
+        needed = [entry.name for entry in assumptions().values() if name in entry.for_ and not entry.unused]
         yield Feature(
             name=name,
-            broken=tuple(one for one in needed if found[one] is Verdict.BROKEN),
-            untried=tuple(one for one in needed if found[one] is Verdict.NOT_TRIED),
+            broken=tuple(assumption for assumption in needed if found[assumption] is Verdict.BROKEN),
+            untried=tuple(assumption for assumption in needed if found[assumption] is Verdict.NOT_TRIED),
         )
 
 

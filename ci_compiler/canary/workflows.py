@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ci_compiler.canary.called import CELL, OUTER
-from ci_compiler.canary.parts import ATTEMPT, ENVIRONMENT, SECRET, SETUP, TOKEN, facts, keep, passed, probe
-from ci_compiler.canary.places import FOLDER
+from ci_compiler.canary.parts import ATTEMPT, ENVIRONMENT, FOLDER, SECRET, SETUP, TOKEN, facts, keep, passed, probe
 from ci_compiler.spec.model import Spec
 from ci_compiler.workflows import called
 from ci_compiler.workflows.common import expression, local
@@ -39,17 +38,23 @@ _FILE = "canary.txt"
 """What is uploaded; actions/upload-artifact leaves hidden files and folders out."""
 
 
+NOTHING = (RunStep(name="Nothing", run="true"),)
+"""The steps of a job that only has to run."""
+
+
 def canary(spec: Spec, rows: Mapping[str, Mapping[str, object]], cache: str) -> Workflow:
     """`canary.yml`; `rows` are the choices of machines, and `cache` is the URL of the binary cache ('': none)."""
+    quiet: Node = {"name": f"{ENVIRONMENT}-quiet", "deployment": False}
+    old = passed(ADMIN) | {"OLD_RUNNER": OLD_RUNNER}
     jobs: dict[str, Job | CallJob] = {
         "start": _start(spec, rows),
         "direct": _direct(spec),
         **_skipped(spec),
         "legs": _legs(spec),
         **_concurrent(spec),
-        "quiet": _quiet(spec),
+        "quiet": hosted_job(spec, "quiet", environment=quiet, steps=NOTHING),
         "rerun": _rerun(spec),
-        "jit": _jit(spec),
+        "jit": probe(spec, "jit", env=old, environment=ENVIRONMENT, minutes=15),
         "outer": _call(OUTER, secrets=passed(SECRET)),
         "cell": _cell(),
         **_on_machine(cache),
@@ -102,12 +107,11 @@ def _direct(spec: Spec) -> Job:
 
 def _skipped(spec: Spec) -> dict[str, Job]:
     """A job that never runs, one that runs after it, and one that GitHub skips with it."""
-    nothing = [RunStep(name="Nothing", run="true")]
     after = expression("!cancelled() && needs.never.result == 'skipped'")
     return {
-        "never": hosted_job(spec, "never", if_=expression("github.run_id == 0"), steps=nothing),
-        "after-skipped": hosted_job(spec, "after-skipped", needs=["never"], if_=after, steps=nothing),
-        "implicit": hosted_job(spec, "implicit", needs=["never"], steps=nothing),
+        "never": hosted_job(spec, "never", if_=expression("github.run_id == 0"), steps=NOTHING),
+        "after-skipped": hosted_job(spec, "after-skipped", needs=["never"], if_=after, steps=NOTHING),
+        "implicit": hosted_job(spec, "implicit", needs=["never"], steps=NOTHING),
     }
 
 
@@ -140,11 +144,6 @@ def _concurrent(spec: Spec) -> dict[str, Job]:
         )
         for name, option in options.items()
     }
-
-
-def _quiet(spec: Spec) -> Job:
-    environment: Node = {"name": f"{ENVIRONMENT}-quiet", "deployment": False}
-    return hosted_job(spec, "quiet", environment=environment, steps=[RunStep(name="Nothing", run="true")])
 
 
 def _rerun(spec: Spec) -> Job:
@@ -180,10 +179,6 @@ def _upload(id_: str, name: str, **more: Any) -> Step:
     """The step `id_`, which uploads `_FILE` as the artifact `name`; a failure is a fact."""
     file: dict[str, Node] = {"name": name, "path": _FILE}
     return action_step(f"Upload {id_}", "actions/upload-artifact", file, id=id_, continue_on_error=True, **more)
-
-
-def _jit(spec: Spec) -> Job:
-    return probe(spec, "jit", env=passed(ADMIN) | {"OLD_RUNNER": OLD_RUNNER}, environment=ENVIRONMENT, minutes=15)
 
 
 _STARTED = expression("!cancelled() && needs.start.result == 'success'")
@@ -242,7 +237,6 @@ def _on_machine(cache: str) -> dict[str, Job]:
 def _labels(spec: Spec) -> dict[str, Job]:
     """A job that no machine may take, and one of its concurrency group that cancels it at the end."""
     group: dict[str, Node] = {"group": f"canary-labels-{expression('github.run_id')}", "cancel-in-progress": True}
-    nothing = [RunStep(name="Nothing", run="true")]
     unserved = Job(
         name="labels",
         needs=["start"],
@@ -251,11 +245,11 @@ def _labels(spec: Spec) -> dict[str, Job]:
         timeout_minutes=10,
         permissions={},
         concurrency=group,
-        steps=nothing,
+        steps=NOTHING,
     )
     waits = ["again", "cell", "pending", "queued"]
     end = hosted_job(
-        spec, "end of labels", needs=waits, if_=expression("always()"), concurrency=group, steps=nothing, permissions={}
+        spec, "end of labels", needs=waits, if_=expression("always()"), concurrency=group, steps=NOTHING, permissions={}
     )
     return {"labels": unserved, "labels-end": end}
 

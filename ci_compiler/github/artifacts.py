@@ -9,15 +9,12 @@ from __future__ import annotations
 import io
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import islice
-from typing import Any
 from urllib.parse import quote
 
-from ci_compiler.github.client import PER_PAGE, Client
-
-OWN_EVENTS = frozenset({"push", "schedule", "workflow_dispatch"})
-"""The events whose runs have the code of the repository's own branches."""
+from ci_compiler.github.actions import OWN_EVENTS, Json, newest_runs
+from ci_compiler.github.client import Client
 
 RUNS = 10
 """The most runs that are asked for the artifact, the newest first."""
@@ -50,10 +47,11 @@ def newest(client: Client, run: int, name: str, most: int) -> bytes | None:
     """
     path = f"actions/runs/{run}/artifacts?name={quote(name)}"
     listed = client.pages(f"list the artifacts of the run {run}", path, "artifacts", dict)
-    found = [one for one in listed if one["name"] == name and not one["expired"] and one["size_in_bytes"] <= most]
-    if not found:
+    there = (entry for entry in listed if entry["name"] == name and not entry["expired"])
+    times = [(str(entry["created_at"]), int(entry["id"])) for entry in there if entry["size_in_bytes"] <= most]
+    if not times:
         return None
-    number = max((str(one["created_at"]), int(one["id"])) for one in found)[1]
+    number = max(times)[1]
     return client.download(f"download {name} of the run {run}", f"actions/artifacts/{number}/zip", most=most)
 
 
@@ -61,10 +59,10 @@ def files(archive: bytes, name: str, most: int) -> Iterator[bytes]:
     """The files `name` in the folders of an archive, at most `most` bytes together; none that cannot be read."""
     try:
         with zipfile.ZipFile(io.BytesIO(archive)) as packed:
-            for one in packed.infolist():
-                if one.filename.rpartition("/")[2] != name or one.compress_type not in _PACKED:
+            for entry in packed.infolist():
+                if entry.filename.rpartition("/")[2] != name or entry.compress_type not in _PACKED:
                     continue
-                with packed.open(one) as file:
+                with packed.open(entry) as file:
                     content = file.read(most + 1)
                 most -= len(content)
                 if most < 0:
@@ -74,9 +72,7 @@ def files(archive: bytes, name: str, most: int) -> Iterator[bytes]:
         return
 
 
-def _runs(client: Client, workflow: str, branch: str) -> Iterator[Mapping[str, Any]]:
+def _runs(client: Client, workflow: str, branch: str) -> Iterator[Json]:
     """The newest runs of `workflow` on `branch` with the code of that branch; none if it was never pushed."""
-    query = f"branch={quote(branch, safe='')}&per_page={PER_PAGE}"
-    path, what = f"actions/workflows/{workflow}/runs?{query}", f"list the runs of {workflow}"
-    found = client.request(what, "GET", path, read=lambda one: list(one["workflow_runs"]), absent=list[Any]())
-    return islice((run for run in found if run["event"] in OWN_EVENTS), RUNS)
+    runs = newest_runs(client, f"list the runs of {workflow}", workflow, branch=branch)
+    return islice((run for run in runs if run["event"] in OWN_EVENTS), RUNS)

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from ci_compiler.github.actions import stamp
 from ci_compiler.github.artifacts import files, newest
 from ci_compiler.github.client import Client
-from ci_compiler.github.runs import stamp
-from ci_compiler.github.status import DEPTH, last_runs
+from ci_compiler.github.status import last_runs
 from ci_compiler.outside import json_of
 from ci_compiler.plan.benchmarks import DEVICES, BenchmarkResult, read_benchmark
 from ci_compiler.plan.document import variant_row
@@ -40,13 +40,11 @@ class LastBenchmark:
     started: str
 
 
-def benchmarks(
-    client: Client, plan: Plan, branch: str | None = None, depth: int = DEPTH
-) -> Iterator[tuple[LastBenchmark, ...]]:
+def benchmarks(client: Client, plan: Plan, branch: str | None = None) -> Iterator[tuple[LastBenchmark, ...]]:
     """The last results, shard by shard in the order of the plan, of `branch` or of all. Raises GitHubError."""
     for shard in plan.shards:
         if branch in {None, shard.branch}:
-            yield tuple(_of_shard(client, plan, shard, depth))
+            yield tuple(_of_shard(client, plan, shard))
 
 
 def measured(shard: Shard) -> dict[str, tuple[Cell, Variant]]:
@@ -106,18 +104,15 @@ def benchmark_tables(spec: Spec, lasts: Iterable[LastBenchmark]) -> tuple[list[s
     return ["variant", "compared", *DEVICES.values(), "machine"], list(filter(None, tables.values()))
 
 
-def _of_shard(client: Client, plan: Plan, shard: Shard, depth: int) -> Iterator[LastBenchmark]:
-    wanted, workflow = measured(shard), client.workflows.get(shard.path)
-    if not wanted or workflow is None:
-        return
+def _of_shard(client: Client, plan: Plan, shard: Shard) -> Iterator[LastBenchmark]:
+    wanted = measured(shard)
     found: dict[str, LastBenchmark] = {}
-    for run in last_runs(client, plan, shard, workflow, depth):
-        of_run = {result.name: result for result in benchmarks_of_run(client, run.id) if result.branch == shard.branch}
-        started = f"{run.created_at:%Y-%m-%dT%H:%M:%SZ}"
-        for name in wanted.keys() & of_run.keys() - found.keys():
-            cell, variant = wanted[name]
-            result = of_run[name]
-            found[name] = LastBenchmark(cell=cell, variant=variant, result=result, url=run.html_url, started=started)
+    for run in last_runs(client, plan, shard) if wanted else ():
+        for result in benchmarks_of_run(client, run["id"]):
+            if result.branch == shard.branch and result.name in wanted.keys() - found.keys():
+                (cell, variant), url, started = wanted[result.name], run["html_url"], run["created_at"]
+                last = LastBenchmark(cell=cell, variant=variant, result=result, url=url, started=started)
+                found[result.name] = last
         if len(found) == len(wanted):
             break
     yield from (found[name] for name in wanted if name in found)

@@ -13,13 +13,11 @@ from functools import cached_property
 from itertools import count
 from queue import Empty, SimpleQueue
 from threading import Thread
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 import requests
 from github import Auth, Github, GithubException, GithubIntegration
-from github.Repository import Repository
-from github.Workflow import Workflow
 from jwt import PyJWTError
 
 from ci_compiler import __version__
@@ -55,6 +53,20 @@ class Patience:
 PATIENT = Patience()
 AT_ONCE = Patience(attempts=1, longest_wait=0.0, limit=60.0)
 """For callers that do not block and retry by themselves."""
+
+
+class DescribedRepository(NamedTuple):
+    """What GitHub says of a repository: its name, and whether an organisation owns it."""
+
+    full_name: str
+    in_organisation: bool
+
+
+class DescribedWorkflow(NamedTuple):
+    """What GitHub says of a workflow."""
+
+    id: int
+    state: str
 
 
 class Client:
@@ -119,24 +131,25 @@ class Client:
         }
 
     @cached_property
-    def repository(self) -> Repository:
+    def repository(self) -> DescribedRepository:
         """The repository. Raises GitHubError."""
-        github = self.github
 
-        def ask() -> Repository:
-            found = github.get_repo(self.access.repository)
-            if not found.id:
+        def read(answer: Mapping[str, Any]) -> DescribedRepository:
+            if not answer.get("id"):
                 raise ValueError("no repository")
-            return found
+            return DescribedRepository(str(answer["full_name"]), answer["owner"]["type"] == "Organization")
 
-        return self.call(f"read {self.access.repository}", ask)
+        return self.request(f"read {self.access.repository}", "GET", f"/repos/{self.access.repository}", read=read)
 
     @cached_property
-    def workflows(self) -> Mapping[str, Workflow]:
-        """The workflows of the default branch, by path. Raises GitHubError."""
-        repository = self.repository
-        what = f"list the workflows of {self.access.repository}"
-        return self.call(what, lambda: {one.path: one for one in repository.get_workflows()})
+    def workflows(self) -> Mapping[str, DescribedWorkflow]:
+        """The workflows of the default branch, by path. Raises GitHubError: about the repository, if it is missing."""
+
+        def read(entry: Mapping[str, Any]) -> tuple[str, DescribedWorkflow]:
+            return str(entry["path"]), DescribedWorkflow(int(entry["id"]), str(entry.get("state")))
+
+        what = f"list the workflows of {self.repository.full_name}"
+        return dict(self.pages(what, "actions/workflows", "workflows", read))
 
     def call(self, what: str, ask: Callable[[], Answer], *, write: bool = False, again: bool = True) -> Answer:
         """Returns the result of `ask`. `what` describes the call in a few words, for findings.
@@ -157,7 +170,8 @@ class Client:
                 pause = self._pause(trouble, attempt, again=again)
                 if pause is None:
                     raise trouble from error
-                self.say(self._waiting(trouble, pause))
+                until = f", until {time_of_day(self.clock.now() + pause)}" if trouble.trouble is Trouble.RATE else ""
+                self.say(f"{trouble.line}; waiting {duration(pause)}{until}")
                 self.clock.sleep(pause)
                 attempt += 1
 
@@ -319,9 +333,10 @@ class Client:
             return None
         return back_off(attempt, first=2.0, most=60.0, seed=self.access.repository)
 
-    def _waiting(self, trouble: GitHubError, pause: float) -> str:
-        until = f", until {time_of_day(self.clock.now() + pause)}" if trouble.trouble is Trouble.RATE else ""
-        return f"{trouble.line}; waiting {duration(pause)}{until}"
+
+def url_in(answer: Any) -> str:
+    """The address of the page of what GitHub describes."""
+    return str(answer["html_url"])
 
 
 def _json(answer: requests.Response) -> Any:

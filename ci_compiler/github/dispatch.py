@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from functools import partial
 from pathlib import PurePosixPath
-
-from github.Workflow import Workflow
-from github.WorkflowRun import WorkflowRun
+from typing import Any, NamedTuple
 
 from ci_compiler.codes import Code
-from ci_compiler.errors import Finding, InputError, Place, nearest, wrong
+from ci_compiler.errors import Finding, about, nearest, raise_any, wrong
+from ci_compiler.github.actions import jobs_of, newest_runs, run_of, stamp, workflow_ids
 from ci_compiler.github.client import Client
 from ci_compiler.github.errors import GitHubError, Trouble
-from ci_compiler.plan.lookup import BuiltVariant, explain
+from ci_compiler.plan.lookup import explain
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.sharding import ALL, UNPUBLISHED, Shard
 from ci_compiler.spec.patterns import matcher_of_any
@@ -128,21 +125,19 @@ def orders(
     `unpublished`: of these, what is not published yet when the run begins. Raises InputError for a name that is not
     built, a pattern that matches nothing, or an unknown branch or shard.
     """
-    spec, names = plan.spec, {one.name for one in plan.shards}
+    spec, names = plan.spec, {each.name for each in plan.shards}
     if branch is not None and branch not in spec.branches:
         raise wrong("--branch", Code.UNKNOWN_BRANCH, f"unknown branch {branch!r}{nearest(branch, spec.branches)}")
     if shard is not None and shard not in names:
         raise wrong("--shard", Code.UNKNOWN_SHARD, f"unknown shard {shard!r}{nearest(shard, names)}")
-    shards = [one for one in plan.shards if branch in {None, one.branch} and shard in {None, one.name}]
+    shards = [each for each in plan.shards if branch in {None, each.branch} and shard in {None, each.name}]
     patterns = tuple(dict.fromkeys(patterns))
-    if findings := list(_unmatched(plan, shards, patterns, branch)):
-        raise InputError(findings)
+    raise_any(_unmatched(plan, shards, patterns, branch))
     matches = _matcher(patterns)
-    found = ((one, tuple(filter(matches, one.variants))) for one in shards)
     return tuple(
-        replace(_order(one, chosen, unpublished=unpublished), publishes=spec.branches[one.branch].publish)
-        for one, chosen in found
-        if chosen
+        replace(_order(each, chosen, unpublished=unpublished), publishes=spec.branches[each.branch].publish)
+        for each in shards
+        if (chosen := tuple(filter(matches, each.variants)))
     )
 
 
@@ -157,15 +152,12 @@ def _unmatched(plan: Plan, shards: Sequence[Shard], patterns: Iterable[str], bra
     """A finding for each of `patterns` that matches no variant of `shards`."""
     known = [name for shard in shards for name in shard.variants]
     for pattern in patterns:
-        if not any(map(_matcher([pattern]), known)):
-            if set("*?[{") & set(pattern):
-                said = f"{pattern!r} matches no variant{f' of {branch}' if branch else ''}"
-            else:
-                told = explain(plan, pattern)
-                said = _why_not(
-                    told.unknown or "; ".join(one.reason for one in told.absent), told.built, pattern, branch
-                )
-            yield Finding(place=Place(file="NAME"), code=Code.UNKNOWN_VARIANT, message=said)
+        if any(map(_matcher([pattern]), known)):
+            continue
+        message = f"{pattern!r} matches no variant{f' of {branch}' if branch else ''}"
+        if not set("*?[{") & set(pattern):
+            message = _why_not(plan, pattern, branch)
+        yield about("NAME", Code.UNKNOWN_VARIANT, message)
 
 
 def _order(shard: Shard, chosen: tuple[str, ...], *, unpublished: bool) -> ShardOrder:
@@ -176,106 +168,98 @@ def _order(shard: Shard, chosen: tuple[str, ...], *, unpublished: bool) -> Shard
     return ShardOrder(shard=shard, choice=choice, names=() if whole or alone else chosen, chosen=chosen)
 
 
-def _why_not(reason: str, elsewhere: Sequence[BuiltVariant], name: str, branch: str | None) -> str:
-    if elsewhere:
-        return f"{name} is not built on {branch}, but on {' and '.join(one.cell.branch for one in elsewhere)}"
+def _why_not(plan: Plan, name: str, branch: str | None) -> str:
+    found = explain(plan, name)
+    if found.built:
+        return f"{name} is not built on {branch}, but on {' and '.join(variant.cell.branch for variant in found.built)}"
+    reason = found.unknown or "; ".join(absent.reason for absent in found.absent)
     return reason if name in reason else f"{name}: {reason}"
 
 
 def start(client: Client, wanted: Iterable[ShardOrder], terms: Terms) -> Iterator[Started]:
     """Dispatches the workflow of each of `wanted` on its branch, one by one. Raises GitHubError, InputError."""
     wanted = list(wanted)
-    missing = dict.fromkeys(order.shard.path for order in wanted if order.shard.path not in client.workflows)
-    if missing:
-        message = f"{client.access.repository} has no such workflow; push the compiled files to its default branch"
-        raise InputError(Finding(place=Place(file=path), code=Code.NO_WORKFLOW, message=message) for path in missing)
+    ids = workflow_ids(client, [order.shard.path for order in wanted])
     for order in wanted:
-        yield _start(client, client.workflows[order.shard.path], order, terms)
+        yield _start(client, ids[order.shard.path], order, terms)
 
 
-def _start(client: Client, workflow: Workflow, order: ShardOrder, terms: Terms) -> Started:
+def _start(client: Client, workflow: int, order: ShardOrder, terms: Terms) -> Started:
     """Dispatches one workflow. If the response is lost, looks for the run before it tries again."""
     what = f"start {PurePosixPath(order.shard.path).name} on {order.shard.branch} for {order.label}"
     since = client.clock.now()
     for attempt in range(1, _ATTEMPTS + 1):
+        lost: GitHubError | None = None
         try:
-            if (run := dispatch(client, what, workflow, order.shard.branch, terms.inputs(order))) is not None:
-                return Started(order=order, run=run.id, url=run.html_url)
+            if run := dispatch(client, what, workflow, order.shard.branch, terms.inputs(order)):
+                return Started(order=order, run=run.id, url=run.url)
         except GitHubError as error:
             if not error.uncertain:
                 raise
-            if (found := _appeared(client, workflow, order, since)) is not None:
-                return found
-            if attempt == _ATTEMPTS:
-                raise
-        else:
+            lost = error
+        if run := _appeared(client, workflow, order, since):
+            return Started(order=order, run=run.id, url=run.url)
+        if lost is None:
             break
-    if (found := _appeared(client, workflow, order, since)) is not None:
-        return found
+        if attempt == _ATTEMPTS:
+            raise lost
     message = f"{what}: GitHub accepted it but shows no run after {duration(_APPEARS)}; see its Actions page"
     raise wrong(client.access.host, Code.NO_RUN, message)
 
 
-def dispatch(client: Client, what: str, workflow: Workflow, ref: str, inputs: Mapping[str, str]) -> WorkflowRun | None:
+class DispatchedRun(NamedTuple):
+    """A run that GitHub started."""
+
+    id: int
+    url: str
+
+
+def dispatch(client: Client, what: str, workflow: int, ref: str, inputs: Mapping[str, str]) -> DispatchedRun | None:
     """The run that GitHub reports; None if GitHub started one without saying which. Raises GitHubError."""
-    ask = partial(workflow.create_dispatch, ref, dict(inputs), throw=True)
+
+    def read(answer: Any) -> DispatchedRun | None:
+        return DispatchedRun(answer["workflow_run_id"], answer["html_url"]) if answer else None
+
+    path, body = f"actions/workflows/{workflow}/dispatches", {"ref": ref, "inputs": dict(inputs)}
     try:
-        run = client.call(what, partial(ask, return_run_details=True), write=True, again=False)
+        return client.request(what, "POST", path, body | {_DETAILS: True}, read=read, again=False)
     except GitHubError as error:
         if error.trouble is not Trouble.REFUSED or _DETAILS not in error.said:
             raise
-    else:
-        # PyGithub returns True if GitHub accepts it with an empty response.
-        return run if isinstance(run, WorkflowRun) else None
     # GitHub Enterprise Server 3.19 does not support the key.
-    client.call(what, partial(ask, return_run_details=False), write=True, again=False)
-    return None
+    return client.request(what, "POST", path, body, read=read, again=False)
 
 
-def _appeared(client: Client, workflow: Workflow, order: ShardOrder, since: float) -> Started | None:
+def _appeared(client: Client, workflow: int, order: ShardOrder, since: float) -> DispatchedRun | None:
     """The newest run dispatched for `order` since then; None if none appears."""
-    created = f">={datetime.fromtimestamp(since - _APPEARS, UTC):%Y-%m-%dT%H:%M:%SZ}"
-    what = f"look for the run of {order.label}"
-
-    def runs() -> list[WorkflowRun]:
-        found = workflow.get_runs(branch=order.shard.branch, event="workflow_dispatch", created=created)
-        return [run for run in found if order.title in run.display_title]
-
+    query = {"branch": order.shard.branch, "event": "workflow_dispatch", "created": f">={stamp(since - _APPEARS)}"}
     until = client.clock.passed() + _APPEARS
-    while not (found := client.call(what, runs)):
+    while True:
+        runs = newest_runs(client, f"look for the run of {order.label}", workflow, **query)
+        if own := [run for run in runs if order.title in run["display_title"]]:
+            newest = max(own, key=lambda run: int(run["id"]))
+            return DispatchedRun(newest["id"], newest["html_url"])
         if client.clock.passed() >= until:
             return None
         client.clock.sleep(5.0)
-    newest = max(found, key=lambda run: run.id)
-    return Started(order=order, run=newest.id, url=newest.html_url)
 
 
 def follow(client: Client, started: Sequence[Started]) -> Iterator[tuple[Progress, ...]]:
     """Yields the state of the runs until all have ended. Raises GitHubError."""
-    standing = [Progress(started=one, status="queued", conclusion="", ended=0, jobs=0) for one in started]
+    standing = [Progress(started=run, status="queued", conclusion="", ended=0, jobs=0) for run in started]
     while True:
-        standing = [one if one.done else look(client, one.started) for one in standing]
+        standing = [run if run.done else look(client, run.started) for run in standing]
         yield tuple(standing)
-        left = sum(not one.done for one in standing)
+        left = sum(not run.done for run in standing)
         if not left:
             return
         client.clock.sleep(max(POLL, _POLL_PER_RUN * left))
 
 
-def look(client: Client, one: Started) -> Progress:
+def look(client: Client, started: Started) -> Progress:
     """The state of a run. Raises GitHubError."""
-    repository = client.repository
-    what = f"follow the run {one.run}"
-
-    def ask() -> Progress:
-        run = repository.get_workflow_run(one.run)
-        jobs = [job.status for job in run.jobs()]
-        return Progress(
-            started=one,
-            status=run.status or "queued",
-            conclusion=run.conclusion or "",
-            ended=jobs.count(DONE),
-            jobs=len(jobs),
-        )
-
-    return client.call(what, ask)
+    run = client.request(f"follow the run {started.run}", "GET", f"actions/runs/{started.run}", read=run_of)
+    jobs = list(jobs_of(client, started.run, lambda job: job["status"]))
+    status = run["status"] or "queued"
+    ended = jobs.count(DONE)
+    return Progress(started=started, status=status, conclusion=run["conclusion"], ended=ended, jobs=len(jobs))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from enum import StrEnum
 from typing import Any
@@ -17,7 +18,7 @@ from github.Requester import Requester
 
 from ci_compiler.clock import time_of_day
 from ci_compiler.codes import Code
-from ci_compiler.errors import Finding, InputError, Place
+from ci_compiler.errors import InputError, about
 from ci_compiler.units import duration
 
 NOT_UNDERSTOOD = (
@@ -71,7 +72,7 @@ class GitHubError(InputError):
     def __init__(
         self, host: str, message: str, *, trouble: Trouble, said: str, wait: float = 0.0, uncertain: bool
     ) -> None:
-        super().__init__([Finding(place=Place(file=host), code=Code(trouble), message=message)])
+        super().__init__([about(host, Code(trouble), message)])
         self.trouble = trouble
         self.said = said
         self.wait = wait
@@ -131,26 +132,15 @@ _SECONDS = re.compile("[0-9]{1,11}")
 
 
 def _wait(headers: Mapping[str, str], now: float) -> float:
-    """The seconds until GitHub answers again, at most `LONGEST_WAIT`."""
-    return min(_stated_wait(headers, now), LONGEST_WAIT)
-
-
-def _stated_wait(headers: Mapping[str, str], now: float) -> float:
-    """The seconds that the response states, by GitHub's own clock if it states that too."""
-    after = headers.get("retry-after", "")
+    """The seconds until GitHub answers again, by its own clock if it states that too; at most `LONGEST_WAIT`."""
+    after, reset = headers.get("retry-after", ""), headers.get(_RESET, "")
     if _SECONDS.fullmatch(after):
-        return float(after)
-    reset = headers.get(_RESET, "")
-    if headers.get(_REMAINING, "0") == "0" and _SECONDS.fullmatch(reset):
-        return max(float(reset) - _moment(headers, now), 0.0) + 1
-    return SECONDARY_WAIT
-
-
-def _moment(headers: Mapping[str, str], now: float) -> float:
-    try:
-        return parsedate_to_datetime(headers["date"]).timestamp()
-    except (KeyError, ValueError, OverflowError):
-        return now
+        return min(float(after), LONGEST_WAIT)
+    if headers.get(_REMAINING, "0") != "0" or not _SECONDS.fullmatch(reset):
+        return SECONDARY_WAIT
+    with suppress(KeyError, ValueError, OverflowError):
+        now = parsedate_to_datetime(headers["date"]).timestamp()
+    return min(max(float(reset) - now, 0.0) + 1, LONGEST_WAIT)
 
 
 def _permissions(headers: Mapping[str, str]) -> str:
@@ -167,24 +157,21 @@ def _said(data: Any) -> str:
     if not isinstance(data, Mapping):
         return ""
     errors = data.get("errors")
-    details = errors if isinstance(errors, list) else [errors]
-    words = [data.get("message"), *(one.get("message") if isinstance(one, Mapping) else one for one in details)]
+    details = [data, *(errors if isinstance(errors, list) else [errors])]
+    words = (detail.get("message") if isinstance(detail, Mapping) else detail for detail in details)
     texts = [" ".join(str(word).split()) for word in words if word]
     return "; ".join(dict.fromkeys(texts))
 
 
 def _connection(error: requests.RequestException) -> str:
-    if isinstance(error, requests.Timeout):
-        return "no answer in time"
-    if isinstance(error, requests.exceptions.SSLError):
-        return "this machine does not trust its certificate"
-    if isinstance(error, requests.exceptions.ProxyError):
-        return "the proxy refused"
-    if _never_sent(error):
-        return "no connection"
-    if isinstance(error, requests.exceptions.ChunkedEncodingError | requests.ConnectionError):
-        return "the connection was cut"
-    return type(error).__name__
+    kinds = {
+        requests.Timeout: "no answer in time",
+        requests.exceptions.SSLError: "this machine does not trust its certificate",
+        requests.exceptions.ProxyError: "the proxy refused",
+        requests.ConnectionError: "no connection" if _never_sent(error) else "the connection was cut",
+        requests.exceptions.ChunkedEncodingError: "the connection was cut",
+    }
+    return next((words for kind, words in kinds.items() if isinstance(error, kind)), type(error).__name__)
 
 
 def _never_sent(error: requests.RequestException) -> bool:

@@ -55,10 +55,8 @@ class Inventory:
 
 def inventory(client: Client) -> Inventory:
     """Every runner that may serve the repository. Raises GitHubError if the repository's own cannot be listed."""
-    repository = client.repository
-    own = tuple(of_repository(client))
-    kind = client.call(f"read the owner of {client.access.repository}", lambda: repository.owner.type)
-    if kind != "Organization":
+    in_organisation, own = client.repository.in_organisation, tuple(of_repository(client))
+    if not in_organisation:
         return Inventory(runners=own)
     try:
         return Inventory(runners=(*own, *of_groups(client)))

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from ci_compiler.github.client import PER_PAGE, Client
+from ci_compiler.github.client import PER_PAGE, Client, url_in
 from ci_compiler.github.errors import GitHubError, Trouble
 
 PAGES = 30
@@ -27,44 +26,38 @@ class Kept(StrEnum):
     CLOSED = "closed"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Issue:
-    """An open issue."""
-
-    number: int
-    body: str
-    url: str
-
-
 def keep_issue(client: Client, marker: str, title: str, text: Callable[[str], str]) -> tuple[Kept, str]:
     """Opens, updates or closes the issue with `marker` in its body; returns what was done, and the issue's URL.
 
     `text` makes the new body from the present one ('' without an issue); if it returns '', no issue is needed. If
     there are several, the oldest is kept, and the others are closed. Raises GitHubError.
     """
-    found = sorted(_open(client, marker), key=lambda issue: issue.number)
-    for extra in found[1:]:
+    own = sorted(_open(client, marker), key=lambda issue: int(issue["number"]))
+    for extra in own[1:]:
         _change(client, extra, {"state": "closed", "state_reason": "not_planned"})
-    if not found:
-        body = text("")
-        return (Kept.OPENED, _post(client, title, body)) if body else (Kept.NONE, "")
-    issue = found[0]
-    body = text(issue.body)
+    if not own:
+        given = {"title": title, "body": text("")}
+        if not given["body"]:
+            return Kept.NONE, ""
+        return Kept.OPENED, client.request("open an issue", "POST", "issues", given, read=url_in, again=False)
+    issue = own[0]
+    present = (issue["body"] or "").replace("\r\n", "\n")  # GitHub stores the line ends that a browser sends
+    body = text(present)
     if not body:
         _change(client, issue, {"state": "closed", "state_reason": "completed"})
-        return Kept.CLOSED, issue.url
-    if body.strip() == issue.body.strip():
-        return Kept.SAME, issue.url
+        return Kept.CLOSED, url_in(issue)
+    if body.strip() == present.strip():
+        return Kept.SAME, url_in(issue)
     _change(client, issue, {"body": body})
-    return Kept.UPDATED, issue.url
+    return Kept.UPDATED, url_in(issue)
 
 
-def _open(client: Client, marker: str) -> Iterator[Issue]:
+def _open(client: Client, marker: str) -> Iterator[Mapping[str, Any]]:
     """The program's own open issues. Raises GitHubError."""
     path = "issues?state=open&sort=created&direction=asc"
     for number, entry in enumerate(client.pages("list the open issues", path, "", dict), 1):
         if _is_own(entry, marker):
-            yield _issue(entry)
+            yield entry
         if number == PAGES * PER_PAGE:
             message = f"{client.access.repository} has more than {PAGES * PER_PAGE:,} open issues; close some of them"
             raise GitHubError(client.access.host, message, trouble=Trouble.REFUSED, said="", uncertain=False)
@@ -80,19 +73,6 @@ def _is_own(entry: Mapping[str, Any], marker: str) -> bool:
     return "pull_request" not in entry and trusted and marker in (entry.get("body") or "")
 
 
-def _issue(entry: Mapping[str, Any]) -> Issue:
-    # GitHub stores the line ends that a browser sends.
-    body = (entry["body"] or "").replace("\r\n", "\n")
-    return Issue(number=int(entry["number"]), body=body, url=entry["html_url"])
-
-
-def _post(client: Client, title: str, body: str) -> str:
-    def read(answer: Any) -> str:
-        return str(answer["html_url"])
-
-    return client.request("open an issue", "POST", "issues", {"title": title, "body": body}, read=read, again=False)
-
-
-def _change(client: Client, issue: Issue, given: Mapping[str, Any]) -> None:
-    what = f"change the issue {issue.number}"
-    client.request(what, "PATCH", f"issues/{issue.number}", given, read=lambda _: None)
+def _change(client: Client, issue: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+    what, path = f"change the issue {issue['number']}", f"issues/{issue['number']}"
+    client.request(what, "PATCH", path, given, read=lambda _: None)

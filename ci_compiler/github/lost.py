@@ -6,15 +6,15 @@ A run is run again once, and only if every failed job lost its runner: GitHub ca
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
 
+from ci_compiler.github.actions import Json, file_of, jobs_of, run_of, stamp
 from ci_compiler.github.client import PER_PAGE, Client
 from ci_compiler.github.dispatch import SUCCESS
-from ci_compiler.github.status import SKIPPED, jobs_of
+from ci_compiler.github.status import SKIPPED
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.workflows.shard import VERDICT_TITLE, publication_name
 
@@ -56,19 +56,18 @@ class LostRun:
 
 def is_lost(annotations: Iterable[str]) -> bool:
     """Whether the messages of a job's failure annotations show that it lost its runner, and nothing else."""
-    messages = [" ".join(one.split()) for one in annotations]
-    rest = [one for one in messages if not _LOST.match(one)]
+    messages = [" ".join(text.split()) for text in annotations]
+    rest = [text for text in messages if not _LOST.match(text)]
     return len(rest) < len(messages) and all(map(_FOLLOWS.match, rest))
 
 
 def lost_runs(client: Client, plan: Plan) -> Iterator[LostRun]:
     """The runs of shards whose first attempt failed within a day for lost runners alone. Raises GitHubError."""
     shards = {shard.path for shard in plan.shards}
-    after = datetime.fromtimestamp(client.clock.now() - AGE, tz=UTC)
-    path = f"actions/runs?status=failure&created=%3E%3D{after:%Y-%m-%dT%H:%M:%SZ}"
+    path = f"actions/runs?status=failure&created=%3E%3D{stamp(client.clock.now() - AGE)}"
     aside = {publication_name(pool) for pool in plan.spec.pools}
-    failed = islice(client.pages("list the failed runs", path, "workflow_runs", dict), LISTED)
-    first = [run for run in failed if run["path"].partition("@")[0] in shards and run["run_attempt"] == 1]
+    failed = islice(client.pages("list the failed runs", path, "workflow_runs", run_of), LISTED)
+    first = [run for run in failed if file_of(run) in shards and run["run_attempt"] == 1]
     for run in first[:RUNS]:
         yield from _lost(client, run, aside)
 
@@ -79,7 +78,7 @@ def rerun(client: Client, run: LostRun) -> None:
     client.request(what, "POST", path, read=lambda _: None, again=False)
 
 
-def _lost(client: Client, run: Mapping[str, Any], aside: set[str]) -> Iterator[LostRun]:
+def _lost(client: Client, run: Json, aside: set[str]) -> Iterator[LostRun]:
     """`run`, if it may be run again. A job of publishing (`aside`) may not: part of it may have taken effect."""
     jobs = jobs_of(client, run["id"], dict)
     failed = [job for job in jobs if job["conclusion"] not in {SUCCESS, SKIPPED} and job["name"] != VERDICT_TITLE]
@@ -95,6 +94,6 @@ def _annotations(client: Client, job: int) -> list[str]:
     path = f"check-runs/{job}/annotations?per_page={PER_PAGE}"
 
     def read(answer: Any) -> list[str]:
-        return [one["message"] or "" for one in answer if one["annotation_level"] == "failure"]
+        return [entry["message"] or "" for entry in answer if entry["annotation_level"] == "failure"]
 
     return client.request(f"read the annotations of the job {job}", "GET", path, read=read)

@@ -5,17 +5,11 @@ The number of requests is limited: the newest runs are listed up to a depth, and
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from itertools import islice
-from typing import Any
 
+from ci_compiler.github.actions import OPEN, Json, jobs_of, open_runs, seconds_of
 from ci_compiler.github.client import Client
-from ci_compiler.github.status import jobs_of
-
-OPEN = ("queued", "in_progress", "waiting")
-"""The statuses of a run that may have queued jobs. A `waiting` run has a job that waits for a reviewer."""
 
 LISTED = 300
 """The most runs listed per status: three requests."""
@@ -57,7 +51,11 @@ def queue(client: Client) -> Queue:
     runs = {run["id"]: run["created_at"] for run in listed}
     oldest = sorted(runs, key=lambda run: (runs[run], run))
     entries = [entry for run in oldest[:RUNS] for entry in jobs_of(client, run, dict)]
-    waiting = [_queued(entry) for entry in entries if entry["status"] == QUEUED]
+    waiting = [
+        QueuedJob(labels=_labels(entry), since=seconds_of(entry["created_at"]), url=entry["html_url"])
+        for entry in entries
+        if entry["status"] == QUEUED
+    ]
     return Queue(
         jobs=tuple(sorted(waiting, key=lambda job: (job.since, job.url))),
         taken=frozenset(_labels(entry) for entry in entries if entry["runner_id"]),
@@ -65,16 +63,5 @@ def queue(client: Client) -> Queue:
     )
 
 
-def open_runs(client: Client, status: str) -> Iterator[Mapping[str, Any]]:
-    """The runs with `status`, the newest first. Raises GitHubError."""
-    what = f"list the runs that are {status.replace('_', ' ')}"
-    return client.pages(what, f"actions/runs?status={status}", "workflow_runs", dict)
-
-
-def _queued(entry: Mapping[str, Any]) -> QueuedJob:
-    since = datetime.fromisoformat(entry["created_at"]).timestamp()
-    return QueuedJob(labels=_labels(entry), since=since, url=entry["html_url"])
-
-
-def _labels(entry: Mapping[str, Any]) -> Labels:
+def _labels(entry: Json) -> Labels:
     return frozenset(label.lower() for label in entry["labels"])

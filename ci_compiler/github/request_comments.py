@@ -7,15 +7,14 @@ from enum import StrEnum
 from itertools import islice
 from typing import Any
 
-from ci_compiler.github.client import PER_PAGE, Client
+from ci_compiler.github.client import PER_PAGE, Client, url_in
 
 MARKER = "<!-- ci-compile: kept up to date -->"
 """The first line of the comment, which GitHub does not show."""
 
-LONGEST_COMMENT = 65_536
-"""The most characters of a comment; GitHub refuses more."""
+LONGEST = 65_536
+"""The most characters of a comment or of a pull request's text; GitHub refuses more."""
 
-_CUT = "\n\n… The summary of the run has the rest.\n"
 _PAGES = 30
 """The most pages of comments that are searched for the one to update."""
 
@@ -39,22 +38,20 @@ def keep_comment(client: Client, number: int, text: str) -> str:
 
     Only a comment by the workflow's own account is updated: anybody else could copy the marker.
     """
-    body = f"{MARKER}\n{text}"
-    if len(body) > LONGEST_COMMENT:
-        body = body[: LONGEST_COMMENT - len(_CUT)] + _CUT
+    body = cut(f"{MARKER}\n{text}", "The summary of the run has the rest.")
     path = f"issues/{number}/comments"
     comments = islice(client.pages("list the comments", path, "", dict), _PAGES * PER_PAGE)
-    found = next(filter(_is_own, comments), None)
+    if (own := next(filter(_is_own, comments), None)) is None:
+        what = f"comment on the pull request {number}"
+        return client.request(what, "POST", path, {"body": body}, read=url_in, again=False)
+    path, what = f"issues/comments/{own['id']}", f"update the comment on the pull request {number}"
+    return client.request(what, "PATCH", path, {"body": body}, read=url_in)
 
-    def read(answer: Any) -> str:
-        return str(answer["html_url"])
 
-    if found is None:
-        return client.request(
-            f"comment on the pull request {number}", "POST", path, {"body": body}, read=read, again=False
-        )
-    path, what = f"issues/comments/{found['id']}", f"update the comment on the pull request {number}"
-    return client.request(what, "PATCH", path, {"body": body}, read=read)
+def cut(text: str, remark: str) -> str:
+    """`text`, or its beginning and a remark on the rest where it is longer than GitHub takes."""
+    end = f"\n\n… {remark}\n"
+    return text if len(text) <= LONGEST else text[: LONGEST - len(end)] + end
 
 
 def set_status(client: Client, commit: str, state: State, context: str, description: str, url: str) -> None:

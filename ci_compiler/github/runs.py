@@ -9,15 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from itertools import islice
-from typing import Any
 from urllib.parse import quote
 
+from ci_compiler.github.actions import Json, file_of, seconds_of, stamp
 from ci_compiler.github.client import PER_PAGE, Client
 from ci_compiler.github.dispatch import DONE, SUCCESS
 from ci_compiler.github.errors import GitHubError, Trouble
-from ci_compiler.github.status import SKIPPED, BuildResult, LastBuild, is_own, read_jobs, reported_job, seconds_of
+from ci_compiler.github.status import SKIPPED, BuildResult, LastBuild, is_own, read_jobs, reported_job
 from ci_compiler.plan.benchmarks import BenchmarkResult
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.records import DAY, NEWEST, PASSED, Found, Key, Record, Records, Run, merged, month_of
@@ -50,21 +49,6 @@ Measured = Callable[[int], Mapping[Key, BenchmarkResult]]
 """Returns what the benchmarks of a run found, by branch and variant. Raises GitHubError."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
-    """The history after a reading: how many runs were read with how many requests, whether any are left, and why.
-
-    `unmeasured`: the runs whose benchmarks could not be read; they are not asked for them again.
-    """
-
-    records: Records
-    runs: int
-    requests: int
-    complete: bool
-    unmeasured: int = 0
-    trouble: GitHubError | None = None
-
-
 class _SpentError(Exception):
     """The requests of this reading are used up."""
 
@@ -76,33 +60,30 @@ def read_runs(
 
     `measured` is asked about each run with benchmarks.
     """
-    reader = _Reader(client, plan, old, most, measured)
-    trouble: GitHubError | None = None
+    reading = Reading(client, plan, old, most, measured)
     try:
-        reader.read()
+        reading.read()
     except _SpentError:
         pass
     except GitHubError as error:
-        trouble = error
+        reading.trouble = error
     keys = {(shard.branch, variant) for shard in plan.shards for variant in shard.variants}
-    records = merged(old, reader.found, runs=reader.runs, variants=keys, known=(reader.since, reader.through))
-    return Reading(
-        records=records,
-        runs=len(reader.runs),
-        requests=reader.requests,
-        complete=reader.complete,
-        unmeasured=reader.unmeasured,
-        trouble=trouble,
-    )
+    known = (reading.since, reading.through)
+    reading.records = merged(old, reading.found, runs=reading.new, variants=keys, known=known)
+    return reading
 
 
 @dataclass(slots=True)
-class _Reader:
-    """One reading. All runs created from `since` to `through` are known."""
+class Reading:
+    """One reading, whether any runs are left, and why. All runs created from `since` to `through` are known.
+
+    `records` is the history with the `new` runs, read with so many `requests`. `unmeasured`: the runs whose benchmarks
+    could not be read; they are not asked for them again.
+    """
 
     client: Client
     plan: Plan
-    old: Records
+    records: Records
     most: int
     measured: Measured | None
     requests: int = 0
@@ -110,23 +91,29 @@ class _Reader:
     through: int = 0
     complete: bool = False
     unmeasured: int = 0
-    runs: list[Run] = field(default_factory=list)
+    trouble: GitHubError | None = None
+    new: list[Run] = field(default_factory=list)
     found: list[Found] = field(default_factory=list)
     _numbers: set[int] = field(default_factory=set)
     _counts: dict[Key, int] = field(default_factory=dict)
     _months: set[tuple[Key, int]] = field(default_factory=set)
     _shards: dict[str, Shard] = field(default_factory=dict)
 
+    @property
+    def runs(self) -> int:
+        """How many runs were read."""
+        return len(self.new)
+
     def read(self) -> None:
         """Reads the runs after the known ones, then those before. Raises _SpentError and GitHubError."""
         now = int(self.client.clock.now())
         self._shards = {shard.path: shard for shard in self.plan.shards}
-        for key, trace in self.old.variants.items():
+        for key, trace in self.records.variants.items():
             for record in trace.records:
                 self._count(key, record)
-        self.through = min(self.old.through or now, now)
-        self.since = min(self.old.since or now, self.through)
-        start = self.old.listed_from if self.old.through else now
+        self.through = min(self.records.through or now, now)
+        self.since = min(self.records.since or now, self.through)
+        start = self.records.listed_from if self.records.through else now
         while start < now:
             end = min(start + _WINDOW, now)
             for run in reversed(self._listed(start, end)):
@@ -143,15 +130,15 @@ class _Reader:
             window = min(2 * window, _WIDEST) if len(runs) < PER_PAGE else _WINDOW
         self.complete = True
 
-    def _read_if(self, run: Mapping[str, Any], wanted: Callable[[Mapping[str, Any]], bool]) -> None:
+    def _read_if(self, run: Json, wanted: Callable[[Json], bool]) -> None:
         """Reads a run of a shard, unless it is known, or not `wanted`. One may be on the border of two listings."""
-        known = self.old.runs.get(run["id"])
+        known = self.records.runs.get(run["id"])
         same = known is not None and not known.going and known.attempt == run["run_attempt"]
         if self._is_ours(run) and not same and run["id"] not in self._numbers and wanted(run):
             self._numbers.add(run["id"])
             self._read_run(run)
 
-    def _listed(self, start: int, end: int) -> list[Mapping[str, Any]]:
+    def _listed(self, start: int, end: int) -> list[Json]:
         """The runs of all workflows that were created from `start` to `end`, the newest first."""
         created = quote(f"{stamp(start)}..{stamp(end)}")
         listed = self._pages("list the runs", f"actions/runs?created={created}", "workflow_runs")
@@ -161,7 +148,7 @@ class _Reader:
         middle = (start + end) // 2
         return [*self._listed(middle + 1, end), *self._listed(start, middle)]
 
-    def _pages(self, what: str, path: str, item: str) -> Iterator[Mapping[str, Any]]:
+    def _pages(self, what: str, path: str, item: str) -> Iterator[Json]:
         self._spend()
         for at, entry in enumerate(self.client.pages(what, path, item, dict)):
             if at and at % PER_PAGE == 0:
@@ -173,20 +160,20 @@ class _Reader:
             raise _SpentError
         self.requests += requests
 
-    def _is_ours(self, run: Mapping[str, Any]) -> bool:
-        return run["path"].partition("@")[0] in self._shards and is_own(self.plan, run["event"], run["head_branch"])
+    def _is_ours(self, run: Json) -> bool:
+        return file_of(run) in self._shards and is_own(self.plan, run["event"], run["head_branch"])
 
-    def _is_wanted(self, run: Mapping[str, Any]) -> bool:
+    def _is_wanted(self, run: Json) -> bool:
         """Whether a result of an older run would be kept: some variant lacks results, or a passed one of the month."""
-        shard, month = self._shards[run["path"].partition("@")[0]], month_of(seconds_of(run["created_at"]))
+        shard, month = self._shards[file_of(run)], month_of(seconds_of(run["created_at"]))
         keys = [(shard.branch, name) for name in shard.variants]
         return any(self._counts.get(key, 0) < NEWEST or (key, month) not in self._months for key in keys)
 
-    def _read_run(self, run: Mapping[str, Any]) -> None:
-        shard = self._shards[run["path"].partition("@")[0]]
+    def _read_run(self, run: Json) -> None:
+        shard = self._shards[file_of(run)]
         path, what = f"actions/runs/{run['id']}/jobs?filter=latest", f"list the jobs of the run {run['id']}"
         jobs = list(self._pages(what, path, "jobs"))
-        made = Run(
+        run_read = Run(
             number=int(run["id"]),
             shard=shard.name,
             started=seconds_of(run["created_at"]),
@@ -195,13 +182,13 @@ class _Reader:
             seconds=_whole(jobs) if run["status"] == DONE else 0,
         )
         lasts = read_jobs(shard, map(reported_job, jobs), url="", started="")
-        found = {(last.cell.branch, last.variant.name): _record(made, last) for last in lasts}
+        found = {(last.cell.branch, last.variant.name): _record(run_read, last) for last in lasts}
         if any(BENCHMARK.name in record.ends for record in found.values()):
-            results = self._measured(made.number)
+            results = self._measured(run_read.number)
             found = {key: replace(record, benchmark=results.get(key)) for key, record in found.items()}
         for key, record in found.items():
             self._count(key, record)
-        self.runs.append(made)
+        self.new.append(run_read)
         self.found.append(found)
 
     def _measured(self, run: int) -> Mapping[Key, BenchmarkResult]:
@@ -252,15 +239,10 @@ def _record(run: Run, last: LastBuild) -> Record:
     )
 
 
-def _whole(jobs: list[Mapping[str, Any]]) -> int:
+def _whole(jobs: list[Json]) -> int:
     """The seconds from the creation of the first job that ran to the end of the last one."""
     ran = [job for job in jobs if job["conclusion"] != SKIPPED and job.get("completed_at")]
     if not ran:
         return 0
     start = min(seconds_of(job.get("created_at") or job["started_at"]) for job in ran)
     return max(max(seconds_of(job["completed_at"]) for job in ran) - start, 0)
-
-
-def stamp(seconds: int) -> str:
-    """A time in seconds since 1970 as GitHub writes it: `2026-11-21T12:00:00Z`."""
-    return f"{datetime.fromtimestamp(seconds, tz=UTC):%Y-%m-%dT%H:%M:%SZ}"

@@ -8,30 +8,24 @@ pool publishes; its conclusion counts for every variant whose own jobs succeeded
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from enum import StrEnum
-from itertools import islice
-from typing import Any, TypeVar
+from typing import Any
 
-from github.Workflow import Workflow
-from github.WorkflowRun import WorkflowRun
-
-from ci_compiler.github.artifacts import OWN_EVENTS
-from ci_compiler.github.client import PER_PAGE, Client
+from ci_compiler.github.actions import OWN_EVENTS, Json, jobs_of, newest_runs, seconds_of
+from ci_compiler.github.client import Client
 from ci_compiler.github.dispatch import DONE, SUCCESS
 from ci_compiler.plan.matrix import Cell, Variant
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.proof import Proof
 from ci_compiler.plan.sharding import Shard, job_name
 from ci_compiler.stages import PUBLISH
+from ci_compiler.units import grouped
 from ci_compiler.workflows.shard import publication_name
 
 DEPTH = 10
 """The most runs of a shard to search for variants that newer runs did not select."""
-
-Answer = TypeVar("Answer")
 
 FAILURE = "failure"
 SKIPPED = "skipped"
@@ -85,13 +79,11 @@ class ReportedJob:
         return tuple(name for name, conclusion in self.steps.items() if conclusion == FAILURE)
 
 
-def status(
-    client: Client, plan: Plan, branch: str | None = None, depth: int = DEPTH
-) -> Iterator[tuple[LastBuild, ...]]:
+def status(client: Client, plan: Plan, branch: str | None = None) -> Iterator[tuple[LastBuild, ...]]:
     """The last results, shard by shard in the order of the plan, of `branch` or of all. Raises GitHubError."""
     for shard in plan.shards:
         if branch in {None, shard.branch}:
-            yield tuple(_of_shard(client, plan, shard, depth))
+            yield tuple(_of_shard(client, plan, shard))
 
 
 def is_own(plan: Plan, event: str, branch: str) -> bool:
@@ -99,13 +91,12 @@ def is_own(plan: Plan, event: str, branch: str) -> bool:
     return event in OWN_EVENTS and branch in plan.spec.branches
 
 
-def _of_shard(client: Client, plan: Plan, shard: Shard, depth: int) -> Iterator[LastBuild]:
+def _of_shard(client: Client, plan: Plan, shard: Shard) -> Iterator[LastBuild]:
     found: dict[str, LastBuild] = {}
-    workflow = client.workflows.get(shard.path)
-    for run in last_runs(client, plan, shard, workflow, depth) if workflow else ():
-        jobs, started = run_jobs(client, run.id), f"{run.created_at:%Y-%m-%dT%H:%M:%SZ}"
-        for last in read_jobs(shard, jobs, url=run.html_url, started=started):
-            found.setdefault(last.variant.name, replace(last, commit=run.head_sha))
+    for run in last_runs(client, plan, shard):
+        jobs = run_jobs(client, run["id"])
+        for last in read_jobs(shard, jobs, url=run["html_url"], started=run["created_at"]):
+            found.setdefault(last.variant.name, replace(last, commit=run["head_sha"]))
         if len(found) == len(shard.variants):
             break
     for cell, _ in shard.cells:
@@ -113,22 +104,12 @@ def _of_shard(client: Client, plan: Plan, shard: Shard, depth: int) -> Iterator[
             yield found.get(variant.name) or LastBuild(variant=variant, cell=cell, result=BuildResult.NEVER, stages={})
 
 
-def last_runs(client: Client, plan: Plan, shard: Shard, workflow: Workflow, depth: int) -> list[WorkflowRun]:
-    """The last runs of `shard` that `is_own`, at most `depth`, the newest first. Raises GitHubError."""
-
-    def ask() -> list[WorkflowRun]:
-        listed = (run for run in islice(workflow.get_runs(), PER_PAGE) if run.id)
-        runs = list(islice((run for run in listed if is_own(plan, run.event, run.head_branch)), depth))
-        for run in runs:
-            _ = run.html_url, run.created_at, run.head_sha  # PyGithub parses an attribute, and may fail, on access
-        return runs
-
-    return client.call(f"list the runs of {shard.name}.yml", ask)
-
-
-def jobs_of(client: Client, run: int, read: Callable[[Mapping[str, Any]], Answer]) -> Iterator[Answer]:
-    """Applies `read` to the jobs of the newest attempt of the run with the id `run`. Raises GitHubError."""
-    return client.pages(f"list the jobs of the run {run}", f"actions/runs/{run}/jobs", "jobs", read)
+def last_runs(client: Client, plan: Plan, shard: Shard) -> list[Json]:
+    """The last runs of `shard` that `is_own`, at most `DEPTH`, the newest first. Raises GitHubError."""
+    if shard.path not in client.workflows:
+        return []
+    runs = newest_runs(client, f"list the runs of {shard.name}.yml", client.workflows[shard.path].id)
+    return [run for run in runs if is_own(plan, run["event"], run["head_branch"])][:DEPTH]
 
 
 def run_jobs(client: Client, run: int) -> tuple[ReportedJob, ...]:
@@ -148,11 +129,6 @@ def reported_job(job: Mapping[str, Any]) -> ReportedJob:
         seconds=max(ended - started, 0) if done and started and ended else 0,
         steps={str(step["name"]): str(step["conclusion"] or "") for step in job.get("steps") or ()},
     )
-
-
-def seconds_of(stamp: str) -> int:
-    """A time of GitHub in seconds since 1970; 0 for ''."""
-    return int(datetime.fromisoformat(stamp).timestamp()) if stamp else 0
 
 
 def read_jobs(shard: Shard, jobs: Iterable[ReportedJob], *, url: str, started: str) -> Iterator[LastBuild]:
@@ -177,19 +153,11 @@ def read_jobs(shard: Shard, jobs: Iterable[ReportedJob], *, url: str, started: s
                 ran[PUBLISH.name] = published
             if ran:
                 stages = {stage: job.conclusion or job.status for stage, job in ran.items()}
-                yield LastBuild(
-                    variant=variant,
-                    cell=cell,
-                    result=_result(ran.values()),
-                    stages=stages,
-                    url=url,
-                    started=started,
-                    jobs=ran,
-                )
+                last = LastBuild(variant=variant, cell=cell, result=_result(ran.values()), stages=stages, jobs=ran)
+                yield replace(last, url=url, started=started)
 
 
-def _result(ran: Iterable[ReportedJob]) -> BuildResult:
-    jobs = list(ran)
+def _result(jobs: Collection[ReportedJob]) -> BuildResult:
     conclusions = {job.conclusion for job in jobs if job.status == DONE}
     if conclusions - {SUCCESS, CANCELLED}:
         return BuildResult.FAILED
@@ -219,16 +187,12 @@ class Completeness:
 
 def completeness(lasts: Iterable[LastBuild]) -> tuple[Completeness, ...]:
     """The completeness of each branch with variants among `lasts`."""
-    by_branch: dict[str, list[LastBuild]] = {}
-    for last in lasts:
-        by_branch.setdefault(last.cell.branch, []).append(last)
-    return tuple(_completeness(branch, own) for branch, own in by_branch.items())
-
-
-def _completeness(branch: str, lasts: Sequence[LastBuild]) -> Completeness:
-    passed = Counter(last.commit for last in lasts if last.result is BuildResult.PASSED)
-    commit, count = passed.most_common(1)[0] if passed else ("", 0)
-    return Completeness(branch=branch, commit=commit, passed=count, variants=len(lasts))
+    found = []
+    for branch, own in grouped(lasts, lambda last: last.cell.branch).items():
+        passed = Counter(last.commit for last in own if last.result is BuildResult.PASSED)
+        commit, count = passed.most_common(1)[0] if passed else ("", 0)
+        found.append(Completeness(branch=branch, commit=commit, passed=count, variants=len(own)))
+    return tuple(found)
 
 
 def grid(plan: Plan, lasts: Iterable[LastBuild]) -> tuple[list[str], list[list[str]]]:

@@ -13,22 +13,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import Any
 from urllib.parse import quote
 
-from github.Workflow import Workflow
-
-from ci_compiler.codes import Code
-from ci_compiler.errors import wrong
+from ci_compiler.github.actions import OPEN, Json, file_of, open_runs, run_of, stamp, workflow_ids
 from ci_compiler.github.client import Client
 from ci_compiler.github.dispatch import DONE, SUCCESS, ShardOrder, Started, Terms, dispatch, look, start
-from ci_compiler.github.queue import OPEN, open_runs
-from ci_compiler.github.runs import stamp
 from ci_compiler.plan.pause import words_of_cells
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.records import DAY
 from ci_compiler.plan.sharding import FOLDER
 from ci_compiler.spec.carried import default_branch
+from ci_compiler.units import grouped
 from ci_compiler.workflows.common import WAVES
 
 PATH = f"{FOLDER}/{WAVES}"
@@ -38,6 +33,9 @@ that the token of GitHub Actions has."""
 
 _PAUSED = 1800.0
 """Seconds until a run that found a pause hands over to one that looks again."""
+
+_SHOWN = 3
+"""The most requests whose progress is shown."""
 
 _OLDEST = 90 * DAY
 """How long ago a request of unknown age may have started shards."""
@@ -76,9 +74,9 @@ def run_waves(
         missing = [order for order in wave if known[order.shard.name] is None]
         if missing and (not fresh or _has_waited(client, plan, missing, terms, until=until, paused=paused)):
             return False
-        going = [one for one in known.values() if one is not None]
+        going = [run for run in known.values() if run is not None]
         going += start(client, missing, terms)
-        while going := [one for one in going if not look(client, one).done]:
+        while going := [run for run in going if not look(client, run).done]:
             if client.clock.passed() >= until:
                 return False
             client.clock.sleep(max(POLL, _POLL_PER_RUN * len(going)))
@@ -105,7 +103,7 @@ def _has_waited(
 
 def _pausing(order: ShardOrder, terms: Terms) -> list[str]:
     """The words that pause a job of `order`."""
-    cells = [part for part in order.shard.cells if any(one.name in order.chosen for one in part[0].variants)]
+    cells = [part for part in order.shard.cells if any(variant.name in order.chosen for variant in part[0].variants)]
     return words_of_cells(cells, publish=terms.publish and order.publishes)
 
 
@@ -113,24 +111,22 @@ def _others(client: Client, plan: Plan, request: str) -> list[str]:
     """The URLs of the shards' runs that have not ended and belong to other requests."""
     paths = {shard.path for shard in plan.shards}
     runs = (run for status in ("requested", "pending", *OPEN) for run in open_runs(client, status))
-    own = (run for run in runs if run["path"].partition("@")[0] in paths)
+    own = (run for run in runs if file_of(run) in paths)
     return [run["html_url"] for run in own if _request_of(run["display_title"]) not in {"", request}]
 
 
 def _run_of(client: Client, order: ShardOrder, request: str, since: str) -> Started | None:
     """The run of the shard that belongs to `request`."""
-    workflow = client.workflows.get(order.shard.path)
-    if workflow is None:
-        return None  # `start` reports it
-    runs = _runs(client, workflow, since)
-    found = next((run for run in runs if _request_of(run["display_title"]) == request), None)
-    return Started(order=order, run=found["id"], url=found["html_url"]) if found else None
+    runs = (run for run in _runs(client, order.shard.path, since) if _request_of(run["display_title"]) == request)
+    return next((Started(order=order, run=run["id"], url=run["html_url"]) for run in runs), None)
 
 
-def _runs(client: Client, workflow: Workflow, since: str) -> Iterator[Mapping[str, Any]]:
-    """The runs of a workflow that were created at `since` or later, the newest first."""
-    path = f"actions/workflows/{workflow.id}/runs"
-    runs = client.pages(f"list the runs of {workflow.path}", path, "workflow_runs", dict)
+def _runs(client: Client, path: str, since: str) -> Iterator[Json]:
+    """The runs of the workflow at `path` that were created at `since` or later, the newest first; none without it."""
+    if path not in client.workflows:
+        return iter(())
+    listed = f"actions/workflows/{client.workflows[path].id}/runs"
+    runs = client.pages(f"list the runs of {path}", listed, "workflow_runs", run_of)
     return takewhile(lambda run: str(run["created_at"]) >= since, runs)
 
 
@@ -148,37 +144,33 @@ def _request_of(title: str) -> str:
 
 def start_waves(client: Client, plan: Plan, inputs: Mapping[str, str]) -> str:
     """Starts `waves.yml` on the default branch with `inputs`; returns its URL. Raises GitHubError, InputError."""
-    workflow = client.workflows.get(PATH)
-    if workflow is None:
-        message = f"{client.access.repository} has no such workflow; push the compiled files to its default branch"
-        raise wrong(PATH, Code.NO_WORKFLOW, message)
+    workflow = workflow_ids(client, [PATH])[PATH]
     run = dispatch(client, f"start {WAVES}", workflow, default_branch(plan.spec), inputs)
-    return run.html_url if run else f"https://{client.access.web_host}/{client.access.repository}/actions"
+    return run.url if run else f"https://{client.access.web_host}/{client.access.repository}/actions"
 
 
-def waves_progress(client: Client, plan: Plan, *, most: int = 3) -> Iterator[WavesProgress]:
-    """The newest requests, at most `most`: those that go on, and the last one that ended. Raises GitHubError."""
-    newest: dict[str, Mapping[str, Any]] = {}
-    workflow = client.workflows.get(PATH)
-    for one in _runs(client, workflow, "") if workflow else ():
-        newest.setdefault(_request_of(one["display_title"]), one)
-        if len(newest) == most:
+def waves_progress(client: Client, plan: Plan) -> Iterator[WavesProgress]:
+    """The newest requests, at most three: those that go on, and the last one that ended. Raises GitHubError."""
+    newest: dict[str, Json] = {}
+    for run in _runs(client, PATH, ""):
+        newest.setdefault(_request_of(run["display_title"]), run)
+        if len(newest) == _SHOWN:
             break
     going = [(request, run) for request, run in newest.items() if run["status"] != DONE] or [*newest.items()][:1]
     if not going:
         return
     since = min(_created(client, request) for request, _ in going)
-    workflows = [client.workflows[shard.path] for shard in plan.shards if shard.path in client.workflows]
-    runs = [run for one in workflows for run in _runs(client, one, since)]
+    runs = [run for shard in plan.shards for run in _runs(client, shard.path, since)]
+    by_request = grouped(reversed(runs), lambda run: _request_of(run["display_title"]))
     for request, run in going:
-        own = {one["workflow_id"]: one for one in reversed(runs) if _request_of(one["display_title"]) == request}
-        ended = [one for one in own.values() if one["status"] == DONE]
+        own = {each["workflow_id"]: each for each in by_request.get(request, ())}
+        ended = [each for each in own.values() if each["status"] == DONE]
         yield WavesProgress(
             request=request,
             about=run["display_title"].partition("] ")[2],
             status=run["conclusion"] or run["status"],
             started=len(own),
             ended=len(ended),
-            failed=sum(one["conclusion"] != SUCCESS for one in ended),
+            failed=sum(each["conclusion"] != SUCCESS for each in ended),
             url=run["html_url"],
         )

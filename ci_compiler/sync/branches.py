@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from ci_compiler.checkout import EntryKind
 from ci_compiler.codes import Code
-from ci_compiler.errors import Finding, InputError, Place, nearest
+from ci_compiler.errors import Finding, about, nearest, raise_any
 from ci_compiler.files.drift import FLOX, GITHUB, Territory, in_the_way, marked, obstacle_among
 from ci_compiler.git import Git
 from ci_compiler.spec.model import Spec
@@ -65,8 +65,7 @@ def plan_branch(
                 findings.append(_foreign(branch, path))
         changes[path] = text
     changes |= {path: None for path, data in texts.items() if path not in files and marked(data)}
-    if findings:
-        raise InputError(findings)
+    raise_any(findings)
     return BranchPlan(
         branch=branch,
         parent=parent,
@@ -88,9 +87,7 @@ def heads_of(git: Git, spec: Spec, remote: str = "") -> dict[str, str]:
 
 def found_heads(spec: Spec, branches: Iterable[str], heads: Mapping[str, str]) -> dict[str, str]:
     """The commits of `branches`, of all `heads` by branch. Raises InputError with every branch that is missing."""
-    missing = [branch for branch in branches if branch not in heads]
-    if missing:
-        raise InputError(_missing(spec, branch, heads) for branch in missing)
+    raise_any(_missing(spec, branch, heads) for branch in branches if branch not in heads)
     return {branch: heads[branch] for branch in branches}
 
 
@@ -101,22 +98,16 @@ def check_push(git: Git, remote: str, plans: tuple[BranchPlan, ...], environment
     what the remote has now.
     """
     theirs = git.list_remote(remote, environment)
-    behind = [
-        plan for plan in plans if plan.branch in theirs and not git.has_ancestor(theirs[plan.branch], plan.parent)
-    ]
-    found = {plan.branch: theirs[plan.branch] for plan in behind if makes(git, theirs[plan.branch], plan)}
-    findings = [
-        Finding(
-            place=Place(file=plan.branch),
-            code=Code.NOT_A_FAST_FORWARD,
-            message=f"{remote} has commits of {plan.branch} that are not in this repository; pull them first",
-        )
+    there = [plan for plan in plans if plan.branch in theirs]
+    behind = [plan for plan in there if not git.has_ancestor(theirs[plan.branch], plan.parent)]
+    pushed = {plan.branch: theirs[plan.branch] for plan in behind if makes(git, theirs[plan.branch], plan)}
+    message = "has commits of {} that are not in this repository; pull them first"
+    raise_any(
+        about(plan.branch, Code.NOT_A_FAST_FORWARD, f"{remote} {message.format(plan.branch)}")
         for plan in behind
-        if plan.branch not in found
-    ]
-    if findings:
-        raise InputError(findings)
-    return found
+        if plan.branch not in pushed
+    )
+    return pushed
 
 
 def makes(git: Git, commit: str, plan: BranchPlan) -> bool:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from ci_compiler.checkout import EntryKind
 from ci_compiler.codes import Code
-from ci_compiler.errors import Finding, InputError, Place
+from ci_compiler.errors import Finding, InputError, about, raise_any
 from ci_compiler.git import Git
 from ci_compiler.spec.carried import carried_paths, default_branch
 from ci_compiler.spec.load import parse_document
@@ -59,14 +59,9 @@ def edits_of_request(git: Git, spec: Spec, branch: str, default: str) -> list[Fi
     """
     head, name = git.resolve("HEAD"), default_branch(spec)
     files = dict.fromkeys(carried_paths(spec), "")
-    return [
-        Finding(
-            place=Place(file=edit.path),
-            code=Code.EDITED_ELSEWHERE,
-            message=f"changes {changes(edit)}; edit it on {name}, from which `ci-compile sync` carries it to {branch}",
-        )
-        for edit in other_edits(git, {branch: head}, {branch: default}, files)
-    ]
+    rest = f"; edit it on {name}, from which `ci-compile sync` carries it to {branch}"
+    edits = other_edits(git, {branch: head}, {branch: default}, files)
+    return [about(edit.path, Code.EDITED_ELSEWHERE, f"changes {changes(edit)}{rest}") for edit in edits]
 
 
 def take(git: Git, files: Mapping[str, str], edits: Iterable[OtherEdit]) -> dict[str, str]:
@@ -79,23 +74,20 @@ def take(git: Git, files: Mapping[str, str], edits: Iterable[OtherEdit]) -> dict
             findings.append(_finding(edit, f"{message} {edit.branch}"))
         else:
             taken[edit.path] = merged.decode(errors="replace")
-    if findings:
-        raise InputError(findings)
+    raise_any(findings)
     return taken
 
 
 def refuse(edits: Iterable[OtherEdit], default: str) -> None:
     """Raises InputError with each of `edits`, what it changes, and the options that resolve it."""
-    findings = [
+    raise_any(
         _finding(
             edit,
             f"changes {changes(edit)}, which {'this checkout' if edit.branch == default else default} does not have; "
             f"--take {edit.branch} takes it over, --drop {edit.branch} drops it",
         )
         for edit in edits
-    ]
-    if findings:
-        raise InputError(findings)
+    )
 
 
 def changes(edit: OtherEdit) -> str:
@@ -115,4 +107,4 @@ def changes(edit: OtherEdit) -> str:
 
 
 def _finding(edit: OtherEdit, message: str) -> Finding:
-    return Finding(place=Place(file=f"{edit.branch}:{edit.path}"), code=Code.EDITED_ELSEWHERE, message=message)
+    return about(f"{edit.branch}:{edit.path}", Code.EDITED_ELSEWHERE, message)

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from ci_compiler.checkout import git_folder, head_branch, rebased_branch
 from ci_compiler.codes import Code
-from ci_compiler.errors import Finding, Place
+from ci_compiler.errors import Finding, about
 from ci_compiler.git import Git
 from ci_compiler.sync.branches import BranchPlan
 
@@ -37,10 +37,8 @@ class Checkout(Git):
         """Why the branch must not move: a command of git that is not done, or a change that would be lost."""
         for file in (Path(git_folder(self.root), name) for name in _IN_PROGRESS):
             if file.exists():
-                said = (
-                    f"git is not done, as {file} shows; `git status` says how to go on; a leftover lock can be deleted"
-                )
-                yield _finding(self.plan, self.root, Code.CHECKOUT_BUSY, said)
+                rest = "`git status` says how to go on; a leftover lock can be deleted"
+                yield _finding(self.plan, self.root, Code.CHECKOUT_BUSY, f"git is not done, as {file} shows; {rest}")
                 return
         options = ("--porcelain", "-z", "--no-renames", "--untracked-files=no", "--ignore-submodules=dirty")
         states = {entry[3:]: entry[:2] for entry in self._run("status", *options).split("\0") if entry}
@@ -51,8 +49,8 @@ class Checkout(Git):
         lost += [path for path in untracked if os.path.lexists(self.root / path) and path not in self._done]
         if lost:
             shown = ", ".join(lost[:3]) + " …" * (len(lost) > 3)
-            said = f"files differ from the commit: {shown}; commit, discard or move them first"
-            yield _finding(self.plan, self.root, Code.TREE_CHANGED, said)
+            problem = f"files differ from the commit: {shown}; commit, discard or move them first"
+            yield _finding(self.plan, self.root, Code.TREE_CHANGED, problem)
 
     def update(self, commit: str, *, trial: bool) -> None:
         """Brings files and index to `commit`, whose parent is that of the plan; a `trial` only finds out if git can."""
@@ -119,5 +117,5 @@ def _move(git: Git, moves: Mapping[str, tuple[str, str]], updated: Iterable[Chec
     git.move_refs(moves, trial=trial)
 
 
-def _finding(plan: BranchPlan, folder: Path, code: Code, said: str) -> Finding:
-    return Finding(place=Place(file=plan.branch), code=code, message=f"is checked out in {folder}, where {said}")
+def _finding(plan: BranchPlan, folder: Path, code: Code, problem: str) -> Finding:
+    return about(plan.branch, code, f"is checked out in {folder}, where {problem}")

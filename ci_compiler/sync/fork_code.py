@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 
 from ci_compiler.backends.checkout import REMOTE
 from ci_compiler.codes import Code
-from ci_compiler.errors import Finding, InputError, Place, wrong
+from ci_compiler.errors import Finding, about, raise_any, wrong
 from ci_compiler.git import Git, TreeChange
 from ci_compiler.plan.rules import judge
 from ci_compiler.plan.sources import rebuilt_packages
@@ -38,11 +38,9 @@ def fork_tree(git: Git, spec: Spec, branch: str, parent: str, commit: str) -> La
     """
     base = git.merge_base(parent, commit)
     taken = git.changes(base, commit)
-    if findings := list(_refused(spec, branch, taken, git.changed(base, parent))):
-        raise InputError(findings)
+    raise_any(_refused(spec, branch, taken, git.changed(base, parent)))
     tree = git.graft(parent, taken)
-    if findings := list(_beside(branch, taken, git.changes(parent, tree))):
-        raise InputError(findings)
+    raise_any(_beside(branch, taken, git.changes(parent, tree)))
     return Landing(parent=parent, tree=tree)
 
 
@@ -70,7 +68,7 @@ def _refused(spec: Spec, branch: str, changes: Sequence[TreeChange], meanwhile: 
     """A finding for each of `changes` that no fork may make; `meanwhile` is what the branch itself changed."""
     if len(changes) > MOST_FILES:
         message = f"changes {len(changes):,} files; a build of a fork takes at most {MOST_FILES}"
-        yield Finding(place=Place(file=branch), code=Code.FORK_CHANGE, message=message)
+        yield about(branch, Code.FORK_CHANGE, message)
         return
     rules = _Rules(spec, branch)
     for change in changes:
@@ -78,7 +76,7 @@ def _refused(spec: Spec, branch: str, changes: Sequence[TreeChange], meanwhile: 
         if not why and change.path in meanwhile:
             why = f"was also changed on {branch}; merge {branch} into the pull request first"
         if why:
-            yield Finding(place=Place(file=change.path), code=Code.FORK_CHANGE, message=why)
+            yield about(change.path, Code.FORK_CHANGE, why)
 
 
 def _beside(branch: str, taken: Iterable[TreeChange], made: Iterable[TreeChange]) -> Iterator[Finding]:
@@ -88,7 +86,7 @@ def _beside(branch: str, taken: Iterable[TreeChange], made: Iterable[TreeChange]
     """
     for path in sorted({change.path for change in {*taken} ^ {*made}}):
         message = f"a file and a folder of the same name meet here; merge {branch} into the pull request first"
-        yield Finding(place=Place(file=path), code=Code.FORK_CHANGE, message=message)
+        yield about(path, Code.FORK_CHANGE, message)
 
 
 class _Rules:

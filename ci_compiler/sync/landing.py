@@ -64,7 +64,7 @@ def landings(git: Git, decided: Plan, carried: Mapping[str, str], heads: Mapping
     Recipes that are in the way are taken over, as `sync --adopt` does. Raises InputError for anything else in the way.
     """
     plans = branch_plans(git, decided, carried, heads, adopt=True)
-    return {one.branch: Landing(parent=one.parent, tree=git.write_tree(one.parent, one.changes)) for one in plans}
+    return {plan.branch: Landing(parent=plan.parent, tree=git.write_tree(plan.parent, plan.changes)) for plan in plans}
 
 
 def rebuilt_elsewhere(

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-
-from github.PullRequest import PullRequest
+from urllib.parse import urlencode
 
 from ci_compiler.codes import Code
-from ci_compiler.errors import Finding, InputError, Place
+from ci_compiler.errors import Finding, about, raise_any
 from ci_compiler.git import Git
-from ci_compiler.github.client import Client
+from ci_compiler.github.client import Client, url_in
+from ci_compiler.github.request_comments import cut
 from ci_compiler.sync.branches import WRITTEN, BranchPlan, commit_plans, makes
 
 HEAD = "ci-compile/{branch}"
 """The branch that a pull request comes from."""
-
-LONGEST_BODY = 65_536
-"""The most characters of a pull request's text; GitHub refuses more."""
-
-_CUT = "\n\n… `ci-compile diff` shows the rest.\n"
 
 
 def open_pull_requests(
@@ -42,8 +37,7 @@ def open_pull_requests(
     heads = {head.format(branch=plan.branch): plan for plan in due}
     theirs = {name: commit for name, commit in git.list_remote(remote, environment).items() if name in heads}
     git.fetch(remote, theirs, environment=environment)
-    if findings := [_foreign(name) for name, commit in theirs.items() if WRITTEN not in git.message(commit)]:
-        raise InputError(findings)
+    raise_any(_foreign(name) for name, commit in theirs.items() if WRITTEN not in git.message(commit))
     made = {heads[name].branch: commit for name, commit in theirs.items() if makes(git, commit, heads[name])}
     commits = commit_plans(git, due, messages, made)
     fresh = {name: commits[plan.branch] for name, plan in heads.items() if plan.branch not in made}
@@ -56,23 +50,16 @@ def open_pull_requests(
 
 def _open(client: Client, branch: str, head: str, title: str, text: str) -> str:
     """The URL of the pull request from `head`, new or updated."""
-    repository = client.repository
-    body = text if len(text) <= LONGEST_BODY else f"{text[: LONGEST_BODY - len(_CUT)]}{_CUT}"
-
-    def find() -> PullRequest | None:
-        return next(iter(repository.get_pulls(state="open", base=branch, head=f"{client.access.owner}:{head}")), None)
-
-    found = client.call(f"look for the pull request of {branch}", find)
+    query = urlencode({"state": "open", "base": branch, "head": f"{client.access.owner}:{head}"})
+    found = next(client.pages(f"look for the pull request of {branch}", f"pulls?{query}", "", dict), None)
+    given = {"title": title, "body": cut(text, "`ci-compile diff` shows the rest.")}
     if found is None:
-        what = f"open a pull request for {branch}"
-        made = client.call(
-            what, lambda: repository.create_pull(branch, head, title=title, body=body), write=True, again=False
-        )
-        return made.html_url
-    client.call(f"update the pull request of {branch}", lambda: found.edit(title=title, body=body), write=True)
-    return found.html_url
+        what, given = f"open a pull request for {branch}", given | {"base": branch, "head": head}
+        return client.request(what, "POST", "pulls", given, read=url_in, again=False)
+    what, path = f"update the pull request of {branch}", f"pulls/{found['number']}"
+    return client.request(what, "PATCH", path, given, read=url_in)
 
 
 def _foreign(head: str) -> Finding:
     message = "its last commit is not one of sync; merge its pull request, or delete the branch"
-    return Finding(place=Place(file=head), code=Code.IN_THE_WAY, message=message)
+    return about(head, Code.IN_THE_WAY, message)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from ci_compiler.codes import Code
-from ci_compiler.errors import Finding, InputError, Place
+from ci_compiler.errors import Finding, about, raise_any
 from ci_compiler.github.client import Client
 from ci_compiler.github.waves import start_waves
 from ci_compiler.plan.job_graph import needs_of
@@ -19,18 +19,15 @@ from ci_compiler.variant import recipe_path
 
 def started_by(decided: Plan, plans: Sequence[BranchPlan]) -> dict[str, tuple[str, ...]]:
     """The variants that a push of `plans` builds, by branch: those whose recipe changes, and those that need them."""
-    return {one.branch: tuple(_started(decided, one)) for one in plans if one.changes}
+    return {plan.branch: tuple(_started(decided, plan.branch, plan.changes)) for plan in plans if plan.changes}
 
 
-def _started(decided: Plan, one: BranchPlan) -> Iterator[str]:
-    shared = {
-        package.name
-        for package in decided.spec.packages.values()
-        if any(path in one.changes for path in (*package.shared, *package.overlays))
-    }
+def _started(decided: Plan, branch: str, changes: Collection[str]) -> Iterator[str]:
+    packages = decided.spec.packages.values()
+    shared = {one.name for one in packages if any(path in changes for path in (*one.shared, *one.overlays))}
     for cell in decided.judged.cells:
-        if cell.branch == one.branch:
-            changed = {v.package for v in cell.variants if recipe_path(v.name) in one.changes or v.package in shared}
+        if cell.branch == branch:
+            changed = {v.package for v in cell.variants if recipe_path(v.name) in changes or v.package in shared}
             for variant in cell.variants:
                 if not changed.isdisjoint({variant.package, *needs_of(decided.spec, variant.package)}):
                     yield variant.name
@@ -45,20 +42,19 @@ def check_starts(decided: Plan, plans: Sequence[BranchPlan], say: Callable[[str]
         say(f"the push starts {load}")
     findings = [] if waves else [*_too_many_files(plans)]
     if load.refusal and not waves:
-        findings.append(Finding(place=Place(file="--push"), code=Code.QUEUE_TOO_LONG, message=load.refusal))
-    if findings:
-        raise InputError(findings)
+        findings.append(about("--push", Code.QUEUE_TOO_LONG, load.refusal))
+    raise_any(findings)
 
 
 def _too_many_files(plans: Sequence[BranchPlan]) -> Iterator[Finding]:
     most = limit("filtered-files").gate
-    for one in plans:
-        if len(one.changes) > most:
+    for plan in plans:
+        if len(plan.changes) > most:
             message = (
-                f"the push changes {counted(len(one.changes), 'file')}, and GitHub's path filters see {most}; "
+                f"the push changes {counted(len(plan.changes), 'file')}, and GitHub's path filters see {most}; "
                 "`--waves` starts the shards that changed by a workflow instead"
             )
-            yield Finding(place=Place(file=one.branch), code=Code.TOO_MANY_FILES, message=message)
+            yield about(plan.branch, Code.TOO_MANY_FILES, message)
 
 
 def start_in_waves(client: Client, decided: Plan, names: Mapping[str, Sequence[str]]) -> Iterator[str]:

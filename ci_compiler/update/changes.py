@@ -125,8 +125,8 @@ def edits(spec: Spec, moves: Iterable[Move], remote: Remote, nixpkgs: Nixpkgs) -
         by_branch.setdefault(move.branch, []).append(move)
     found: list[Edit] = []
     for name, of_branch in by_branch.items():
-        found += [Edit(("branches", name, "versions", one.package), one.release.version) for one in of_branch]
-        nix = [one for one in of_branch if spec.packages[one.package].command is None]
+        found += [Edit(("branches", name, "versions", move.package), move.release.version) for move in of_branch]
+        nix = [move for move in of_branch if spec.packages[move.package].command is None]
         if nix:
             commit = _commit_for(spec, spec.branches[name], nix, nixpkgs)
             for place in places(spec, name):
@@ -136,7 +136,7 @@ def edits(spec: Spec, moves: Iterable[Move], remote: Remote, nixpkgs: Nixpkgs) -
 
 def _commit_for(spec: Spec, branch: Branch, moves: list[Move], nixpkgs: Nixpkgs) -> str:
     """The commit that has the first of `moves` and the most others, and every version that stays; '' for none."""
-    new = {one.package: one.release.version for one in moves}
+    new = {move.package: move.release.version for move in moves}
     staying = [
         package
         for package in spec.packages.values()
@@ -144,8 +144,8 @@ def _commit_for(spec: Spec, branch: Branch, moves: list[Move], nixpkgs: Nixpkgs)
     ]
     best, most = "", 0
     for commit in nixpkgs.commits():
-        has = [nixpkgs.version(commit, spec.packages[one].attribute) == version for one, version in new.items()]
-        stay = all(nixpkgs.version(commit, one.attribute) == branch.versions[one.name] for one in staying)
+        has = [nixpkgs.version(commit, spec.packages[package].attribute) == version for package, version in new.items()]
+        stay = all(nixpkgs.version(commit, package.attribute) == branch.versions[package.name] for package in staying)
         if has[0] and stay and sum(has) > most:
             best, most = commit, sum(has)
     return best
@@ -173,7 +173,7 @@ def _at(spec: Spec, place: Place, moves: list[Move], commit: str, remote: Remote
         elif own or stated or move.package in sources:
             yield Edit((*place.path, "sources", move.package), source(spec, move, remote))
         pname = (place.row.get("pnames") or {}).get(move.package, "")
-        old, new = (series(one).replace(".", "") for one in (move.before, move.release.version))
+        old, new = (series(version).replace(".", "") for version in (move.before, move.release.version))
         if pname.endswith(old) and old != new:
             yield Edit((*place.path, "pnames", move.package), pname.removesuffix(old) + new)
 
@@ -198,6 +198,6 @@ def source(spec: Spec, move: Move, remote: Remote) -> dict[str, Any]:
 
 def _same_tag(spec: Spec, repository: str, tag: str) -> Iterator[tuple[Path_, Source]]:
     for branch, row in spec.branches.items():
-        for name, one in row.sources.items():
-            if (one.repository, one.tag) == (repository, tag):
-                yield ("branches", branch, "sources", name), one
+        for name, other in row.sources.items():
+            if (other.repository, other.tag) == (repository, tag):
+                yield ("branches", branch, "sources", name), other

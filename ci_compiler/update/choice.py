@@ -79,26 +79,49 @@ def offered(remote: Remote, upstream: Upstream) -> Offered:
     return Offered({version: one for version, one in found.items() if version not in yanked}, yanked)
 
 
+class _Led(NamedTuple):
+    """A package on a branch, and where its releases are."""
+
+    spec: Spec
+    branch: Branch
+    package: Package
+    upstream: Upstream
+
+    @property
+    def now(self) -> str:
+        """Its version on the branch."""
+        return self.branch.versions[self.package.name]
+
+    def warning(self, code: Code, message: str) -> Finding:
+        """A warning about its version on the branch."""
+        path = ("branches", self.branch.name, "versions", self.package.name)
+        return self.spec.finding(path, code, message, tolerated=True)
+
+    def move(self, version: str, offer: Offer) -> Move:
+        """Its move to `version`."""
+        release = offer(self.upstream).releases[version]
+        return Move(self.branch.name, self.package.name, self.now, release, self.upstream)
+
+
 def choose(spec: Spec, asked: Asked, offer: Offer) -> Choice:
     """The moves that `asked` leads to. Raises InputError for a request that cannot be met."""
     _check(spec, asked)
     moves: list[Move] = []
     findings: list[Finding] = []
     fits = False
-    for branch in spec.branches.values():
-        for lead in leads(spec, branch, asked.packages) if asked.covers(branch.name) else ():
-            try:
-                version, kept = _target(spec, branch, lead, offer, asked)
-                findings += kept
-                fits = fits or bool(version)
-                if version not in {"", branch.versions[lead.name]}:
-                    moves += [_move(branch, lead, version, offer), *_followers(spec, branch, lead, version, offer)]
-            except InputError as error:
-                if asked.to:
-                    raise InputError([replace(one, tolerated=False) for one in error.findings]) from None
-                if any(not one.tolerated for one in error.findings):
-                    raise
-                findings += error.findings
+    for led in (led for branch in filter(asked.covers, spec.branches) for led in _leads(spec, branch, asked.packages)):
+        try:
+            version, kept = _target(led, offer, asked)
+            findings += kept
+            fits = fits or bool(version)
+            if version not in {"", led.now}:
+                moves += [led.move(version, offer), *_followers(led, version, offer)]
+        except InputError as error:
+            if asked.to:
+                raise InputError([replace(finding, tolerated=False) for finding in error.findings]) from None
+            if any(not finding.tolerated for finding in error.findings):
+                raise
+            findings += error.findings
     if asked.to and not fits:
         message = f"no branch is of the line of {asked.to}; name the branch that goes there with --branch"
         raise wrong("--to", Code.UNKNOWN_RELEASE, message)
@@ -121,14 +144,20 @@ def _check(spec: Spec, asked: Asked) -> None:
 
 def leads(spec: Spec, branch: Branch, names: Collection[str]) -> Iterator[Package]:
     """The packages on `branch` whose releases are looked up, of `names` (none: all); torch's companions follow it."""
-    here = [one for one in spec.packages.values() if one.name in branch.versions and one.on(branch.name)]
-    mine = [one for one in here if one.repository is None and upstream_of(one) and is_written(one)]
-    torch = next((one for one in mine if one.attribute == TORCH), None)
-    for package in mine:
-        follows = _follows(package) and torch is not None
-        named = {package.name} | ({one.name for one in mine if _follows(one)} if package is torch else set())
-        if not follows and (not names or named & {*names}):
-            yield package
+    yield from (led.package for led in _leads(spec, branch.name, names))
+
+
+def _leads(spec: Spec, name: str, names: Collection[str]) -> Iterator[_Led]:
+    branch = spec.branches[name]
+    there = [package for package in spec.packages.values() if package.name in branch.versions and package.on(name)]
+    known = [package for package in there if package.repository is None and is_written(package)]
+    mine = [_Led(spec, branch, package, upstream) for package in known if (upstream := upstream_of(package))]
+    followers = {led.package.name for led in mine if _follows(led.package)}
+    has_torch = any(led.package.attribute == TORCH for led in mine)
+    for led in mine:
+        named = {led.package.name} | (followers if led.package.attribute == TORCH else set())
+        if not (has_torch and led.package.name in followers) and (not names or named & {*names}):
+            yield led
 
 
 def is_written(package: Package) -> bool:
@@ -139,15 +168,15 @@ def is_written(package: Package) -> bool:
 
 def own_recipes(spec: Spec) -> tuple[Package, ...]:
     """The packages with known releases that are not looked up, since the repository's own recipes state the version."""
-    return tuple(one for one in spec.packages.values() if upstream_of(one) and not is_written(one))
+    return tuple(package for package in spec.packages.values() if upstream_of(package) and not is_written(package))
 
 
 def not_looked_up(spec: Spec) -> Mapping[str, Sequence[str]]:
     """The packages that an update does not look up, by the reason."""
-    unknown = (one for one in spec.packages.values() if one.repository is None and not upstream_of(one))
+    packages = [package for package in spec.packages.values() if package.repository is None]
     return {
-        "their recipes are the repository's own": [one.name for one in own_recipes(spec)],
-        "nothing says where their releases are (`upstream`)": [one.name for one in unknown],
+        "their recipes are the repository's own": [package.name for package in own_recipes(spec)],
+        "nothing says where their releases are (`upstream`)": [one.name for one in packages if not upstream_of(one)],
     }
 
 
@@ -155,104 +184,79 @@ def _follows(package: Package) -> bool:
     return package.attribute in companions_of_torch()
 
 
-def _target(
-    spec: Spec, branch: Branch, package: Package, offering: Offer, asked: Asked
-) -> tuple[str, tuple[Finding, ...]]:
+def _target(led: _Led, offering: Offer, asked: Asked) -> tuple[str, tuple[Finding, ...]]:
     """The version that the branch goes to, '' if it stays, and a warning about its toolkits. Raises InputError."""
-    now, upstream = branch.versions[package.name], _known_upstream(package)
-    offer = offering(upstream)
+    offer, numbers = offering(led.upstream), led.upstream.line
     if not asked.to:
-        line = "" if asked.leaves_line else line_of(now, upstream.line)
-        newer = [one for one in offer.releases if in_line(one, line) and order(one) > order(now)]
-        best = newest(one for one in newer if not _refusals(branch, package, one))
+        line = "" if asked.leaves_line else line_of(led.now, numbers)
+        newer = [version for version in offer.releases if in_line(version, line) and order(version) > order(led.now)]
+        best = newest(version for version in newer if not _refusals(led, version))
         refused = newest(newer) if newest(newer) != best else ""
-        return best or _warned(spec, branch, package, offer), _about_toolkits(spec, branch, package, refused or best)
-    if not asked.branches and line_of(now, upstream.line) != line_of(asked.to, upstream.line):
+        return best or _warned(led, offer), _about_toolkits(led, refused or best)
+    if not asked.branches and line_of(led.now, numbers) != line_of(asked.to, numbers):
         return "", ()
+    name = led.package.name
     if asked.to in offer.yanked:
-        raise wrong(package.name, Code.RELEASE_YANKED, f"{asked.to} was yanked from the index; take another release")
-    best = asked.to if asked.to in offer.releases else newest(one for one in offer.releases if in_line(one, asked.to))
+        raise wrong(name, Code.RELEASE_YANKED, f"{asked.to} was yanked from the index; take another release")
+    of_line = newest(version for version in offer.releases if in_line(version, asked.to))
+    best = asked.to if asked.to in offer.releases else of_line
     if not best:
-        latest = newest(offer.releases)
-        message = f"has no release {asked.to}; its newest release is {latest}"
-        raise wrong(package.name, Code.UNKNOWN_RELEASE, message)
-    found = _about_toolkits(spec, branch, package, best)
-    if _refusals(branch, package, best):
-        raise InputError(found)
-    return best, found
+        message = f"has no release {asked.to}; its newest release is {newest(offer.releases)}"
+        raise wrong(name, Code.UNKNOWN_RELEASE, message)
+    warnings = _about_toolkits(led, best)
+    if _refusals(led, best):
+        raise InputError(warnings)
+    return best, warnings
 
 
-def _refusals(branch: Branch, package: Package, version: str) -> list[str]:
+def _refusals(led: _Led, version: str) -> list[str]:
     """Why `version` of torch cannot be built with the branch's toolkits; none for other packages."""
-    found = (toolkit_refusal(version, cuda) for cuda in branch.toolkits) if package.attribute == TORCH else ()
-    return [one for one in found if one]
+    cudas = led.branch.toolkits if led.package.attribute == TORCH else ()
+    return [refusal for cuda in cudas if (refusal := toolkit_refusal(version, cuda))]
 
 
-def _about_toolkits(spec: Spec, branch: Branch, package: Package, version: str) -> tuple[Finding, ...]:
+def _about_toolkits(led: _Led, version: str) -> tuple[Finding, ...]:
     """Warnings about toolkits of the branch: those that `version` of torch refuses, or that PyTorch dropped."""
-    if package.attribute != TORCH or not version:
+    if led.package.attribute != TORCH or not version:
         return ()
-    said, now = _refusals(branch, package, version), branch.versions[package.name]
     own = toolkits(version)
-    for cuda in branch.toolkits if own and not said else ():
-        if cuda in toolkits(now) and cuda not in own:
-            said.append(f"is no longer built with CUDA {cuda} by PyTorch, but with {', '.join(own)}")
-    path = ("branches", branch.name, "versions", package.name)
-    messages = (f"{package.name} {version} {one}" for one in said)
-    return tuple(spec.finding(path, Code.TOOLKIT_NOT_OF_TORCH, one, tolerated=True) for one in messages)
+    dropped = [cuda for cuda in led.branch.toolkits if own and cuda in toolkits(led.now) and cuda not in own]
+    rest = f"by PyTorch, but with {', '.join(own)}"
+    problems = _refusals(led, version) or [f"is no longer built with CUDA {cuda} {rest}" for cuda in dropped]
+    messages = (f"{led.package.name} {version} {problem}" for problem in problems)
+    return tuple(led.warning(Code.TOOLKIT_NOT_OF_TORCH, message) for message in messages)
 
 
-def _known_upstream(package: Package) -> Upstream:
-    found = upstream_of(package)
-    assert found is not None  # noqa: S101 - only packages with an upstream are looked up
-    return found
-
-
-def _warned(spec: Spec, branch: Branch, package: Package, offer: Offered) -> str:
+def _warned(led: _Led, offer: Offered) -> str:
     """'', or an error where the branch's own version was yanked and nothing newer of its line is there."""
-    now = branch.versions[package.name]
-    if now not in offer.yanked:
+    if led.now not in offer.yanked:
         return ""
-    message = f"{now} of {package.name} was yanked from the index, and its line has nothing newer; see why"
-    path = ("branches", branch.name, "versions", package.name)
-    raise InputError([spec.finding(path, Code.RELEASE_YANKED, message, tolerated=True)])
+    message = f"{led.now} of {led.package.name} was yanked from the index, and its line has nothing newer; see why"
+    raise InputError([led.warning(Code.RELEASE_YANKED, message)])
 
 
-def _move(branch: Branch, package: Package, version: str, offer: Offer) -> Move:
-    upstream = _known_upstream(package)
-    release = offer(upstream).releases[version]
-    return Move(branch.name, package.name, branch.versions[package.name], release, upstream)
-
-
-def _followers(spec: Spec, branch: Branch, torch: Package, version: str, offer: Offer) -> Iterator[Move]:
+def _followers(torch: _Led, version: str, offer: Offer) -> Iterator[Move]:
     """The moves of the packages whose releases belong to `version` of torch. Raises InputError if one is missing."""
+    spec, branch = torch.spec, torch.branch
     table = companions(version, spec.releases)
-    for package in spec.packages.values() if torch.attribute == TORCH else ():
+    # The releases that the spec itself assigns.
+    own = {**spec.releases.get(series(version), {}), **spec.releases.get(version, {})}
+    stays = f"{branch.name} stays at {torch.now}"
+    for package in spec.packages.values() if torch.package.attribute == TORCH else ():
         if not _follows(package) or package.name not in branch.versions or not is_written(package):
             continue
         upstream, right = upstream_of(package), table.get(package.attribute, "")
-        path = ("branches", branch.name, "versions", package.name)
+        led = _Led(spec, branch, package, upstream or torch.upstream)
         if not right or upstream is None:
-            message = (
-                f"no table says which {package.name} belongs to {torch.name} {version}; {branch.name} stays at "
-                f"{branch.versions[torch.name]} until `releases` of the spec does"
-            )
-            raise InputError([spec.finding(path, Code.RELEASE_INCOMPLETE, message, tolerated=True)])
+            message = f"no table says which {package.name} belongs to {torch.package.name} {version}; {stays}"
+            raise InputError([led.warning(Code.RELEASE_INCOMPLETE, f"{message} until `releases` of the spec does")])
         there = offer(upstream).releases
-        wanted = _companion(version, right, there, own=right in _own(spec, version))
+        wanted = _companion(version, right, there, own=right in own.values())
         if wanted not in there:
-            message = (
-                f"{torch.name} {version} goes with {package.name} {wanted}, which is not released; {branch.name} stays "
-                f"at {branch.versions[torch.name]}"
-            )
-            raise InputError([spec.finding(path, Code.RELEASE_INCOMPLETE, message, tolerated=True)])
-        if wanted != branch.versions[package.name]:
-            yield _move(branch, package, wanted, offer)
-
-
-def _own(spec: Spec, version: str) -> Sequence[str]:
-    """The releases that the spec itself assigns to `version` of torch."""
-    return [*spec.releases.get(version, {}).values(), *spec.releases.get(series(version), {}).values()]
+            message = f"{torch.package.name} {version} goes with {package.name} {wanted}, which is not released"
+            raise InputError([led.warning(Code.RELEASE_INCOMPLETE, f"{message}; {stays}")])
+        if wanted != led.now:
+            yield led.move(wanted, offer)
 
 
 def _companion(torch: str, right: str, there: Mapping[str, Release], *, own: bool) -> str:
@@ -260,5 +264,5 @@ def _companion(torch: str, right: str, there: Mapping[str, Release], *, own: boo
     if right != series(right):
         return right
     if own:
-        return newest(one for one in there if in_line(one, right)) or right
+        return newest(version for version in there if in_line(version, right)) or right
     return f"{right}.{torch.removeprefix(series(torch)).lstrip('.') or '0'}"

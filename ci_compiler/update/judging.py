@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from ci_compiler.adoption.audit import audit
 from ci_compiler.adoption.audit_real import evaluate_branch
+from ci_compiler.adoption.evaluator import written
 from ci_compiler.codes import Code
-from ci_compiler.errors import Finding, InputError
+from ci_compiler.errors import Finding, InputError, raise_any
 from ci_compiler.plan.lookup import built_variants
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.recipes.render import recipes
@@ -45,18 +45,13 @@ def judged(decided: Plan, done: Updated, templates: Mapping[str, str], true: Tru
 def _of_branch(decided: Plan, branch: str, templates: Mapping[str, str], true: TrueNixpkgs | None) -> str:
     files = recipes(decided.spec, decided.judged, branch, templates)
     count = sum(path.endswith(".nix") for path in files)
-    with tempfile.TemporaryDirectory(prefix="ci-compile-") as folder:
-        root = Path(folder)
-        for path, text in files.items():
-            (root / path).parent.mkdir(parents=True, exist_ok=True)
-            (root / path).write_text(text, "utf-8")
+    with written(files) as root:
         try:
-            lines = [str(one.line) for one in audit(root, decided.spec, branch, templates=templates).defects]
+            lines = [str(cause.line) for cause in audit(root, decided.spec, branch, templates=templates).defects]
             sample = list(_evaluated(root, decided, branch, true)) if true else []
         except InputError as error:
             return f"{code(branch)}: its {counted(count, 'recipe')} were not evaluated: {code(str(error.findings[0]))}"
-    if wrong := [one for one in sample if isinstance(one, Finding)]:
-        raise InputError(wrong)
+    raise_any(line for line in sample if isinstance(line, Finding))
     head = f"{code(branch)}: {counted(count, 'recipe')} compiled and audited, {counted(len(lines), 'defect')}"
     return "\n".join([f"{head}.", "", *(f"- {code(str(line))}" for line in [*lines, *sample])]).rstrip()
 

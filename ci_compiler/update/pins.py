@@ -47,40 +47,38 @@ def stale_nixpkgs(spec: Spec, remote: Remote, nixpkgs: Nixpkgs) -> Iterator[Stal
 def _newer_nixpkgs(
     spec: Spec, branch: Branch, place: Place, now: str, remote: Remote, nixpkgs: Nixpkgs
 ) -> Iterator[StalePin]:
-    packages = [one for one in spec.packages.values() if one.on(branch.name)]
-    if not any(one.may_be(RecipeKind.COMPILED) or one.may_be(RecipeKind.TEMPLATE) for one in packages):
+    packages = [package for package in spec.packages.values() if package.on(branch.name)]
+    if not any(package.may_be(RecipeKind.COMPILED) or package.may_be(RecipeKind.TEMPLATE) for package in packages):
         return  # the repository's own recipes state the commit
-    packages = [one for one in packages if one.name in branch.versions and one.command is None]
+    packages = [package for package in packages if package.name in branch.versions and package.command is None]
     own = {*branch.sources, *(place.row.get("sources") or {})}
-    from_nixpkgs = [one for one in packages if one.name not in own]
 
-    def is_right(commit: str) -> bool:
-        has = {one.name: nixpkgs.version(commit, one.attribute) for one in packages}
-        if any(has[one.name] != branch.versions[one.name] for one in from_nixpkgs):
-            return False
+    def there(commit: str, package: Package) -> str:
+        return nixpkgs.version(commit, package.attribute)
+
+    def fits(commit: str, package: Package) -> bool:
+        wanted, version = branch.versions[package.name], there(commit, package)
+        if package.name not in own:
+            return version == wanted
         # A source replaces an older version of nixpkgs, not a newer one; and its nixpkgs does not go back.
-        rest = [one for one in packages if one.name in own and has[one.name]]
-        return all(
-            order(nixpkgs.version(now, one.attribute)) <= order(has[one.name]) <= order(branch.versions[one.name])
-            for one in rest
-        )
+        return not version or order(there(now, package)) <= order(version) <= order(wanted)
 
     def without_source(commit: str) -> list[Package]:
-        stated = [one for one in packages if _is_removable(spec, branch, place, one.name)]
-        return [one for one in stated if nixpkgs.version(commit, one.attribute) == branch.versions[one.name]]
+        stated = [package for package in packages if _is_removable(spec, branch, place, package.name)]
+        return [package for package in stated if there(commit, package) == branch.versions[package.name]]
 
-    heads = [one for one in nixpkgs.heads() if is_right(one)]
+    heads = [commit for commit in nixpkgs.heads() if all(fits(commit, package) for package in packages)]
     known = [now, *heads] if now in nixpkgs.heads() else heads
-    right = max(known, key=lambda one: len(without_source(one)), default="")
+    right = max(known, key=lambda commit: len(without_source(commit)), default="")
     needless = without_source(right) if right else []
     if not right or (right == now and not needless):
         return
-    edits = [Edit((*place.path, "sources", one.name), None) for one in needless]
+    edits = [Edit((*place.path, "sources", package.name), None) for package in needless]
     if right != now:
         edits += [Edit((*place.path, COMMIT), right)]
         if place.row.get(HASH):
             edits += [Edit((*place.path, HASH), remote.hash(NIXPKGS, right, submodules=False))]
-    has = ", ".join(f"{one.name} {branch.versions[one.name]}" for one in needless)
+    has = ", ".join(f"{package.name} {branch.versions[package.name]}" for package in needless)
     why = f"has {has}, which needs no source then" if has else "newer, with the same versions"
     what = "nixpkgs" if place.path[-2] == "branches" else f"nixpkgs for CUDA {place.path[-1]}"
     yield StalePin(what, branch.name, now, right, why, tuple(edits))
@@ -88,8 +86,8 @@ def _newer_nixpkgs(
 
 def _is_removable(spec: Spec, branch: Branch, place: Place, name: str) -> bool:
     """Whether the source of `name` is stated at `place`, and is that of no toolkit with another nixpkgs commit."""
-    others = [one for one in places(spec, branch.name) if one.path != place.path and one.row.get(COMMIT)]
-    is_own = place.path[-2] != "branches" or all(name in (one.row.get("sources") or {}) for one in others)
+    others = [other for other in places(spec, branch.name) if other.path != place.path and other.row.get(COMMIT)]
+    is_own = place.path[-2] != "branches" or all(name in (other.row.get("sources") or {}) for other in others)
     return name in (place.row.get("sources") or {}) and is_own
 
 
@@ -101,7 +99,7 @@ def stale_own(spec: Spec, remote: Remote, offer: Offer) -> Iterator[StalePin]:
             if upstream and package.on(branch.name) and (now := branch.versions.get(package.name, "")):
                 line = line_of(now, upstream.line)
                 with remote.lookup():
-                    latest = newest(one for one in offer(upstream).releases if in_line(one, line))
+                    latest = newest(version for version in offer(upstream).releases if in_line(version, line))
                     if latest and order(latest) > order(now):
                         why = "a newer release; its recipes are your own"
                         yield StalePin(package.name, branch.name, now, latest, why)

@@ -10,12 +10,9 @@ import hashlib
 import re
 from typing import NamedTuple
 from urllib.parse import urlencode, urlsplit
-from urllib.request import Request
 
-from ci_compiler.codes import Code
-from ci_compiler.errors import wrong
 from ci_compiler.outside import object_of
-from ci_compiler.update.web import PAGE, Bounds, RefusedError, page, refusal
+from ci_compiler.update.web import PAGE, Bounds, RefusedError, Server, unreachable
 
 _MANIFEST = Bounds(PAGE.seconds, 4_194_304)
 """The specification lets a registry refuse manifests of more than 4 MiB."""
@@ -29,7 +26,6 @@ _ACCEPT = ", ".join(
     )
 )
 _DIGEST = re.compile("sha256:[0-9a-f]{64}")
-_SERVER = "the registry"
 
 
 class Image(NamedTuple):
@@ -53,47 +49,45 @@ def image(reference: str) -> Image:
 
 def digest(reference: str) -> str:
     """The digest that the tag of `reference` names now. Raises InputError."""
-    one = image(reference)
-    is_local = re.fullmatch(r"(localhost|127\.0\.0\.1|\[::1\])(:\d+)?", one.registry) is not None
-    host = "registry-1.docker.io" if one.registry == "docker.io" else one.registry
-    url = f"http{'' if is_local else 's'}://{host}/v2/{one.path}/manifests/{one.tag}"
+    parts, server = image(reference), Server("the registry", reference)
+    is_local = re.fullmatch(r"(localhost|127\.0\.0\.1|\[::1\])(:\d+)?", parts.registry) is not None
+    host = "registry-1.docker.io" if parts.registry == "docker.io" else parts.registry
+    url = f"http{'' if is_local else 's'}://{host}/v2/{parts.path}/manifests/{parts.tag}"
     headers = {"Accept": _ACCEPT}
     try:
         try:
-            return _ask(reference, url, headers)
+            return _ask(server, url, headers)
         except RefusedError as refused:
             if refused.status != 401:
                 raise
-            token = _token(reference, refused.headers.get("WWW-Authenticate", ""), is_local=is_local)
-        return _ask(reference, url, {**headers, "Authorization": f"Bearer {token}"})
+            token = _token(server, refused.headers.get("WWW-Authenticate", ""), is_local=is_local)
+        return _ask(server, url, {**headers, "Authorization": f"Bearer {token}"})
     except RefusedError as refused:
-        if refused.status == 404:
-            raise wrong(reference, Code.UPSTREAM_UNREACHABLE, f"{_SERVER} has no tag {one.tag}") from None
-        raise refusal(reference, _SERVER, refused) from None
+        if refused.status != 404:
+            raise
+        raise unreachable(reference, f"{server.called} has no tag {parts.tag}") from None
 
 
-def _ask(reference: str, url: str, headers: dict[str, str]) -> str:
-    _, answered = page(reference, _SERVER, Request(url, headers=headers, method="HEAD"), _MANIFEST)  # noqa: S310
-    if found := answered.get("Docker-Content-Digest"):
-        if not _DIGEST.fullmatch(found):
-            raise wrong(reference, Code.UPSTREAM_UNREACHABLE, f"{_SERVER} sent {found[:80]!r} for a digest")
-        return found
-    body, _ = page(reference, _SERVER, Request(url, headers=headers), _MANIFEST)  # noqa: S310
+def _ask(server: Server, url: str, headers: dict[str, str]) -> str:
+    _, answered = server.page(url, headers=headers, method="HEAD", bounds=_MANIFEST)
+    if stated := answered.get("Docker-Content-Digest"):
+        if not _DIGEST.fullmatch(stated):
+            raise unreachable(server.name, f"{server.called} sent {stated[:80]!r} for a digest")
+        return stated
+    body, _ = server.page(url, headers=headers, bounds=_MANIFEST)
     return f"sha256:{hashlib.sha256(body).hexdigest()}"
 
 
-def _token(reference: str, challenge: str, *, is_local: bool) -> str:
+def _token(server: Server, challenge: str, *, is_local: bool) -> str:
     """A token for reading, from the server that the registry's challenge names, without a credential."""
     asked = dict(re.findall(r'(\w+)="([^"]*)"', challenge)) if challenge.lower().startswith("bearer ") else {}
     realm = asked.pop("realm", "")
-    schemes = {"https", "http"} if is_local else {"https"}
-    if urlsplit(realm).scheme not in schemes:
-        raise wrong(reference, Code.UPSTREAM_UNREACHABLE, f"{_SERVER} wants a login; only public images are looked up")
+    if urlsplit(realm).scheme not in ({"https", "http"} if is_local else {"https"}):
+        raise unreachable(server.name, f"{server.called} wants a login; only public images are looked up")
     query = urlencode({key: asked[key] for key in ("service", "scope") if key in asked})
-    body, _ = page(reference, _SERVER, Request(f"{realm}?{query}"), _MANIFEST)  # noqa: S310 - the scheme is checked above
+    body, _ = server.page(f"{realm}?{query}", bounds=_MANIFEST)
     try:
-        found = object_of(body)
-        token = found.get("token") or found["access_token"]
+        answer = object_of(body)
+        return str(answer.get("token") or answer["access_token"])
     except (OSError, KeyError):
-        raise wrong(reference, Code.UPSTREAM_UNREACHABLE, f"{_SERVER} sent no token") from None
-    return str(token)
+        raise unreachable(server.name, f"{server.called} sent no token") from None

@@ -18,6 +18,7 @@ from ci_compiler.update.editing import Edit, change_value, found_node
 from ci_compiler.update.pins import StalePin, latest_program
 from ci_compiler.update.remote import Remote, upstream_facts
 from ci_compiler.update.versions import order
+from ci_compiler.update.web import unreachable
 
 FILE = "ci_compiler/runner/deployment/release_pins.json"
 """The file in a checkout."""
@@ -96,7 +97,7 @@ def _published(
     before = re.escape(upstream["before"].format(machine=machine))
     found = re.search(f"{before}({_CHECKSUM})(?![0-9a-f])", remote.page(url))
     if not found:
-        raise wrong(name, Code.UPSTREAM_UNREACHABLE, f"{url} states no checksum for {machine}")
+        raise unreachable(name, f"{url} states no checksum for {machine}")
     return found[1]
 
 

@@ -12,21 +12,20 @@ import re
 import shutil
 import tarfile
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
-from urllib.request import Request
+from typing import Any, Self, TypeVar
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError, wrong
 from ci_compiler.github.access import CREDENTIALS
 from ci_compiler.outside import object_of, why
-from ci_compiler.process import Ended, ask, find_program
-from ci_compiler.update import registry, web
-from ci_compiler.update.web import ARCHIVE, PAGE, Bounds
+from ci_compiler.process import ask, find_program
+from ci_compiler.update import registry
+from ci_compiler.update.web import ARCHIVE, Bounds, Server, unreachable
 
 SERVER, SERVER_VARIABLE = "https://github.com", "CI_COMPILE_UPSTREAMS"
 """The address in front of OWNER/NAME, and the environment variable that replaces it."""
@@ -40,6 +39,8 @@ API, API_VARIABLE = "https://api.github.com", "GITHUB_API_URL"
 _SIMPLE = "application/vnd.pypi.simple.v1+json"
 
 _SAFE = ("-c", "core.hooksPath=/dev/null", "-c", "core.autocrlf=false", "-c", "protocol.ext.allow=never")
+
+Answer = TypeVar("Answer")
 
 _INSTALL_GIT = "on Debian: `apt-get install git`"
 _INSTALL_NIX = "install Nix; see https://nixos.org/download"
@@ -77,7 +78,6 @@ class Remote:
         self._environment = {**own, "GIT_TERMINAL_PROMPT": "0", "GIT_LFS_SKIP_SMUDGE": "1", "LC_ALL": "C"}
         self._stack = ExitStack()
         self._known: dict[tuple[str, ...], Any] = {}
-        self._digests: dict[str, str] = {}
         self.has_index = bool(self._index)
 
     def __enter__(self) -> Self:
@@ -92,9 +92,9 @@ class Remote:
         try:
             yield
         except InputError as error:
-            if not self._goes_on or any(one.code is not Code.UPSTREAM_UNREACHABLE for one in error.findings):
+            if not self._goes_on or any(each.code is not Code.UPSTREAM_UNREACHABLE for each in error.findings):
                 raise
-            self.unreachable += (one for one in error.findings if one not in self.unreachable)
+            self.unreachable += (each for each in error.findings if each not in self.unreachable)
 
     def tags(self, repository: str) -> dict[str, str]:
         """The commit of each tag of `repository`; that of an annotated tag is the commit that it names."""
@@ -107,49 +107,41 @@ class Remote:
         return self._listed(repository, "--heads", *patterns)
 
     def _listed(self, repository: str, kind: str, *patterns: str) -> dict[str, str]:
-        key = (repository, kind, *patterns)
+        def ask() -> dict[str, str]:
+            listed = self._git(repository, "ls-remote", kind, "--", self._address(repository), *patterns)
+            rows = (line.split("\t") for line in listed.splitlines() if "\t" in line)
+            return {ref.split("/", 2)[-1]: commit for commit, ref in rows}
+
+        return dict(self._once((repository, kind, *patterns), ask))
+
+    def _once(self, key: tuple[str, ...], ask: Callable[[], Answer]) -> Answer:
+        """What `ask` returns or raises; it is called once."""
         if key not in self._known:
-            words = ["ls-remote", kind, "--", self._address(repository), *patterns]
-            ended = self._git(words, LISTING)
-            rows = (line.split("\t") for line in ended.out.splitlines() if "\t" in line)
-            listed = {ref.split("/", 2)[-1]: commit for commit, ref in rows}
-            self._known[key] = _unreachable(repository, ended, LISTING) if ended.status else listed
-        if isinstance(found := self._known[key], InputError):
-            raise found
-        return dict(found)
+            try:
+                self._known[key] = ask()
+            except InputError as error:
+                self._known[key] = error
+        if isinstance(known := self._known[key], InputError):
+            raise known
+        answer: Answer = known
+        return answer
 
     def file(self, repository: str, commit: str, path: str) -> str | None:
         """The text of a file of `commit`, without the rest of the repository; None if there is no such file."""
-        folder = self._partial(repository, commit)
-        listed = self._git(["-C", folder, "ls-tree", commit, "--", path], LISTING)
-        if listed.status:
-            raise _unreachable(repository, listed, LISTING)
-        if not listed.out.startswith("100"):
+        folder = self._once((repository,), lambda: self._partial(repository))
+        fetch = ("fetch", "--quiet", "--depth=1", "--filter=tree:0", "--no-tags", "origin", commit)
+        self._once((repository, commit), lambda: self._git(repository, "-C", folder, *fetch))
+        if not self._git(repository, "-C", folder, "ls-tree", commit, "--", path).startswith("100"):
             return None
-        shown = self._git(["-C", folder, "cat-file", "blob", f"{commit}:{path}"], LISTING)
-        if shown.status:
-            raise _unreachable(repository, shown, LISTING)
-        return shown.out
+        return self._git(repository, "-C", folder, "cat-file", "blob", f"{commit}:{path}")
 
-    def _partial(self, repository: str, commit: str) -> str:
-        """A bare repository that has `commit`, and fetches its trees and files when they are read."""
-        if (repository,) not in self._known:
-            folder = self._scratch()
-            for words in (
-                ["init", "--quiet", "--bare", folder],
-                ["-C", folder, "config", "remote.origin.url", self._address(repository)],
-                ["-C", folder, "config", "remote.origin.promisor", "true"],
-                ["-C", folder, "config", "remote.origin.partialclonefilter", "tree:0"],
-            ):
-                self._git(words, LISTING)
-            self._known[repository,] = folder
-        folder = str(self._known[repository,])
-        if (repository, commit) not in self._known:
-            words = ["-C", folder, "fetch", "--quiet", "--depth=1", "--filter=tree:0", "--no-tags", "origin", commit]
-            ended = self._git(words, LISTING)
-            if ended.status:
-                raise _unreachable(repository, ended, LISTING)
-            self._known[repository, commit] = True
+    def _partial(self, repository: str) -> str:
+        """A bare repository that fetches trees and files of commits when they are read."""
+        folder = self._scratch()
+        self._git(repository, "init", "--quiet", "--bare", folder)
+        settings = {"url": self._address(repository), "promisor": "true", "partialclonefilter": "tree:0"}
+        for key, value in settings.items():
+            self._git(repository, "-C", folder, "config", f"remote.origin.{key}", value)
         return folder
 
     def hash(self, repository: str, commit: str, *, submodules: bool) -> str:
@@ -157,89 +149,77 @@ class Remote:
 
         Without submodules, it is that of the archive, which leaves out files with the git attribute `export-ignore`.
         """
-        key = (repository, commit, str(submodules))
-        if key not in self._known:
-            folder = Path(self._scratch())
-            self._check_out(repository, commit, folder, submodules=submodules)
-            content = folder / "content"
-            if submodules:
-                content = folder / "tree"
-                for one in list(content.rglob(".git")):
-                    shutil.rmtree(one) if one.is_dir() else one.unlink()
-            self._known[key] = _nix_hash(content)
-            shutil.rmtree(folder, ignore_errors=True)
-        found: str = self._known[key]
-        return found
 
-    def _check_out(self, repository: str, commit: str, folder: Path, *, submodules: bool) -> None:
-        tree = os.fspath(folder / "tree")
-        steps = [
-            ["init", "--quiet", tree],
-            ["-C", tree, "fetch", "--quiet", "--depth=1", "--no-tags", "--", self._address(repository), commit],
-        ]
-        if submodules:
-            steps += [
-                ["-C", tree, "remote", "add", "origin", self._address(repository)],
-                ["-C", tree, "checkout", "--quiet", "--detach", commit],
-                ["-C", tree, "submodule", "--quiet", "update", "--init", "--recursive", "--depth=1"],
-            ]
-        else:
-            steps += [["-C", tree, "archive", "--format=tar", "--output", os.fspath(folder / "archive.tar"), commit]]
-        for words in steps:
-            if (ended := self._git(words, SOURCE)).status:
-                raise _unreachable(repository, ended, SOURCE)
-        if not submodules:
-            with tarfile.open(folder / "archive.tar") as archive:
-                archive.extractall(folder / "content", filter="tar")
+        def ask() -> str:
+            folder = Path(self._scratch())
+            check_out = self._with_submodules if submodules else self._archived
+            content = check_out(repository, commit, folder)
+            digest = _nix_hash(content)
+            shutil.rmtree(folder, ignore_errors=True)
+            return digest
+
+        return self._once((repository, commit, str(submodules)), ask)
+
+    def _fetched(self, repository: str, commit: str, folder: Path) -> Callable[..., str]:
+        """Git in a new repository in `folder` that has `commit`."""
+        tree, address = os.fspath(folder / "tree"), self._address(repository)
+
+        def git(*words: str) -> str:
+            return self._git(repository, "-C", tree, *words, bounds=SOURCE)
+
+        self._git(repository, "init", "--quiet", tree, bounds=SOURCE)
+        git("fetch", "--quiet", "--depth=1", "--no-tags", "--", address, commit)
+        return git
+
+    def _with_submodules(self, repository: str, commit: str, folder: Path) -> Path:
+        git = self._fetched(repository, commit, folder)
+        git("remote", "add", "origin", self._address(repository))
+        git("checkout", "--quiet", "--detach", commit)
+        git("submodule", "--quiet", "update", "--init", "--recursive", "--depth=1")
+        for path in list((folder / "tree").rglob(".git")):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        return folder / "tree"
+
+    def _archived(self, repository: str, commit: str, folder: Path) -> Path:
+        file = folder / "archive.tar"
+        self._fetched(repository, commit, folder)("archive", "--format=tar", "--output", os.fspath(file), commit)
+        with tarfile.open(file) as archive:
+            archive.extractall(folder / "content", filter="tar")
+        return folder / "content"
 
     def index_versions(self, project: str) -> dict[str, bool]:
         """Whether each version of `project` in the package index was yanked, as a whole."""
         if not self._index:
-            raise wrong(INDEX_VARIABLE, Code.UPSTREAM_UNREACHABLE, f"{project} is in a package index; set its address")
-        page = self._page(project)
+            raise unreachable(INDEX_VARIABLE, f"{project} is in a package index; set its address")
+        if not self._index.startswith(("https://", "http://")):
+            raise unreachable(INDEX_VARIABLE, f"{self._index!r} is no address of a package index")
+        url = f"{self._index}/{_plain(project)}/"
+        data, _ = Server("the index", project).page(url, headers={"Accept": _SIMPLE})
+        try:
+            page = object_of(data)
+        except OSError as error:
+            raise unreachable(project, f"the page of the index {why(error)}") from None
         found: dict[str, bool] = {}
         for file in page.get("files", []):
             version = _version_in(str(file.get("filename", "")), project)
             found[version] = found.get(version, True) and bool(file.get("yanked"))
         return {version: yanked for version, yanked in found.items() if version}
 
-    def _page(self, project: str) -> dict[str, Any]:
-        url = f"{self._index}/{re.sub('[-_.]+', '-', project).lower()}/"
-        if not url.startswith(("https://", "http://")):
-            raise wrong(INDEX_VARIABLE, Code.UPSTREAM_UNREACHABLE, f"{self._index!r} is no address of a package index")
-        try:
-            data, _ = web.page(project, "the index", Request(url, headers={"Accept": _SIMPLE}), PAGE)  # noqa: S310
-            page = object_of(data)
-        except web.RefusedError as refused:
-            raise web.refusal(project, "the index", refused) from None
-        except OSError as error:
-            raise wrong(project, Code.UPSTREAM_UNREACHABLE, f"the page of the index {why(error)}") from None
-        return page
-
     def digest(self, reference: str) -> str:
         """The digest that the tag of a container image names now."""
-        if reference not in self._digests:
-            self._digests[reference] = registry.digest(reference)
-        return self._digests[reference]
+        return self._once(("image", reference), lambda: registry.digest(reference))
 
     def page(self, url: str) -> str:
         """The text at `url`; of a release on GitHub, its notes."""
-        try:
-            data, _ = web.page(url, "the server", Request(url), PAGE)  # noqa: S310 - `web` checks the scheme
-        except web.RefusedError as refused:
-            raise web.refusal(url, "the server", refused) from None
-        text = data.decode("utf-8", "replace")
+        text = Server("the server", url).page(url)[0].decode("utf-8", "replace")
         try:
             return str(object_of(text)["body"]) if text.startswith("{") else text
         except (OSError, KeyError):
-            raise wrong(url, Code.UPSTREAM_UNREACHABLE, "the server sent no release") from None
+            raise unreachable(url, "the server sent no release") from None
 
     def checksum(self, url: str) -> str:
         """The SHA-256 of the file at `url`, which is downloaded and not kept."""
-        try:
-            return web.sha256(url, "the server", Request(url), ARCHIVE)  # noqa: S310 - `web` checks the scheme
-        except web.RefusedError as refused:
-            raise web.refusal(url, "the server", refused) from None
+        return Server("the server", url).sha256(url, ARCHIVE)
 
     def _address(self, repository: str) -> str:
         return f"{self._server}/{repository}"
@@ -247,11 +227,19 @@ class Remote:
     def _scratch(self) -> str:
         return self._stack.enter_context(tempfile.TemporaryDirectory(prefix="ci-compile-", ignore_cleanup_errors=True))
 
-    def _git(self, words: list[str], bounds: Bounds) -> Ended:
+    def _git(self, repository: str, *words: str, bounds: Bounds | None = None) -> str:
+        """What git prints. Raises InputError if it fails or exceeds the bounds: by default those of `LISTING`."""
+        bounds = bounds or LISTING
         program = find_program("git", install=_INSTALL_GIT, code=Code.GIT_MISSING)
         local = ("-c", "protocol.file.allow=always") if self._server.startswith("file:") else ()
         limited = ["sh", "-c", 'ulimit -f "$0"; exec "$@"', str(bounds.bytes // 512)]
-        return ask([*limited, program, *_SAFE, *local, *words], seconds=bounds.seconds, env=self._environment)
+        ended = ask([*limited, program, *_SAFE, *local, *words], seconds=bounds.seconds, env=self._environment)
+        if not ended.status:
+            return ended.out
+        reason = ended.said or f"git ended with {ended.status}"
+        if "signal 25" in ended.err or ended.status in {-25, 153}:  # SIGXFSZ
+            reason = f"it is larger than the limit of {bounds.bytes:,} bytes"
+        raise unreachable(repository, f"cannot be read: {reason}")
 
 
 def nixpkgs_heads(heads: Mapping[str, str], stable: int) -> list[str]:
@@ -271,12 +259,9 @@ def _nix_hash(folder: Path) -> str:
 def _version_in(filename: str, project: str) -> str:
     """The version in the name of a wheel or source archive; '' for another file."""
     found = re.match(r"(?P<name>.+?)-(?P<version>[0-9][^-]*?)(-.*\.whl|\.tar\.gz|\.zip)$", filename)
-    same = found and re.sub("[-_.]+", "-", found["name"]).lower() == re.sub("[-_.]+", "-", project).lower()
-    return found["version"].partition("+")[0] if found and same else ""
+    return found["version"].partition("+")[0] if found and _plain(found["name"]) == _plain(project) else ""
 
 
-def _unreachable(repository: str, ended: Ended, bounds: Bounds) -> InputError:
-    said = ended.said or f"git ended with {ended.status}"
-    if "signal 25" in ended.err or ended.status in {-25, 153}:  # SIGXFSZ
-        said = f"it is larger than the limit of {bounds.bytes:,} bytes"
-    return wrong(repository, Code.UPSTREAM_UNREACHABLE, f"cannot be read: {said}")
+def _plain(project: str) -> str:
+    """The name of a project as an index writes it."""
+    return re.sub("[-_.]+", "-", project).lower()

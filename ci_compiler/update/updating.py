@@ -8,17 +8,18 @@ Nothing is written here. Any failure is an InputError, so that the spec stays as
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
-from ci_compiler.errors import Finding, InputError
+from ci_compiler.codes import Code
+from ci_compiler.errors import Finding, InputError, nearest, raise_any, wrong
 from ci_compiler.spec.build import parse_spec
+from ci_compiler.spec.load import Path_
 from ci_compiler.spec.model import Spec
 from ci_compiler.spec.upstream import Upstream
 from ci_compiler.update.changes import Nixpkgs, edits, moved_tags
 from ci_compiler.update.choice import Asked, Choice, Move, Offer, Offered, choose, leads, offered
-from ci_compiler.update.editing import edited
-from ci_compiler.update.new_branch import with_branch
+from ci_compiler.update.editing import Edit, edited, repeated
 from ci_compiler.update.pins import KINDS, StalePin, stale_own, stale_programs
 from ci_compiler.update.release_pins import FILE, json_edited, of_table, stale_release_pins
 from ci_compiler.update.remote import Remote
@@ -63,8 +64,7 @@ def updated(
         spec = parse_spec(text.encode(), shown=shown)
         first = [one.name for one in leads(spec, spec.branches[new_branch], asked.packages)][:1]
         asked = asked._replace(branches=(new_branch,), packages=(*first,), leaves_line=not asked.to)
-    if findings := list(moved_tags(spec, asked, remote)):
-        raise InputError(findings)
+    raise_any(moved_tags(spec, asked, remote))
     kinds = [name for name in asked.packages if name in KINDS and name not in spec.packages]
     asked = asked._replace(packages=tuple(name for name in asked.packages if name not in kinds))
     choice, nixpkgs = Choice((), ()), Nixpkgs(remote)
@@ -131,3 +131,42 @@ def _offers(remote: Remote) -> Offer:
         return found
 
     return offer
+
+
+# A new branch, made from an existing one.
+
+
+_LISTS = "branches"
+"""The key of the lists of branches, wherever they are."""
+
+_TABLES = {"also", "branches", "hash", "rev"}
+"""The keys of tables by branch, outside the section `branches` itself."""
+
+
+def with_branch(text: str, spec: Spec, source: str, name: str) -> str:
+    """`text` of `spec` with the branch `name`, which has all that `source` has. Raises InputError."""
+    if source not in spec.branches:
+        message = f"unknown branch {source!r}{nearest(source, spec.branches)}"
+        raise wrong("--branch", Code.UNKNOWN_BRANCH, message)
+    if name in spec.branches:
+        raise wrong("--new-branch", Code.DUPLICATE_NAME, f"the spec has the branch {name!r} already")
+    shown = spec.document.file
+    made = repeated(text, ("branches", source), name)
+    made = edited(made, _references((), spec.document.value, source, name), shown=shown)
+    parse_spec(made.encode(), shown=shown)
+    return made
+
+
+def _references(path: Path_, value: Any, source: str, name: str) -> Iterator[Edit]:
+    """An edit for each list that has `source`, and each table that has a row for it, outside `branches` itself."""
+    if isinstance(value, list) and path and path[-1] == _LISTS and source in value:
+        yield Edit(path, [*value, name])
+    if isinstance(value, dict):
+        if path and path != ("branches",) and path[-1] in _TABLES and source in value:
+            yield Edit((*path, name), value[source])
+        for key, item in value.items():
+            if path or key != "branches":
+                yield from _references((*path, key), item, source, name)
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _references((*path, index), item, source, name)

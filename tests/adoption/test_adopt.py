@@ -22,7 +22,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ci_compiler.adoption.adopt import SHOWN, Adopted, adopt
-from ci_compiler.adoption.axes import Ground, entry_of, matrix_of
+from ci_compiler.adoption.axes import Ground, matrix_of
 from ci_compiler.adoption.exclusions import Key
 from ci_compiler.adoption.spec_forms import sri
 from ci_compiler.adoption.spec_yaml import flow, scalar
@@ -167,7 +167,8 @@ def test_the_adopted_matrix_is_shorter_than_the_hand_written_one(stack: Adopted)
 
 def entries(matrix: Matrix) -> int:
     """The size of a matrix: the number of its axes' entries and of their values."""
-    rows = [entry_of(axis) for axis in matrix.gpus]
+    keys = ("branches", "toolkits", "isas", "also")
+    rows = [{key: value for key in keys if (value := getattr(axis, key))} for axis in matrix.gpus]
     words = sum(str(row).count(",") + 1 for row in rows if row)
     return len(matrix.pythons) + sum(map(len, matrix.isas.values())) + len(rows) + words + len(matrix.exclude)
 
@@ -611,7 +612,8 @@ def check_matrix(keys: Iterable[Key]) -> None:
         for package in spec.packages
     }
     packages = {package: on for package, on in packages.items() if on}
-    matrix = matrix_of(keys, ground(branches, packages, sorted({key.python for key in keys})))
+    pythons = sorted({key.python for key in keys})
+    matrix = matrix_of(keys, ground(branches, packages, pythons))
     pool = {"memory": 128, "disk": 400}
     document = small(
         branches={
@@ -624,14 +626,8 @@ def check_matrix(keys: Iterable[Key]) -> None:
         },
         packages={package: {"branches": list(on)} for package, on in packages.items()},
         matrix={
-            "python": list(matrix.pythons),
-            "isas": {system: list(isas) for system, isas in matrix.isas.items()},
-            "gpus": {axis.name: json.loads(json.dumps(entry_of(axis))) for axis in matrix.gpus},
-            "exclude": [
-                {"variants": one.pattern, "because": one.because}
-                | ({"branches": list(one.branches)} if one.branches else {})
-                for one in matrix.exclude
-            ],
+            "python": pythons,
+            **json.loads(json.dumps(matrix)),
         },
         runners={label: pool | {"runs-on": ["self-hosted", label]} for label in ("x64", "arm64")},
     )
@@ -691,7 +687,7 @@ def test_exclusions_are_as_a_person_would_write_them(lost: object, expected: lis
     spec = bundled_spec()
     on = tuple(spec.branches)
     matrix = matrix_of(keys, ground(on, dict.fromkeys(spec.packages, on), ["3.13"]))
-    assert [" ".join([one.pattern, *one.branches]) for one in matrix.exclude] == expected
+    assert [" ".join([row["variants"], *row.get("branches", ())]) for row in matrix["exclude"]] == expected
 
 
 def test_toolkits_are_told_apart_by_name() -> None:
@@ -711,8 +707,8 @@ def test_toolkits_are_told_apart_by_name() -> None:
         hardware=tables(),
     )
     matrix = matrix_of(keys, made)
-    assert {axis.name: entry_of(axis) for axis in matrix.gpus} == {"sm80": {}, "sm90": {}}
-    assert [(one.pattern, one.branches) for one in matrix.exclude] == [("*-cuda12_9-*-avx512", ())]
+    assert matrix["gpus"] == {"sm80": {}, "sm90": {}}
+    assert [(row["variants"], row.get("branches")) for row in matrix["exclude"]] == [("*-cuda12_9-*-avx512", None)]
 
 
 def test_variants_are_excluded_by_name_where_patterns_would_be_many(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -724,7 +720,8 @@ def test_variants_are_excluded_by_name_where_patterns_would_be_many(monkeypatch:
         [*keys, *(key._replace(package="q") for key in [*keys, lost])],
         replace(made, packages={"p": ("main",), "q": ("main",)}),
     )
-    assert [(one.pattern, one.branches) for one in matrix.exclude] == [("p-python313-cuda12_8-sm90-avx512", ("main",))]
+    excluded = [(row["variants"], row["branches"]) for row in matrix["exclude"]]
+    assert excluded == [("p-python313-cuda12_8-sm90-avx512", ("main",))]
 
 
 # How values are written.

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from ci_compiler.adoption.audit import notes
 from ci_compiler.adoption.evaluator import evaluate, find_recipes
-from ci_compiler.adoption.unknown import notes
 from ci_compiler.cli.app import run
 from ci_compiler.cli.compile import PROGRAM
 from ci_compiler.spec.releases import arguments_in, facts

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ci_compiler.github.build_comments import BuildComment, RefusedError, build_comment, may_build, open_request
-from ci_compiler.github.request_comments import LONGEST_COMMENT, MARKER, State, keep_comment, set_status
+from ci_compiler.github.request_comments import LONGEST, MARKER, State, keep_comment, set_status
 from ci_compiler.github.status import run_jobs
 
 from .state import Fault, GitHub
@@ -131,9 +131,9 @@ def test_one_comment_is_written_and_then_updated(github: GitHub) -> None:
 
 def test_a_comment_is_cut_at_githubs_limit(github: GitHub) -> None:
     number = github.add_request(COMMIT)
-    keep_comment(talk(github).client, number, "x" * 2 * LONGEST_COMMENT)
+    keep_comment(talk(github).client, number, "x" * 2 * LONGEST)
     (made,) = github.comments[number]
-    assert len(made["body"]) == LONGEST_COMMENT
+    assert len(made["body"]) == LONGEST
     assert made["body"].endswith("The summary of the run has the rest.\n")
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ci_compiler.adoption.audit import Audited, audit
-from ci_compiler.adoption.audit_causes import AuditCause, causes_of, tally
+from ci_compiler.adoption.causes import Cause, causes_of, tally
 from ci_compiler.checkout import checkout_around
 from ci_compiler.cli.console import note, print_findings, print_json
 from ci_compiler.cli.progress import progress
@@ -52,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 1 if audited.defects else 0
 
 
-def _rows(causes: Iterable[AuditCause]) -> list[dict[str, object]]:
+def _rows(causes: Iterable[Cause]) -> list[dict[str, object]]:
     return [
         {
             "code": cause.code,

@@ -9,7 +9,7 @@ from ci_compiler import __version__
 from ci_compiler.canary import evidence
 from ci_compiler.canary import table as tables
 from ci_compiler.canary.assumptions import FEATURES, Verdict, assumptions
-from ci_compiler.canary.places import MARK
+from ci_compiler.canary.parts import MARK
 from ci_compiler.canary.repository import files
 from ci_compiler.cli.console import append_to, note, print_json, table
 from ci_compiler.cli.where import SPEC, root_of, spec_of

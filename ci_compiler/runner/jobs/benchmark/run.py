@@ -117,7 +117,7 @@ class _Session:
             "paths": subject.interpreter.paths,
             "programs": arm.measured_by(device) if measures and not declared else [],
             "device": device,
-            "capability": subject.spec.hardware.target(subject.built.cell.gpu).capability if device == GPU else (),
+            "capability": subject.spec.hardware.gpu(subject.built.cell.target).capability if device == GPU else (),
             "seconds": SECONDS,
             "awake": AWAKE,
             "script": os.fspath(Path(declared.python).absolute()) if declared else "",

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ci_compiler.codes import Code
-from ci_compiler.errors import Finding
-from ci_compiler.units import counted
+from ci_compiler.errors import Finding, about
+from ci_compiler.units import counted, grouped
 
 MOST_NAMED = 2
 """The most further files that a line names; it counts the others."""
@@ -18,8 +18,8 @@ _PARTICULARS = re.compile(r"\(.*\)|'[^']*'|; .*|/\S+|[\w.+]*-[\w.+-]*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AuditCause:
-    """One cause of `findings`, which have the same code and are sorted by place. `message` describes it."""
+class Cause:
+    """One cause of `findings`, which have the same code. `message` describes it."""
 
     code: Code
     message: str
@@ -28,7 +28,7 @@ class AuditCause:
     @property
     def files(self) -> tuple[str, ...]:
         """The files that have it, each once."""
-        return tuple(dict.fromkeys(one.place.file for one in self.findings))
+        return tuple(dict.fromkeys(finding.place.file for finding in self.findings))
 
     @property
     def line(self) -> Finding:
@@ -37,25 +37,21 @@ class AuditCause:
         if len(others) > MOST_NAMED:
             others = (*others[: MOST_NAMED - 1], f"{len(others) - MOST_NAMED + 1:,} more files")
         also = f" (also in {' and '.join(others)})" if others and self.message == self.findings[0].message else ""
-        return Finding(place=self.findings[0].place, code=self.code, message=f"{self.message}{also}")
+        return about(self.findings[0].place, self.code, f"{self.message}{also}")
 
 
-def causes_of(findings: Iterable[Finding]) -> tuple[AuditCause, ...]:
+def by_place(findings: Iterable[Finding]) -> list[Finding]:
+    """The findings, each once, sorted by place."""
+    return sorted(set(findings), key=lambda finding: (finding.place, finding.code, finding.message))
+
+
+def causes_of(findings: Iterable[Finding]) -> tuple[Cause, ...]:
     """The causes of `findings`, by the place of the first finding of each."""
-    groups: dict[tuple[Code, str], list[Finding]] = {}
-    for one in sorted(set(findings), key=_order):
-        groups.setdefault((one.code, _PARTICULARS.sub("", one.message)), []).append(one)
-    return tuple(
-        AuditCause(code=code, message=all_[0].message, findings=tuple(all_)) for (code, _), all_ in groups.items()
-    )
+    groups = grouped(by_place(findings), lambda finding: (finding.code, _PARTICULARS.sub("", finding.message)))
+    return tuple(Cause(code=same[0].code, message=same[0].message, findings=tuple(same)) for same in groups.values())
 
 
-def tally(causes: Iterable[AuditCause], noun: str) -> str:
+def tally(causes: Iterable[Cause], noun: str) -> str:
     """How many causes there are, and in how many files: `2 defects in 14 files`."""
-    all_ = list(causes)
-    files = {file for one in all_ for file in one.files}
-    return f"{counted(len(all_), noun)} in {counted(len(files), 'file')}"
-
-
-def _order(finding: Finding) -> tuple[object, ...]:
-    return (finding.place, finding.code, finding.message)
+    files = [cause.files for cause in causes]
+    return f"{counted(len(files), noun)} in {counted(len({file for names in files for file in names}), 'file')}"

@@ -1,0 +1,319 @@
+"""Defects of a recipe: where it builds something else than its name and the spec say, or what cannot work.
+
+A defect is wrong in itself, whoever wrote the recipe. Another style is none. What depends on a nixpkgs that is not
+known, or that only the build shows, is left open. `CHECKS` has every check of a recipe that was evaluated.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from operator import itemgetter
+from pathlib import Path
+
+from ci_compiler.adoption.evaluation import Evaluation, texts
+from ci_compiler.adoption.evaluator import name_of
+from ci_compiler.codes import Code
+from ci_compiler.errors import Finding, Place, about
+from ci_compiler.hardware import ALL, CPU, Hardware, Isa, Version
+from ci_compiler.hardware.features import UnknownFlagError, declaration, features, least, refined
+from ci_compiler.plan.matrix import Cell
+from ci_compiler.plan.rules import hardware_problems
+from ci_compiler.recipes.judged import another_version
+from ci_compiler.spec.model import RecipeKind, Spec
+from ci_compiler.spec.releases import facts
+from ci_compiler.units import grouped
+from ci_compiler.variant import VariantName
+
+_TARGET = re.compile(r"(?:sm_?|compute_)?(?P<major>\d{1,2})\.?(?P<minor>\d)[af]?(?:-real|-virtual)?(?:\+PTX)?")
+_CAPABILITY = re.compile(r"\d+\.\d+[af]?(\+PTX)?")
+_ARCHITECTURES = re.compile(r"-DCMAKE_CUDA_ARCHITECTURES(?::\w+)?=(.+)")
+_CMAKE = "cmakeFlags"
+_PYTHON = re.compile(r"-python\d{2,}-")
+_FLAG_VARIABLES = ("CXXFLAGS", "CFLAGS", "NIX_CFLAGS_COMPILE")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditedRecipe:
+    """A recipe of the variant `name` in `cell`, what it evaluates to, and the evaluations of all recipes by name."""
+
+    spec: Spec
+    cell: Cell
+    name: str
+    evaluation: Evaluation
+    others: Mapping[str, Evaluation]
+
+    @property
+    def package(self) -> str:
+        """The package of the variant."""
+        return package_in(self.cell, self.name)
+
+    @property
+    def own(self) -> bool:
+        """Whether the recipe is the repository's own."""
+        return self.spec.packages[self.package].kind_of(self.name) is RecipeKind.OWN
+
+    @property
+    def torch(self) -> Evaluation:
+        """The torch that the recipe builds or uses; the package itself if there is none."""
+        return self.evaluation.torch or self.evaluation
+
+    @property
+    def parts(self) -> tuple[tuple[str, Evaluation], ...]:
+        """What the file itself defines, each with the beginning of a message: the package, and a torch inside it."""
+        torch = self.evaluation.torch
+        nested = (("its torch: ", torch),) if torch and torch.path == self.evaluation.path else ()
+        return (("", self.evaluation), *nested)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the facts about the recipe's nixpkgs are known."""
+        return self.evaluation.pin in facts()["pins"]
+
+
+def package_in(cell: Cell, name: str) -> str:
+    """The package of the variant `name` of the cell."""
+    return next(variant.package for variant in cell.variants if variant.name == name)
+
+
+def at(recipe: Evaluation, attribute: str, code: Code, message: str) -> Finding:
+    """A finding about a recipe, at the place of its attribute, or else at the beginning of its file."""
+    return about(recipe.places.get(attribute) or Place(str(recipe.path), 1, 1), code, message)
+
+
+def impossible(name: str, path: Path, spec: Spec) -> Iterator[Finding]:
+    """Why Flox cannot address, or nothing can build, what the recipe at `path` is called."""
+    hardware, parts = spec.hardware, VariantName.parse(name)
+    place = Place(str(path), 1, 1)
+    if "." in name:
+        right = str(parts.spelled(hardware)) if parts else name
+        message = f"{name!r} contains a dot, and a Flox attribute path contains none; call it {right.replace('.', '_')}"
+        yield about(place, Code.DOTTED_NAME, message)
+    if parts is None:
+        return
+    isa, gpu = hardware.isas.get(parts.spelled(hardware).isa), hardware.gpus.get(parts.target)
+    toolkit = hardware.toolkits.get(parts.toolkit)
+    if isa and gpu and toolkit:
+        yield from (about(place, code, problem) for code, problem in hardware_problems(gpu, toolkit, isa.system))
+
+
+# The name and the nixpkgs.
+
+
+def _name(recipe: AuditedRecipe) -> Iterator[Finding]:
+    """A `pname` that is the name of a variant in another cell."""
+    pname = recipe.evaluation.pname
+    if _PYTHON.search(pname) and pname != recipe.name and not pname.endswith(f"-{recipe.cell.suffix}"):
+        message = f"pname is {pname!r}, which is not the variant {recipe.name}"
+        yield at(recipe.evaluation, "pname", Code.PNAME_DIFFERS, message)
+
+
+def _python(recipe: AuditedRecipe) -> Iterator[Finding]:
+    wanted, built = recipe.cell.python, recipe.evaluation.python
+    plain = recipe.evaluation.attribute.startswith(("python3Packages.", "pythonPackages."))
+    if built not in {"", wanted} and (recipe.is_known or not plain):
+        yield at(recipe.evaluation, "", Code.WRONG_PYTHON, f"its name says Python {wanted}; it builds with {built}")
+
+
+def _nixpkgs(recipe: AuditedRecipe) -> Iterator[Finding]:
+    branch, pin = recipe.spec.branches[recipe.cell.branch], recipe.evaluation.pin
+    wanted = branch.pin(recipe.cell.toolkit).nixpkgs
+    if wanted and pin != wanted and not (recipe.own and not pin):
+        taken = f"takes nixpkgs {pin}" if pin else "takes the nixpkgs that it is called with"
+        message = f"{taken}; {branch.name} is pinned to {wanted}"
+        yield at(recipe.evaluation, "nixpkgs", Code.WRONG_PIN, message)
+
+
+def _version(recipe: AuditedRecipe) -> Iterator[Finding]:
+    branch, evaluation = recipe.spec.branches[recipe.cell.branch], recipe.evaluation
+    wanted = branch.versions.get(recipe.package, "")
+    # Recipes of the repository's own may have further pins.
+    known = "version" in evaluation.sets or not (recipe.own or "release" in evaluation.unknown)
+    if known and not re.match(rf"{re.escape(wanted)}[^\d.]", evaluation.version):
+        for message in another_version(branch.name, recipe.package, wanted, evaluation.version):
+            yield at(evaluation, "version", Code.EVALUATION_DIFFERS, message)
+
+
+def _alias(recipe: AuditedRecipe) -> Iterator[Finding]:
+    for whose, part in recipe.parts:
+        if part.attribute.endswith(".pytorch"):
+            message = f"{whose}{part.attribute} is an alias; take {part.attribute[:-7]}torch"
+            yield at(part, "", Code.PYTORCH_ALIAS, message)
+
+
+def _platforms(recipe: AuditedRecipe) -> Iterator[Finding]:
+    """A system that is not the variant's, and another system for which the compiler refuses the recipe's flags."""
+    cell, platforms, hardware = recipe.cell, recipe.evaluation.platforms, recipe.spec.hardware
+    if platforms and cell.system not in platforms:
+        message = f"meta.platforms is {', '.join(platforms)}, not {cell.system}"
+        yield at(recipe.evaluation, "meta.platforms", Code.WRONG_PLATFORMS, message)
+        return
+    flags = [flag for _, part in recipe.parts for name in part.flags for flag in _machine_flags(part, name)]
+    cpu = cell.system.partition("-")[0]
+    others = [system for system in hardware.systems if system in platforms and not system.startswith(f"{cpu}-")]
+    if flags and others and hardware.isa(cell.isa).flags:
+        message = f"meta.platforms has {', '.join(others)} too, for which {flags[0]!r} does not compile"
+        yield at(recipe.evaluation, "meta.platforms", Code.WRONG_PLATFORMS, message)
+
+
+# The GPU and the toolkit.
+
+
+def _gpu(recipe: AuditedRecipe) -> Iterator[Finding]:
+    """CUDA where it does not belong or is missing, and another architecture than the name's; one finding at most."""
+    cell, evaluation, torch = recipe.cell, recipe.evaluation, recipe.torch
+    stated = torch.override.get("cudaSupport")
+    if cell.target == CPU:
+        if torch.cuda_support and (torch.pin or stated):
+            where = "override.cudaSupport" if stated else "config.cudaSupport"
+            yield at(torch, where, Code.CUDA_IN_CPU_RECIPE, "CUDA is turned on, but the recipe is for CPUs only")
+        elif evaluation.config.get("cudaSupport"):
+            message = "config.cudaSupport is set, but the recipe is for CPUs only"
+            yield at(evaluation, "config.cudaSupport", Code.CUDA_IN_CPU_RECIPE, message)
+        return
+    if stated is False or (torch.package == "torch" and torch.pin and not torch.cuda_support):
+        yield at(torch, "override.cudaSupport", Code.CUDA_OFF, "CUDA is turned off, but the recipe is for a GPU")
+        return
+    if cell.target == ALL.name:
+        return
+    wanted = recipe.spec.hardware.gpu(cell.target).capability
+    asked = [(where, targets) for where, targets in _targets(evaluation, torch) if targets]
+    problems = (_wrong_target(torch, where, targets, wanted, cell.target) for where, targets in asked)
+    if problem := next(filter(None, problems), None):
+        yield problem
+    if not asked and torch.package == "torch" and (torch is evaluation or torch.override):
+        message = (
+            f"gpuTargets is not set, so that torch has nixpkgs' default architectures, and {cell.target} is {wanted}"
+        )
+        yield at(torch, "override.gpuTargets", Code.WRONG_GPU, message)
+
+
+def _wrong_target(torch: Evaluation, where: str, targets: tuple[str, ...], wanted: Version, gpu: str) -> Finding | None:
+    """What is wrong with the architectures `targets` that a recipe asks for; None if nothing is."""
+    attribute = where.rsplit(".", 1)[-1]
+    for target in targets if where != _CMAKE else ():
+        if _TARGET.fullmatch(target) and not _CAPABILITY.fullmatch(target):
+            message = f"{attribute} contains {target!r}; torch takes '{wanted}'"
+            return at(torch, where, Code.GPU_TARGET_NOTATION, message)
+    matches = filter(None, map(_TARGET.fullmatch, targets))
+    if {Version(int(match["major"]), int(match["minor"])) for match in matches} - {wanted}:
+        return at(torch, where, Code.WRONG_GPU, f"{attribute} is {', '.join(targets)}, and {gpu} is {wanted}")
+    return None
+
+
+def _targets(evaluation: Evaluation, torch: Evaluation) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """The GPUs that a recipe asks for, as written, in each way in which it does."""
+    yield "override.gpuTargets", torch.gpu_targets
+    yield "config.cudaCapabilities", texts(evaluation.config.get("cudaCapabilities"))
+    for part in (evaluation, torch):
+        yield "exports.TORCH_CUDA_ARCH_LIST", _list(part.exports.get("TORCH_CUDA_ARCH_LIST", ""))
+        for match in filter(None, map(_ARCHITECTURES.fullmatch, part.cmake_flags)):
+            yield _CMAKE, _list(match[1])
+
+
+def _list(value: str) -> tuple[str, ...]:
+    return tuple(word for word in re.split(r"[;,\s]+", value) if word)
+
+
+def _toolkit(recipe: AuditedRecipe) -> Iterator[Finding]:
+    torch, cuda = recipe.torch, recipe.cell.toolkit
+    plain = torch.cuda_attribute == "cudaPackages"
+    if cuda and torch.cuda_support and (recipe.is_known or not plain) and torch.cuda_version not in {"", cuda}:
+        why = ", since no overlay replaces the cudaPackages of its nixpkgs" if plain else ""
+        message = f"its name says CUDA {cuda}; it builds with {torch.cuda_version}{why}"
+        yield at(recipe.evaluation, "nixpkgs.overlays", Code.CUDA_IN_NAME, message)
+
+
+# The flags of the compiler.
+
+
+def _machine_flags(recipe: Evaluation, variable: str) -> tuple[str, ...]:
+    """The flags in `variable` that choose instructions."""
+    flags = recipe.flags.get(variable, ())
+    return tuple(flag for flag in flags if flag.startswith("-m") and not flag.startswith("-mtune="))
+
+
+def _flags(recipe: AuditedRecipe) -> Iterator[Finding]:
+    """Flags, also those of its torch, that turn on more than the ISA in its name, or no more than a lower one."""
+    isa, evaluation = recipe.spec.hardware.isa(recipe.cell.isa), recipe.evaluation
+    has_flags = False
+    for part in filter(None, (evaluation, evaluation.torch)):
+        stated = ((_machine_flags(part, name), name) for name in _FLAG_VARIABLES)
+        for flags, variables in grouped(filter(itemgetter(0), stated), itemgetter(0)).items():
+            has_flags = True
+            names = " and ".join(name for _, name in variables)
+            for code, message in _wrong_flags(names, flags, isa, recipe.spec.hardware):
+                yield at(part, "preConfigure", code, message)
+    if evaluation.package == "torch" and not has_flags and isa.flags:
+        yield at(evaluation, "preConfigure", Code.WRONG_CPU_FLAGS, f"no compiler flag turns on {isa.title}")
+
+
+def _wrong_flags(names: str, flags: tuple[str, ...], isa: Isa, hardware: Hardware) -> Iterator[tuple[Code, str]]:
+    """What is wrong with `flags`, which the variables `names` have, for `isa`.
+
+    Fewer features than those of `isa` are no defect, unless a lower ISA has them all.
+    """
+    try:
+        turned_on, wanted = features(flags), features(isa.flags)
+    except UnknownFlagError as error:
+        yield Code.UNKNOWN_FLAG, f"{names}: {error}"
+        return
+    if more := turned_on - wanted:
+        remedy = f"declare it so ({declaration(refined(isa, flags))}), or remove the flags"
+        message = f"flags in {names} turn on {', '.join(least(more))}, which {isa.name} does not have; {remedy}"
+        yield Code.FLAGS_EXCEED_ISA, message
+    lacking = wanted - turned_on
+    lower = (hardware.isa(name) for name in hardware.runs(isa.includes))
+    titles = (other.title for other in lower if turned_on <= features(other.flags))
+    if lacking and (title := next(titles, "") if turned_on else "what every CPU has"):
+        message = f"flags in {names} turn on no more than {title}; {isa.name} has {', '.join(least(lacking))} too"
+        yield Code.WRONG_CPU_FLAGS, message
+
+
+# The torch of a package.
+
+
+def _system_features(recipe: AuditedRecipe) -> Iterator[Finding]:
+    """A torch that replaces what only large builders offer."""
+    for whose, part in recipe.parts:
+        replaces = part.package == "torch" and "requiredSystemFeatures" in part.sets
+        if replaces and "big-parallel" not in part.required_system_features:
+            message = f'{whose}requiredSystemFeatures replaces nixpkgs\' "big-parallel"'
+            yield at(part, "requiredSystemFeatures", Code.BIG_PARALLEL_MISSING, message)
+
+
+def _propagated(recipe: AuditedRecipe) -> Iterator[Finding]:
+    """A torch that users do not get."""
+    evaluation = recipe.evaluation
+    if evaluation.package in {"torchvision", "torchaudio"} and "out" not in evaluation.propagated_outputs:
+        message = "propagates torch without its output `out`, which has site-packages; add torch.out"
+        yield at(evaluation, "propagatedBuildInputs", Code.TORCH_NOT_PROPAGATED, message)
+
+
+def _another_torch(recipe: AuditedRecipe) -> Iterator[Finding]:
+    """A torch that is not the cell's."""
+    torch = recipe.evaluation.torch
+    for variant in recipe.cell.variants if torch else ():
+        other = recipe.others.get(variant.name)
+        is_torch = recipe.spec.packages[variant.package].attribute == "torch"
+        if is_torch and other is not None and torch and torch.drv_path != other.drv_path:
+            message = f"its torch is not the derivation that {name_of(other.path)} builds; import that recipe"
+            yield at(recipe.evaluation, "override.torch", Code.ANOTHER_TORCH, message)
+
+
+CHECKS: tuple[Callable[[AuditedRecipe], Iterator[Finding]], ...] = (
+    _name,
+    _python,
+    _nixpkgs,
+    _version,
+    _alias,
+    _platforms,
+    _gpu,
+    _toolkit,
+    _flags,
+    _system_features,
+    _propagated,
+    _another_torch,
+)
+"""The checks of a recipe whose variant fits the axes."""
