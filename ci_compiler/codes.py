@@ -35,6 +35,7 @@ class Code(StrEnum):
     ANOTHER_TORCH = "another-torch"
     ATTESTATION_DIFFERS = "attestation-differs"
     ATTESTATION_MISSING = "attestation-missing"
+    BACKEND_CANNOT = "backend-cannot"
     BENCHMARK_FAILED = "benchmark-failed"
     BIG_PARALLEL_MISSING = "big-parallel-missing"
     BRANCH_AHEAD = "branch-ahead"

@@ -29,6 +29,7 @@ class Command(Backend):
     secret = "PUBLISH_TOKEN"  # noqa: S105  (its name)
     secret_required = False
     has_recipes = False
+    platforms = ()
     uses_artifacts = True
     reads_loader_cache = True
     forms = OutputForms(derivation=re.compile(SCRIPT), path=re.compile(FILE), content=re.compile("sha256:[0-9a-f]{64}"))

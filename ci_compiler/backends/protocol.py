@@ -150,7 +150,8 @@ class Backend(ABC):
     runner images have what `runner-images/build.py --backend` calls `image`; `image_checksums` are the build
     arguments for checksums of archives whose publisher states none. `locks` are the files that decide what recipes
     without a pin are built from, as paths from the repository's root. `about` is a sentence for users who do not know
-    its program, and the address of the page that installs it.
+    its program, and the address of the page that installs it. `platforms` are the ends of the names of the platforms
+    that it makes; () for all.
     """
 
     name: str
@@ -172,6 +173,11 @@ class Backend(ABC):
     image_checksums: tuple[str, ...] = ()
     locks: tuple[str, ...] = ()
     about: tuple[str, str] = ("", "")
+    platforms: tuple[str, ...] = ("-linux", "-darwin")
+
+    def makes(self, platform: str) -> bool:
+        """Whether it makes what runs on `platform`."""
+        return not self.platforms or platform.endswith(self.platforms)
 
     def __str__(self) -> str:
         return self.name

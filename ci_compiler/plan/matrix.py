@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from ci_compiler.hardware import CPU
 from ci_compiler.record import record
-from ci_compiler.spec.axes import NO_ACCELERATOR, PARTS, SHORT_FAMILY, Accelerator
+from ci_compiler.spec.axes import AXES, NO_ACCELERATOR, PARTS, SHORT_FAMILY, Accelerator
 from ci_compiler.spec.load import Path_
 from ci_compiler.spec.model import GpuAxis, Matrix, Package, Spec
 from ci_compiler.variant import Grammar, cell_suffix, variant_name
@@ -316,7 +316,7 @@ def open_values(spec: Spec, cell: Cell) -> dict[str, str]:
 
 def grammar_of(spec: Spec) -> Grammar:
     """How the names of an open matrix are spelled."""
-    declared = [name for name in spec.axes if spec.axes[name].values]
+    declared = [name for name in spec.axes if name not in AXES]
     usual = "-".join(f"{{{axis}}}" for axis in ("python", *declared, "accelerator", "isa", "platform"))
     tags = {name: row.tag for name, row in spec.axes.items() if row.tag}
     for rows in spec.accelerator_tables():

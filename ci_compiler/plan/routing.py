@@ -97,11 +97,16 @@ class _Router:
     def __init__(self, spec: Spec, cells: tuple[Cell, ...]) -> None:
         self.spec = spec
         self.pools = [pool for pool in spec.pools if not pool.untrusted]
-        self.runs = {pool.name: spec.hardware.runs(pool.cpu, pool.system) for pool in spec.pools}
+        self.runs = {pool.name: self._runs(pool) for pool in spec.pools}
         self.known: dict[Needs, Route] = {}
         self.lacks: dict[str, Finding] = {}
         self.pairing = [stage for stage in stages() if stage.neighbours and self._is_on(stage)]
         self.cells = {_key(cell, cell.target, cell.isa) for cell in cells} if self.pairing else set()
+
+    def _runs(self, pool: Pool) -> frozenset[str]:
+        """The ISAs that the machines of `pool` run, with the baselines of the further platforms that they run."""
+        hardware = self.spec.hardware
+        return hardware.runs(pool.cpu, pool.system) | {hardware.systems[name].baseline for name in pool.runs}
 
     def route(self, cell: Cell) -> Route:
         packages = [self.spec.packages[variant.package] for variant in cell.variants]
@@ -194,8 +199,9 @@ class _Router:
         return not on_gpu or runs_gpu(self.spec.hardware, pool, cell.target)
 
     def _builds(self, stage: Stage, cell: Cell, pool: Pool) -> bool:
-        """Whether `pool` is of the cell's system, or also builds for it."""
-        return pool.system == cell.system or (not stage.is_test and cell.system in pool.builds)
+        """Whether `pool` is of the cell's system, or also builds for it, or runs it."""
+        others = pool.runs if stage.is_test else (*pool.runs, *pool.builds)
+        return cell.system in {pool.system, *others}
 
     def _no_pool(self, stage: Stage, cell: Cell, disk: int = 0, memory: int = 0, *, gpus: int = 1) -> str:
         """The reason why no pool runs `stage`; also an error if the stage or the policy requires a pool."""

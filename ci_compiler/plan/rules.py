@@ -13,15 +13,16 @@ from itertools import chain
 
 from ci_compiler.codes import Code, Severity
 from ci_compiler.errors import Finding
-from ci_compiler.hardware import Gpu, Hardware, Toolkit, tables
+from ci_compiler.hardware import CPU, Gpu, Hardware, Toolkit, tables
 from ci_compiler.plan.matrix import Candidate, Cell, OpenCells, Variant, candidates, cells_of, listed_cells
 from ci_compiler.plan.needs import Needs
 from ci_compiler.plan.pins import unverified_commits
 from ci_compiler.plan.redistribution import redistribution_findings
 from ci_compiler.plan.releases import release_findings
 from ci_compiler.record import record
+from ci_compiler.spec.axes import SHORT_FAMILY
 from ci_compiler.spec.load import Path_
-from ci_compiler.spec.model import Matrix, Package, Spec, in_build_order
+from ci_compiler.spec.model import Matrix, Package, RecipeKind, Spec, in_build_order
 from ci_compiler.spec.patterns import matcher
 from ci_compiler.variant import ATTRIBUTE, variant_name
 
@@ -70,7 +71,7 @@ def judge(spec: Spec) -> Judged:
         merged = with_joins(spec, list(merged), findings)
     kept = [*merged, *listed_cells(spec)]
     if not findings:
-        findings += _check_names(spec, kept)
+        findings += [*_check_names(spec, kept), *_check_backend(spec, kept)]
     if not findings:
         findings += [*_check_cells(spec, kept), *_check_axis_use(spec, kept, left_out)]
         if not findings:
@@ -240,6 +241,24 @@ def _check_names(spec: Spec, cells: Iterable[Cell]) -> Iterator[Finding]:
                 message = f"{variant.name} is the name of two variants, which differ in {' and '.join(apart)}"
                 yield spec.finding(("names",) if spec.names else ("matrix",), Code.DUPLICATE_NAME, message)
                 return
+
+
+def _check_backend(spec: Spec, cells: Iterable[Cell]) -> Iterator[Finding]:
+    """An error for each package and platform or family of which the backend cannot build a variant."""
+    seen: set[tuple[str, str]] = set()
+    for cell, variant in ((one, variant) for one in cells if one.named for variant in one.variants):
+        compiled = spec.packages[variant.package].kind_of(variant.name) is RecipeKind.COMPILED
+        why = ""
+        if not spec.backend.makes(cell.system):
+            why = f"the backend {spec.backend} builds nothing for {cell.system}"
+        elif spec.backend.has_recipes and compiled and cell.family not in {CPU, SHORT_FAMILY}:
+            why = f"no recipe is compiled for {cell.family}: its arguments are not known"
+        elif spec.backend.has_recipes and compiled and not cell.python:
+            why = "a compiled recipe is that of a Python"
+        if why and (variant.package, why) not in seen:
+            seen.add((variant.package, why))
+            message = f"{variant.name}: {why}; leave it out, or use recipes of your own or `backend: command`"
+            yield spec.finding(("packages", variant.package), Code.BACKEND_CANNOT, message, key=True)
 
 
 def _check_versions_apart(spec: Spec, cells: list[Cell]) -> Iterator[Finding]:

@@ -37,7 +37,7 @@ AxisValue = Annotated[
     form(
         "axis-value",
         title="a value of an axis, in quotes where it looks like a number",
-        pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._:,+-]{0,79}$",
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._:,+/-]{0,79}$",
     ),
 ]
 

@@ -292,7 +292,7 @@ class Spec:
     def is_open(self) -> bool:
         """Whether it uses more than the short form of the matrix, or hardware that the bundled tables lack."""
         open_packages = any(one.ignores or one.when or one.joins for one in self.packages.values())
-        open_pools = any(pool.hosted or pool.accelerator for pool in self.pools)
+        open_pools = any(pool.hosted or pool.accelerator or pool.runs or pool.builds for pool in self.pools)
         declared = self.axes or self.settings or self.names or self.accelerators or self.hardware_rows.platforms
         return bool(open_packages or open_pools or declared or any(matrix.is_open for _, matrix, _ in self.matrices))
 

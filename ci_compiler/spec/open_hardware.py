@@ -77,6 +77,7 @@ def _platforms(spec: Spec) -> Iterator[str]:
                 yield from serves.get(name, (name,))
     yield from (one.system for package in spec.packages.values() for one in package.variants.values())
     yield from (pool.system or hosted().get(pool.hosted, {}).get("system", "") for pool in spec.pools)
+    yield from (name for pool in spec.pools for name in (*pool.runs, *pool.builds))
 
 
 def _accelerators(spec: Spec) -> Iterator[Accelerator]:

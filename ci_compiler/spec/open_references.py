@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, nearest
+from ci_compiler.hardware import tables
 from ci_compiler.hardware.families import FAMILIES, family_of
 from ci_compiler.spec.axes import AXES, PARTS, SHORT_FAMILY, Accelerator, Matrix, When
 from ci_compiler.spec.load import Path_
@@ -134,9 +135,10 @@ def _unknown_accelerator(spec: Spec, path: Path_, accelerator: Accelerator) -> I
     listed = {name for row in rows for name in (*row.toolkits, *row.targets)}
     served = {name for part in ("toolkit", "target") if part in spec.axes for name in spec.axes[part].serves}
     if family == SHORT_FAMILY:
-        of_series = {one.rpartition(".")[0] for one in spec.hardware.toolkits}
-        if toolkit and toolkit not in {*spec.hardware.toolkits, *of_series, *listed, *served, *spec.toolkits}:
-            yield from look_up(spec, path, spec.hardware.toolkit, toolkit)
+        known = {*tables().toolkits, *spec.hardware_rows.toolkits}
+        of_series = {one.rpartition(".")[0] for one in known}
+        if toolkit and toolkit not in {*known, *of_series, *listed, *served, *spec.toolkits}:
+            yield from look_up(spec, path, tables().toolkit, toolkit)
     if target and target not in {*listed, *served} and not family_of(family).is_target(target):
         message = f"{target!r} is not a target of {family}"
         yield spec.finding(path, Code.UNKNOWN_GPU, message)
@@ -148,5 +150,10 @@ def _pools(spec: Spec) -> Iterator[Finding]:
         if pool.hosted and pool.hosted not in hosted():
             message = f"unknown GitHub-hosted machine {pool.hosted!r}{nearest(pool.hosted, hosted())}"
             yield spec.finding((*root, "hosted"), Code.UNKNOWN_VALUE, message)
+        for key, names in (("builds", pool.builds), ("runs", pool.runs)):
+            for index, name in enumerate(names):
+                if name not in known_platforms(spec):
+                    message = f"unknown platform {name!r}{nearest(name, known_platforms(spec))}"
+                    yield spec.finding((*root, key, index), Code.UNKNOWN_SYSTEM, message)
         if pool.accelerator:
             yield from _unknown_accelerator(spec, (*root, "accelerator"), Accelerator.parse(pool.accelerator))

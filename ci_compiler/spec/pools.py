@@ -89,10 +89,16 @@ class Pool:
         published=False,
     )
     builds: tuple[Word, ...] = key(
-        "Further platforms that it builds for (cross-compilation). Tests need a machine of the platform itself.",
+        "Further platforms that it builds for (cross-compilation). Tests need a pool of it, or one that `runs` it.",
         default=(),
         published=False,
         examples=[["aarch64-android"]],
+    )
+    runs: tuple[Word, ...] = key(
+        "Further platforms whose results its machines build and run, such as another libc, 32 bits or WebAssembly.",
+        default=(),
+        published=False,
+        examples=[["x86_64-musl"]],
     )
     stages: tuple[Stage, ...] = key(
         f"Stages that it may run. Left out: {_names(default_stages(gpu=False))}; with a GPU: "
