@@ -316,7 +316,7 @@ def open_values(spec: Spec, cell: Cell) -> dict[str, str]:
 
 def grammar_of(spec: Spec) -> Grammar:
     """How the names of an open matrix are spelled."""
-    declared = [name for name in spec.axes if name not in AXES]
+    declared = [name for name in spec.axes if name not in {*AXES, *PARTS}]
     usual = "-".join(f"{{{axis}}}" for axis in ("python", *declared, "accelerator", "isa", "platform"))
     tags = {name: row.tag for name, row in spec.axes.items() if row.tag}
     for rows in spec.accelerator_tables():

@@ -46,7 +46,7 @@ def with_open_rows(spec: Spec) -> Hardware:
         if one.family != NO_ACCELERATOR.family and one.label not in hardware.gpus and one.target != ALL.name
     }
     toolkits = {
-        one.toolkit: Toolkit(version=_version(one.toolkit), attribute="", shipped_driver=0, lowest_driver=0)
+        one.toolkit: _toolkit(spec, one.toolkit)
         for one in _accelerators(spec)
         if one.toolkit and one.toolkit not in hardware.toolkits
     }
@@ -57,6 +57,15 @@ def with_open_rows(spec: Spec) -> Hardware:
         gpus={**hardware.gpus, **gpus},
         toolkits={**hardware.toolkits, **toolkits},
     )
+
+
+def _toolkit(spec: Spec, name: str) -> Toolkit:
+    """The row of a toolkit: the oldest of those that `name` serves or is the series of, else one without facts."""
+    served = spec.axes["toolkit"].serves.get(name, ()) if "toolkit" in spec.axes else ()
+    known = [row for one, row in spec.hardware.toolkits.items() if one in served or one.startswith(f"{name}.")]
+    if known:
+        return min(known, key=lambda row: row.version)
+    return Toolkit(version=_version(name), attribute="", shipped_driver=0, lowest_driver=0)
 
 
 def _version(toolkit: str) -> Version:

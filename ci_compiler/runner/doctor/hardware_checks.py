@@ -27,12 +27,17 @@ def pool(work: Assignment, evidence: Evidence) -> Judgement:
 
 
 def system(work: Assignment, evidence: Evidence) -> Judgement:
-    """The variant's system is this machine's."""
+    """The variant's system is this machine's, or a pool of this machine's system builds or runs it."""
     if work.subject is None:
         return skipped(_NO_VARIANT)
-    wanted = work.cell.system
-    if evidence.machine.system == wanted:
+    wanted, own = work.cell.system, evidence.machine.system
+    if own == wanted:
         return ok(wanted)
+    tests = all(stage.is_test for stage in work.stages)
+    if any(
+        wanted in (pool.runs if tests else (*pool.runs, *pool.builds)) for pool in work.spec.pools if pool.system == own
+    ):
+        return ok(f"{own}, where pools {'run' if tests else 'build'} {wanted}")
     message = f"{work.subject.name} is built for {wanted}, and this machine is {evidence.machine.system}"
     return failed(message, f"use a machine with {wanted}; emulation is slow and proves nothing about the CPU")
 
