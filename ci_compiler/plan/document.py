@@ -15,8 +15,8 @@ from typing import Any
 from ci_compiler.plan.matrix import Cell, Variant
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.routing import Route
-from ci_compiler.plan.rules import LeftOut
 from ci_compiler.plan.sharding import Shard, job_name, waits_for
+from ci_compiler.plan.unbuilt import Selection, Unbuilt
 from ci_compiler.register import url
 from ci_compiler.spec.model import Spec
 from ci_compiler.stages import Stage, StageKind, TestPolicy, stages
@@ -28,7 +28,8 @@ VERSION = 2
 Row = dict[str, Any]
 """A row as plain JSON."""
 
-_AXES = ("branch", "python", "toolkit", "target", "isa", "system", "listed", "suffix")
+AXES = ("branch", "python", "toolkit", "target", "isa", "system", "listed", "suffix", "axes")
+"""The keys of a cell that the row of a variant has, too."""
 
 
 @cache
@@ -77,7 +78,11 @@ def document(plan: Plan, branch: str | None = None) -> Row:
         pools=[_row("pool", one.runs_on, one) for one in spec.pools],
         stages=[_stage(spec, stage) for stage in spec.stages],
         shards=[_shard(spec, shard) for shard in plan.shards if branch in {None, shard.branch}],
-        left_out=[left_out_row(spec, one) for one in plan.judged.left_out if branch in {None, one.branch}],
+        left_out=[
+            left_out_row(spec, one)
+            for one in Selection(spec, plan.judged).left_out()
+            if branch in {None, one.left_out.branch}
+        ],
         warnings=[_row("warning", one, url=url(one.code), place=str(one.place)) for one in plan.warnings],
     )
 
@@ -89,7 +94,7 @@ def variant_row(spec: Spec, cell: Cell, variant: Variant) -> Row:
 
 def axes_row(cell: Cell) -> Row:
     """The values of `cell` on the axes of the matrix, and the suffix of its variants' names."""
-    return {axis: getattr(cell, axis) for axis in _AXES}
+    return {axis: _plain(getattr(cell, axis)) for axis in AXES}
 
 
 def route_row(route: Route) -> Row:
@@ -106,9 +111,10 @@ def suites_row(route: Route) -> Row:
     return {bench.job: pool.name for bench, pool in route.suites.items()} | skipped
 
 
-def left_out_row(spec: Spec, one: LeftOut) -> Row:
+def left_out_row(spec: Spec, one: Unbuilt) -> Row:
     """The row of a part of the matrix that is left out."""
-    return _row("left-out", one, url=url(one.code), place=str(spec.place(*one.path)))
+    out = one.left_out
+    return _row("left-out", one, out, url=url(out.code), place=str(spec.place(*out.path)))
 
 
 def _row(kind: str, *sources: object, **own: Any) -> Row:

@@ -90,7 +90,7 @@ def select(
         cudnn=cudnn_of(spec, cell, wishes.package) if cell else "",
         runners_up=tuple(replace(one, note=filled(one.note, one.offer)) for one in runners_up),
         better=_better(step, anywhere, wishes),
-        install=install(spec, shared_suffixes(cells), branch=cell.branch, names=names) if cell else (),
+        install=install(spec, shared_suffixes(cells), cell, names) if cell else (),
         verify=verify(spec, cell, names) if cell else (),
     )
 

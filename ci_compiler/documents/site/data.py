@@ -20,6 +20,7 @@ from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.proof import is_imported_only
 from ci_compiler.plan.releases import cudnn_of
 from ci_compiler.plan.sharding import FOLDER
+from ci_compiler.plan.unbuilt import Selection
 from ci_compiler.recipes.work_arounds import switched_off
 from ci_compiler.reports import reasons
 from ci_compiler.reports.install import install, shared_suffixes, verify, whole
@@ -73,7 +74,7 @@ def data(
         "axis": list(spec.gpus),
         **_cells(plan, lasts, measured),
         "pools": {pool.name: str(pool.runs_on) for pool in spec.pools},
-        "left_out": [left_out_row(spec, one) for one in plan.judged.left_out],
+        "left_out": [left_out_row(spec, one) for one in Selection(spec, plan.judged).left_out()],
         "sentences": {key: reasons.say(key) for key in _SENTENCES},
         **Tables(spec, plan.judged.cells).as_data(),
     }
@@ -114,7 +115,7 @@ def _cells(plan: Plan, lasts: Iterable[LastBuild], measured: Iterable[LastBenchm
     runs, last = Rows(), {(one.cell.branch, one.variant.name): _last(one) for one in lasts if one.stages}
     cells = [
         {
-            **axes_row(cell),
+            **{axis: value for axis, value in axes_row(cell).items() if cell.named or axis != "axes"},
             "packages": [variant.package for variant in cell.variants],
             "driver": needed_driver(plan.spec, cell, None),
             "install": installs.index(_installs(plan.spec, cell, shared)),
@@ -180,7 +181,7 @@ def _cudnn(spec: Spec, cell: Cell) -> dict[str, str]:
 def _installs(spec: Spec, cell: Cell, shared: set[str]) -> dict[str, str]:
     """The commands that install each package of `cell`, and all (''), with `{suffix}` in place of its suffix."""
     return {
-        package: "\n".join(install(spec, shared, branch=cell.branch, names=names)).replace(cell.suffix, "{suffix}")
+        package: "\n".join(install(spec, shared, cell, names)).replace(cell.suffix, "{suffix}")
         for package, names in _choices(spec, cell).items()
     }
 
