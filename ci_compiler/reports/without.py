@@ -85,7 +85,7 @@ def _best(spec: Spec, dropped: Cell, kept: Iterable[Cell]) -> Cell | None:
         capability = Version(0, 0) if cell.target == CPU else hardware.gpu(cell.target).capability
         return cell.target != CPU, capability, toolkit(cell), len(hardware.runs([cell.isa], cell.system))
 
-    usable = [cell for cell in kept if fits(hardware, machine, cell) and toolkit(cell) <= toolkit(dropped)]
+    usable = [cell for cell in kept if fits(spec, machine, cell) and toolkit(cell) <= toolkit(dropped)]
     return max(usable, key=rank, default=None)
 
 
