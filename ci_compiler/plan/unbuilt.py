@@ -25,6 +25,7 @@ class Unbuilt:
 
     left_out: LeftOut
     axes: Mapping[str, str]
+    opened: bool = False
 
 
 class _Selected(NamedTuple):
@@ -86,6 +87,7 @@ class Selection:
                         path=path,
                     ),
                     axes=cell.axes,
+                    opened=True,
                 )
 
     def wanted(self, selected: _Selected) -> bool:

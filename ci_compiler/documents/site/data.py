@@ -5,7 +5,7 @@ Cells, routes and what is left out are rows of the plan's document (`plan.docume
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ci_compiler.documents.site.tables import Rows, Tables
@@ -74,7 +74,7 @@ def data(
         "axis": list(spec.gpus),
         **_cells(plan, lasts, measured),
         "pools": {pool.name: str(pool.runs_on) for pool in spec.pools},
-        "left_out": [left_out_row(spec, one) for one in Selection(spec, plan.judged).left_out()],
+        "left_out": list(_left_out(plan)),
         "sentences": {key: reasons.say(key) for key in _SENTENCES},
         **Tables(spec, plan.judged.cells).as_data(),
     }
@@ -135,6 +135,14 @@ def _cells(plan: Plan, lasts: Iterable[LastBuild], measured: Iterable[LastBenchm
     tables = {"routes": routes, "installs": installs, "verify": verified, "lasts": runs}
     tables |= {"without": without, "cudnn": cudnn}
     return {"cells": cells, **{name: table.rows for name, table in tables.items()}}
+
+
+def _left_out(plan: Plan) -> Iterator[dict[str, Any]]:
+    """What is left out; of open matrices, with the values of all axes."""
+    for one in Selection(plan.spec, plan.judged).left_out():
+        row = left_out_row(plan.spec, one)
+        axes = row.pop("axes")
+        yield row | ({"axes": axes, "opened": True} if one.opened else {})
 
 
 def _held(key: str, value: object) -> dict[str, object]:
