@@ -25,6 +25,9 @@ from ci_compiler.variant import variant_name
 VERSION = 2
 """The version of the document's format."""
 
+RENAMED = ("0.2.0", "the document of `plan --json` is version 2: `cuda` is now `toolkit`, and `gpu` of a cell `target`")
+"""The first version of ci-compiler that writes it, and what its readers must change."""
+
 Row = dict[str, Any]
 """A row as plain JSON."""
 
