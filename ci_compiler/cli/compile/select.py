@@ -41,13 +41,11 @@ def run(arguments: argparse.Namespace) -> int:
     package = rarest(spec, judged.cells) if everything else filter_of(arguments, "package", here)
     served = spec.axes["python"].serves.values() if "python" in spec.axes else ()
     pythons = list(dict.fromkeys([*spec.pythons, *(python for several in served for python in several)]))
-    opened = [cell.toolkit for cell in judged.cells if cell.named and cell.toolkit]
-    toolkits = list(dict.fromkeys([*spec.toolkits, *opened]))
     wishes = Wishes(
         package=package or here[0],
         branch=filter_of(arguments, "branch", spec.branches) or "",
         python=filter_of(arguments, "python", pythons) or "",
-        cuda=filter_of(arguments, "cuda", toolkits) or "",
+        cuda=filter_of(arguments, "cuda", spec.every_toolkit) or "",
         workload=Workload(arguments.workload),
     )
     if arguments.inventory is not None:

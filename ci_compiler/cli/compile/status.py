@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.benchmarks:
         return _print_benchmarks(arguments, decided, client, branch)
     shards = sum(branch in {None, shard.branch} for shard in decided.shards)
-    cuda = filter_of(arguments, "cuda", spec.toolkits)
+    cuda = filter_of(arguments, "cuda", spec.every_toolkit)
     lasts = [
         last
         for shard in _shown(status(client, decided, branch), shards)
@@ -86,7 +86,7 @@ def _print_grid(decided: Plan, client: Client, lasts: Sequence[LastBuild], today
 
 def _print_benchmarks(arguments: argparse.Namespace, decided: Plan, client: Client, branch: str | None) -> int:
     """Prints what the last benchmarks found: a table per package, or JSON."""
-    spec, cuda = decided.spec, filter_of(arguments, "cuda", decided.spec.toolkits)
+    spec, cuda = decided.spec, filter_of(arguments, "cuda", decided.spec.every_toolkit)
     if BENCHMARK not in spec.stages:
         note(f"the spec switches {BENCHMARK} off; `tests: {{{BENCHMARK}: where-routed}}` switches it on")
     shards = [shard for shard in decided.shards if branch in {None, shard.branch} and measured(shard)]

@@ -23,7 +23,7 @@ def run(arguments: argparse.Namespace) -> int:
     spec = spec_of(arguments)
     filter_of(arguments, "branch", spec.branches)
     filter_of(arguments, "package", spec.packages)
-    filter_of(arguments, "cuda", spec.toolkits)
+    filter_of(arguments, "cuda", spec.every_toolkit)
     judged = judge(spec)
     if arguments.left_out:
         return _left_out(spec, judged, arguments)
