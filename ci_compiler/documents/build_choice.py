@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ci_compiler.hardware import ALL, CPU, Gpu
 from ci_compiler.hardware.workloads import Workload
+from ci_compiler.plan.needs import Needs
 from ci_compiler.recipes.work_arounds import switched_off
 from ci_compiler.reports.install import install, shared_suffixes
 from ci_compiler.reports.offers import offers
@@ -86,7 +87,7 @@ def _default_rows(plan: Plan, package: Package) -> Iterator[list[str]]:
             own = [cell for cell in cells if cell.target == name and cell.system == system.name and cell.isa in isas]
             for found in offers(plan.spec, own, package.name, None, Workload.GENERAL)[:1] if own else ():
                 cell = next(one for one in own if one.branch == found.branch and found.name in dict(one.variants))
-                lines = install(plan.spec, shared, cell, {package.name: found.name})
+                lines = install(Needs(plan.spec, cells), shared, cell, {package.name: found.name})
                 yield [system.title, *map(code, (found.isa, name, found.branch)), "<br>".join(map(code, lines))]
 
 

@@ -14,6 +14,7 @@ from ci_compiler.documents import build_choice, matrix_parts
 from ci_compiler.documents.build_choice import NONE, code, codes
 from ci_compiler.hardware.families import NONE as NO_FAMILY
 from ci_compiler.plan.matrix import Cell, Variant, grammar_of
+from ci_compiler.plan.needs import Needs
 from ci_compiler.plan.routing import Route
 from ci_compiler.plan.unbuilt import Selection
 from ci_compiler.reports.install import install, shared_suffixes
@@ -129,12 +130,13 @@ def _axes(plan: Plan) -> Iterator[str]:
 def _install(plan: Plan) -> Iterator[str]:
     """How each package is built and installed; the commands are those of its first variant that is not recalled."""
     spec, shared = plan.spec, shared_suffixes(plan.judged.cells)
+    needs = Needs(spec, plan.judged.cells)
     rows = []
     for package in in_build_order(spec.packages):
         own = [(cell, one) for cell, one in _held(plan) if one.package == package.name and one.name not in spec.recalls]
         if own:
             cell, one = own[0]
-            lines = "<br>".join(map(code, install(spec, shared, cell, {package.name: one.name})))
+            lines = "<br>".join(map(code, install(needs, shared, cell, {package.name: one.name})))
             rows.append([code(package.name), code(package.source(one.name)), code(one.name), lines or NONE])
     yield markdown_table(["package", "built by", "for example", "installed by"], rows)
 

@@ -9,6 +9,7 @@ from ci_compiler.backends.protocol import InstallRequest
 from ci_compiler.hardware import CPU
 from ci_compiler.plan.job_graph import with_needs
 from ci_compiler.plan.matrix import Cell, open_values
+from ci_compiler.plan.needs import Needs
 from ci_compiler.plan.proof import checks, module_of
 from ci_compiler.reports.offers import recalled
 from ci_compiler.spec.model import Spec, in_build_order
@@ -17,20 +18,22 @@ from ci_compiler.spec.values import variant_values
 from ci_compiler.variant import recipe_path, variant_name
 
 
-def install(spec: Spec, shared: Container[str], cell: Cell, names: Mapping[str, str]) -> tuple[str, ...]:
-    """The commands that install variants of `cell`; `names` are their names by package.
+def install(needs: Needs, shared: Container[str], cell: Cell, names: Mapping[str, str]) -> tuple[str, ...]:
+    """The commands that install variants of `cell`; `names` are their names by package. `needs` has all cells.
 
     A name that several branches build (its suffix is in `shared`) is qualified with its version, if that is known.
     """
+    spec = needs.spec
     versions = spec.branches[cell.branch].versions
     wanted: dict[str, str] = {}
     declared: list[str] = []
-    held = {variant.package for variant in cell.variants}
     for package, name in names.items():
         for one in [spec.packages[package]] if cell.listed else with_needs(spec, [package]):
-            if not cell.named or one.name in held:
-                own = name if cell.listed else variant_name(one.name, cell.suffix)
-                wanted[own] = versions.get(one.name, "") if cell.suffix in shared else ""
+            other, own = cell, name if cell.listed else variant_name(one.name, cell.suffix)
+            if cell.named and one.name != package:
+                other, own = next(((other, held.name) for other, held in needs.found(cell, one.name)), (cell, ""))
+            if own:
+                wanted[own] = versions.get(one.name, "") if other.suffix in shared else ""
         if (command := spec.packages[package].command) and not cell.listed:
             values = open_values(spec, cell) | variant_values(spec, cell.branch, package, name, cell)
             declared.append(fill(command.install, values))

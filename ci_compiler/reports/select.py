@@ -10,6 +10,7 @@ from typing import Any
 from ci_compiler.hardware.drivers import driver_number
 from ci_compiler.hardware.machine import GpuDevice, Machine
 from ci_compiler.plan.matrix import Cell
+from ci_compiler.plan.needs import Needs
 from ci_compiler.plan.releases import cudnn_of
 from ci_compiler.recipes.work_arounds import switched_off
 from ci_compiler.reports import reasons
@@ -90,7 +91,7 @@ def select(
         cudnn=cudnn_of(spec, cell, wishes.package) if cell else "",
         runners_up=tuple(replace(one, note=filled(one.note, one.offer)) for one in runners_up),
         better=_better(step, anywhere, wishes),
-        install=install(spec, shared_suffixes(cells), cell, names) if cell else (),
+        install=install(Needs(spec, cells), shared_suffixes(cells), cell, names) if cell else (),
         verify=verify(spec, cell, names) if cell else (),
     )
 

@@ -13,7 +13,8 @@ from ci_compiler.documents.site.data import data
 from ci_compiler.hardware import products
 from ci_compiler.hardware.machine import Machine
 from ci_compiler.plan.matrix import Cell
-from ci_compiler.plan.pipeline import Plan
+from ci_compiler.plan.needs import Needs
+from ci_compiler.plan.pipeline import Plan, plan
 from ci_compiler.plan.rules import judge
 from ci_compiler.reports.install import install
 from ci_compiler.reports.offers import Wishes
@@ -21,6 +22,7 @@ from ci_compiler.reports.select import Recommendation, select
 from ci_compiler.spec.build import parse_spec
 from ci_compiler.spec.model import Spec
 from tests.plan.test_public_matrices import GOOD, planned
+from tests.specs import small, spec_of
 
 
 def answer(decided: Plan, gpu: str, cpu: str, driver: str = "", **wishes: str) -> Recommendation:
@@ -120,6 +122,19 @@ def test_the_offer_in_json_has_its_axes() -> None:
 # Installation.
 
 
+def test_what_a_variant_needs_is_installed_with_it_from_another_cell() -> None:
+    spec = small(axes={"python": {"serves": {"abi3": ["3.12", "3.13"]}}}, packages={"lib": {}, "wheel": {}})
+    spec["branches"]["main"]["versions"] = {"lib": "1", "wheel": "2"}
+    spec["packages"] = {"lib": {"ignores": ["python"]}, "wheel": {"needs": ["lib"]}}
+    spec["matrix"] = {"values": {"python": "abi3", "accelerator": ["cpu", "cuda 12.8 sm90"], "isa": "avx2"}}
+    decided = plan(spec_of(spec))
+    found = answer(decided, "H100", "znver4", package="wheel", python="3.12")
+    assert best(found) == "wheel-abi3-cuda12_8-sm90-avx2"
+    (line,) = found.install
+    assert "lib-cuda12_8-sm90-avx2" in line
+    assert best(found) in line
+
+
 def flash(line: str) -> Spec:
     value: dict[str, Any] = yaml.safe_load((GOOD / "flash-attention/ci-matrix.yaml").read_text("utf-8"))
     value["packages"]["flash-attn"]["command"]["install"] = line
@@ -128,7 +143,9 @@ def flash(line: str) -> Spec:
 
 def lines(spec: Spec, cells: Iterable[Cell]) -> list[str]:
     return [
-        line for cell in cells for line in install(spec, (), cell, {one.package: one.name for one in cell.variants})
+        line
+        for cell in cells
+        for line in install(Needs(spec, cells), (), cell, {one.package: one.name for one in cell.variants})
     ]
 
 

@@ -16,6 +16,7 @@ from ci_compiler.hardware.workloads import Workload
 from ci_compiler.plan.document import axes_row, left_out_row, route_row
 from ci_compiler.plan.expected import as_row, expected_failures
 from ci_compiler.plan.matrix import Cell
+from ci_compiler.plan.needs import Needs
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.proof import is_imported_only
 from ci_compiler.plan.releases import cudnn_of
@@ -109,7 +110,7 @@ def _hardware(hardware: Hardware) -> dict[str, Any]:
 def _cells(plan: Plan, lasts: Iterable[LastBuild], measured: Iterable[LastBenchmark]) -> dict[str, Any]:
     """The cells, and the rows that they share: their routes and their commands."""
     shards = {(cell.branch, cell.suffix): shard.name for shard in plan.shards for cell, _ in shard.cells}
-    shared = shared_suffixes(plan.judged.cells)
+    shared, needs = shared_suffixes(plan.judged.cells), Needs(plan.spec, plan.judged.cells)
     routes, installs, verified, without, cudnn = Rows(), Rows(), Rows(), Rows(), Rows()
     gains = {(one.cell.branch, one.variant.name): _gain(one) for one in measured if one.result.gains}
     runs, last = Rows(), {(one.cell.branch, one.variant.name): _last(one) for one in lasts if one.stages}
@@ -118,7 +119,7 @@ def _cells(plan: Plan, lasts: Iterable[LastBuild], measured: Iterable[LastBenchm
             **{axis: value for axis, value in axes_row(cell).items() if cell.named or axis != "axes"},
             "packages": [variant.package for variant in cell.variants],
             "driver": needed_driver(plan.spec, cell, None),
-            "install": installs.index(_installs(plan.spec, cell, shared)),
+            "install": installs.index(_installs(needs, cell, shared)),
             "verify": verified.index(_verified(plan.spec, cell)),
             **({"without": without.index(lacks)} if any((lacks := _lacks(plan.spec, cell)).values()) else {}),
             **_held("recalled", _recalls(plan.spec, cell)),
@@ -186,11 +187,11 @@ def _cudnn(spec: Spec, cell: Cell) -> dict[str, str]:
     return {one.package: cudnn_of(spec, cell, one.package) for one in cell.variants}
 
 
-def _installs(spec: Spec, cell: Cell, shared: set[str]) -> dict[str, str]:
+def _installs(needs: Needs, cell: Cell, shared: set[str]) -> dict[str, str]:
     """The commands that install each package of `cell`, and all (''), with `{suffix}` in place of its suffix."""
     return {
-        package: "\n".join(install(spec, shared, cell, names)).replace(cell.suffix, "{suffix}")
-        for package, names in _choices(spec, cell).items()
+        package: "\n".join(install(needs, shared, cell, names)).replace(cell.suffix, "{suffix}")
+        for package, names in _choices(needs.spec, cell).items()
     }
 
 
