@@ -32,7 +32,10 @@ TEMPLATE = Path(__file__).with_suffix(".md")
 """The document without its tables."""
 
 _COLUMNS = 3
-"""From so many values on, those of an axis are the columns of a table."""
+"""From so many values on, those of an axis may be the columns of a table."""
+
+_FEW = 12
+"""Up to so many variants, each has a row."""
 
 Held = tuple[Cell, Variant]
 
@@ -169,7 +172,7 @@ def _table(plan: Plan, held: Sequence[Held]) -> str:
             values.setdefault(axis, {})[one.package if axis == "package" else cell.axes.get(axis, "")] = None
     differ = [axis for axis, among in values.items() if len(among) > 1 or axis == "platform"]
     wide = max((axis for axis in differ if axis != "package"), key=lambda axis: len(values[axis]), default="")
-    if not wide or len(values[wide]) < _COLUMNS or len(held) < 2 * len(values[wide]):
+    if not wide or len(values[wide]) < _COLUMNS or len(held) <= _FEW:
         return _rows(plan, held, differ)
     down = [axis for axis in differ if axis != wide]
     found: dict[tuple[str, ...], dict[str, str]] = {}

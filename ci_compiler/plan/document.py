@@ -7,18 +7,19 @@ raises `VERSION`; a new key does not.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from ci_compiler.plan.matrix import Cell, Variant
+from ci_compiler.plan.needs import Needs
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.routing import Route
 from ci_compiler.plan.sharding import Shard, job_name, waits_for
 from ci_compiler.plan.unbuilt import Selection, Unbuilt
 from ci_compiler.register import url
-from ci_compiler.spec.model import Spec
+from ci_compiler.spec.model import Package, Spec
 from ci_compiler.stages import Stage, StageKind, TestPolicy, stages
 from ci_compiler.variant import variant_name
 
@@ -64,7 +65,7 @@ def plan_schema() -> Row:
 
 def document(plan: Plan, branch: str | None = None) -> Row:
     """The document of `plan`; with `branch`, its branches, shards and left-out rows are those of this branch."""
-    spec = plan.spec
+    spec, needs = plan.spec, Needs(plan.spec, plan.judged.cells)
     return _row(
         "plan",
         version=VERSION,
@@ -80,7 +81,7 @@ def document(plan: Plan, branch: str | None = None) -> Row:
         ],
         pools=[_row("pool", one.runs_on, one) for one in spec.pools],
         stages=[_stage(spec, stage) for stage in spec.stages],
-        shards=[_shard(spec, shard) for shard in plan.shards if branch in {None, shard.branch}],
+        shards=[_shard(needs, shard) for shard in plan.shards if branch in {None, shard.branch}],
         left_out=[
             left_out_row(spec, one)
             for one in Selection(spec, plan.judged).left_out()
@@ -90,9 +91,9 @@ def document(plan: Plan, branch: str | None = None) -> Row:
     )
 
 
-def variant_row(spec: Spec, cell: Cell, variant: Variant) -> Row:
-    """A variant together with the axes of its cell: an entry in a list of variants."""
-    return {**_variant(spec, cell, variant), **axes_row(cell)}
+def variant_row(needs: Needs, cell: Cell, variant: Variant) -> Row:
+    """A variant together with the axes of its cell: an entry in a list of variants. `needs` has all cells."""
+    return {**_variant(needs, cell, variant), **axes_row(cell)}
 
 
 def axes_row(cell: Cell) -> Row:
@@ -141,7 +142,7 @@ def _stage(spec: Spec, stage: Stage) -> Row:
     return _row("stage", stage, policy=policy, waits_for=waits_for(spec, stage), timeout=spec.timeouts[stage])
 
 
-def _shard(spec: Spec, shard: Shard) -> Row:
+def _shard(needs: Needs, shard: Shard) -> Row:
     cells = [
         _row(
             "cell",
@@ -150,19 +151,29 @@ def _shard(spec: Spec, shard: Shard) -> Row:
             route=route_row(route),
             suites=suites_row(route),
             beside=route.beside(cell),
-            variants=[_variant(spec, cell, variant) for variant in cell.variants],
+            variants=[_variant(needs, cell, variant) for variant in cell.variants],
         )
         for cell, route in shard.cells
     ]
     return _row("shard", shard, cells=cells)
 
 
-def _variant(spec: Spec, cell: Cell, variant: Variant) -> Row:
+def _variant(needs: Needs, cell: Cell, variant: Variant) -> Row:
+    spec = needs.spec
     package = spec.packages[variant.package]
     return _row(
         "variant",
         variant,
         version=spec.branches[cell.branch].versions.get(variant.package, ""),
         recipe=package.source(variant.name),
-        needs=() if cell.listed else tuple(variant_name(need, cell.suffix) for need in package.needs),
+        needs=tuple(_needed(needs, cell, package)),
     )
+
+
+def _needed(needs: Needs, cell: Cell, package: Package) -> Iterator[str]:
+    """The names of the variants that the one of `package` in `cell` is built with."""
+    for need in () if cell.listed else package.needs:
+        if cell.named and needs.spec.packages[need].repository is None:
+            yield from (held.name for _, held in needs.found(cell, need)[:1])
+        else:
+            yield variant_name(need, cell.suffix)

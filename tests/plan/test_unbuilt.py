@@ -78,3 +78,16 @@ def test_rows_of_the_short_form_have_the_values_that_decide() -> None:
     assert rows
     assert {row["axes"]["family"] for row in rows} == {"cpu"}
     assert all(row["axes"]["isa"] == row["isa"] for row in rows)
+
+
+def test_what_a_variant_is_built_with_is_the_variant_that_serves_it() -> None:
+    spec = small(packages={"lib": {"ignores": ["python"]}, "wheel": {"needs": ["lib"]}})
+    spec["branches"]["main"]["versions"] = {"lib": "1", "wheel": "2"}
+    spec["matrix"] = {"values": {"python": ["3.12", "3.13"], "accelerator": "cpu", "isa": "avx2"}}
+    shards = document(plan(spec_of(spec)))["shards"]
+    needs = {one["name"]: one["needs"] for shard in shards for cell in shard["cells"] for one in cell["variants"]}
+    assert needs == {
+        "lib-cpu-avx2": [],
+        "wheel-python312-cpu-avx2": ["lib-cpu-avx2"],
+        "wheel-python313-cpu-avx2": ["lib-cpu-avx2"],
+    }

@@ -12,6 +12,7 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
 from ci_compiler.plan.document import left_out_row, variant_row
 from ci_compiler.plan.matrix import Cell, Variant
+from ci_compiler.plan.needs import Needs
 from ci_compiler.plan.rules import Judged, judge
 from ci_compiler.plan.unbuilt import Selection
 from ci_compiler.spec.model import Spec
@@ -27,7 +28,8 @@ def run(arguments: argparse.Namespace) -> int:
     judged = judge(spec)
     if arguments.left_out:
         return _left_out(spec, judged, arguments)
-    rows = [variant_row(spec, cell, variant) for cell, variant in _chosen(judged, arguments)]
+    needs = Needs(spec, judged.cells)
+    rows = [variant_row(needs, cell, variant) for cell, variant in _chosen(judged, arguments)]
     if arguments.quiet:
         for row in rows:
             print(row["name"])
