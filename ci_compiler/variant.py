@@ -124,6 +124,15 @@ class Grammar:
                 made.append(_BRACES.sub(lambda _, spelled=spelled: next(spelled), part))  # type: ignore[misc]
         return "-".join(made)
 
+    def spellings(self, values: Mapping[str, str]) -> dict[str, str]:
+        """How names spell the values of a cell, by axis; without those that they leave out."""
+        return {axis: tag for axis in self.axes if (tag := self._tag(axis, values))}
+
+    @property
+    def axes(self) -> list[str]:
+        """The axes of names, in their order."""
+        return [axis for part in self.parts for axis in _BRACES.findall(part)]
+
     def _tag(self, axis: str, values: Mapping[str, str]) -> str:
         if axis == "accelerator":
             return self._accelerator(values)

@@ -247,7 +247,7 @@ def words(page: str) -> int:
 def test_the_guides_are_few_and_short() -> None:
     """Words without code. A reader of the changelog reads the newest version only."""
     guides = [path.relative_to(ROOT).as_posix() for path in DOCS.glob("*.md")]
-    assert len(guides) <= 35
+    assert len(guides) <= 36
     assert {page: words(page) for page in guides if words(page) > 1200 and "changelog" not in page} == {}
 
 
@@ -465,6 +465,13 @@ class Session:
         shutil.copy(BUNDLED, SPEC)
         self.line("ci-compile")
 
+    def opened(self) -> None:
+        """The folder is a repository with the spec of the page about open matrices, and a build script."""
+        SPEC.parent.mkdir()
+        SPEC.write_text(blocks_of(".github/docs/open-matrices.md", "yaml spec")[0].text, "utf-8")
+        Path("ci").mkdir()
+        self.line("git init --quiet --initial-branch main . && echo true > ci/build.sh && chmod +x ci/build.sh")
+
     def branches(self) -> None:
         """The folder is a repository, which `origin` has with all branches of the bundled spec."""
         names = " ".join(name for name in bundled().spec.branches if name != "main")
@@ -533,6 +540,7 @@ NEEDS: Mapping[str, Callable[[Session], object]] = {
     "nix": lambda _: require("nix-instantiate"),
     "jq": lambda _: require("jq"),
     "compiled": Session.compiled,
+    "opened": Session.opened,
     "branches": Session.branches,
     "github": Session.github,
     "failure": Session.failure,

@@ -53,6 +53,7 @@ def test_an_upgrade_shows_the_difference_before_it_writes(root: Path, capsys: Ou
     assert f'+  COMPILED_BY: "{__version__}"' in out.splitlines()
     assert f"drifted; run `ci-compile upgrade --write --root {root}`" in err
     assert err.splitlines()[-1].startswith(f"compiled by 0.1.0, this is {__version__}: https://")
+    assert "the document of `plan --json` is version 2: `cuda` is now `toolkit`, and `gpu` of a cell `target`" in err
     assert ci(root, "upgrade", "--write") == 0
     assert "run `ci-compile sync`, and update ci-runner" in capsys.readouterr().err
     assert compiled_by(root) == __version__

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ci_compiler.hardware import ALL, CPU, Gpu
 from ci_compiler.hardware.workloads import Workload
+from ci_compiler.plan.needs import Needs
 from ci_compiler.recipes.work_arounds import switched_off
 from ci_compiler.reports.install import install, shared_suffixes
 from ci_compiler.reports.offers import offers
@@ -85,14 +86,15 @@ def _default_rows(plan: Plan, package: Package) -> Iterator[list[str]]:
         for name in (one for one in plan.spec.gpus if one != ALL.name):
             own = [cell for cell in cells if cell.target == name and cell.system == system.name and cell.isa in isas]
             for found in offers(plan.spec, own, package.name, None, Workload.GENERAL)[:1] if own else ():
-                lines = install(plan.spec, shared, branch=found.branch, names={package.name: found.name})
+                cell = next(one for one in own if one.branch == found.branch and found.name in dict(one.variants))
+                lines = install(Needs(plan.spec, cells), shared, cell, {package.name: found.name})
                 yield [system.title, *map(code, (found.isa, name, found.branch)), "<br>".join(map(code, lines))]
 
 
 # What builds cost, and what they lack.
 
 
-def costs(plan: Plan) -> str:
+def costs(plan: Plan, gpu: str = "CUDA") -> str:
     """What a build of each package takes."""
     rows = []
     for package in in_build_order(plan.spec.packages):
@@ -100,7 +102,7 @@ def costs(plan: Plan) -> str:
             minutes = [package.minutes.get(kind, NONE) for kind in ("gpu", "cpu")]
             compilers = f"{package.jobs} of {package.memory_per_job} GB"
             rows.append([code(package.name), *minutes, f"{package.disk} GB", f"{package.memory} GB", compilers])
-    headers = ["package", "minutes with CUDA", "minutes without", "disk", "memory", "compilers"]
+    headers = ["package", f"minutes with {gpu}", "minutes without", "disk", "memory", "compilers"]
     return markdown_table(headers, rows, right=3)
 
 

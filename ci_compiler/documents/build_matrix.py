@@ -14,15 +14,23 @@ from typing import TYPE_CHECKING
 
 from ci_compiler.documents import build_choice
 from ci_compiler.documents.build_choice import NONE, code, codes, recalled_table
+from ci_compiler.documents.matrix_parts import (
+    FINDER,
+    blob,
+    holds,
+    imported_only,
+    link,
+    listed_table,
+    pool_table,
+    suites,
+    workflow,
+)
 from ci_compiler.hardware import CPU
 from ci_compiler.plan.matrix import Cell
-from ci_compiler.plan.proof import Proof, is_imported_only
 from ci_compiler.plan.releases import cudnn_of
 from ci_compiler.plan.routing import Route
-from ci_compiler.plan.sharding import Shard
-from ci_compiler.plan.suites import Bench
 from ci_compiler.spec.model import Branch, Spec, in_build_order
-from ci_compiler.stages import PUBLISH, Stage, TestPolicy
+from ci_compiler.stages import Stage, TestPolicy
 from ci_compiler.units import counted, markdown_table, markdown_text
 from ci_compiler.variant import recipe_path
 from ci_compiler.workflows.render import header
@@ -31,9 +39,6 @@ if TYPE_CHECKING:
     from ci_compiler.plan.pipeline import Plan
 
 PATH = ".github/BUILD_MATRIX.md"
-_REPOSITORY = "../../.."
-_FINDER = f"[The finder page]({_REPOSITORY}/deployments/github-pages) chooses in the browser. "
-"""GitHub's page about the deployments of Pages, which leads to the published one; its address is not known here."""
 
 TEMPLATE = Path(__file__).with_suffix(".md")
 """The document without its tables."""
@@ -41,6 +46,10 @@ TEMPLATE = Path(__file__).with_suffix(".md")
 
 def text(plan: Plan) -> str:
     """The document."""
+    if any(matrix.is_open for _, matrix, _ in plan.spec.matrices):
+        from ci_compiler.documents import open_matrix  # the short form does not need it
+
+        return open_matrix.text(plan)
     spec, cells = plan.spec, plan.judged.cells
     parts = list(zip(cells, plan.routes, strict=True))
     blocks = {
@@ -58,25 +67,14 @@ def text(plan: Plan) -> str:
         {name: "\n\n".join(found) for name, found in blocks.items()},
         mark=header(spec)[0].replace("--", "‐‐"),
         example=next((cell for cell in cells if cell.target != CPU), cells[0]).variants[0].name,
-        finder=_FINDER if spec.pages else "",
+        finder=FINDER if spec.pages else "",
         sources=" ".join(_sources(spec)),
         source="recipe" if spec.backend.has_recipes else "build script",
         gpus=build_choice.gpu_table(plan),
         isas=build_choice.isa_table(plan),
         costs=build_choice.costs(plan),
-        pools=markdown_table(
-            ["pool", "machines", "system", "GPU", *(stage.name for stage in spec.stages)],
-            _pool_rows(spec, parts),
-            right=len(spec.stages),
-        ),
+        pools=pool_table(spec, parts),
     )
-
-
-# Markdown.
-
-
-def _link(shown: str, target: str) -> str:
-    return f"[{shown}]({target})"
 
 
 # Branches.
@@ -121,7 +119,7 @@ def _branch_rows(plan: Plan, name: str, packages: Iterable[str]) -> Iterator[lis
         own = [one for one in plan.judged.cells if one.branch == name and (one.toolkit == cuda or not several)]
         shards = sum(one.branch == name and (one.toolkit == cuda or not several) for one in plan.shards)
         rev = branch.pin(cuda).nixpkgs
-        pin = _link(code(rev[:7]), f"https://github.com/NixOS/nixpkgs/tree/{rev}") if rev else NONE
+        pin = link(code(rev[:7]), f"https://github.com/NixOS/nixpkgs/tree/{rev}") if rev else NONE
         driver = f"{spec.hardware.toolkit(cuda).lowest_driver} or newer" if cuda else NONE
         versions = [branch.versions.get(package, NONE) for package in packages]
         if own:
@@ -150,9 +148,7 @@ def _matrix(plan: Plan) -> Iterator[str]:
             if title:
                 yield f"#### {title} on {name}"
             yield _grid(plan, own)
-        if listed := [cell for cell in cells if cell.listed]:
-            yield f"#### Variants of no axis on {name}"
-            yield markdown_table(["variant", "system", "workflow"], _listed_rows(plan, listed))
+        yield from listed_table(plan, name)
 
 
 def _sections(plan: Plan, branch: Branch, cells: Iterable[Cell]) -> dict[str, list[Cell]]:
@@ -165,13 +161,6 @@ def _sections(plan: Plan, branch: Branch, cells: Iterable[Cell]) -> dict[str, li
             toolkit = [f"CUDA {cell.toolkit}" if cell.toolkit else "CPU"] if len(toolkits) > 1 else []
             found.setdefault(", ".join([*python, *toolkit]), []).append(cell)
     return found
-
-
-def _listed_rows(plan: Plan, cells: Iterable[Cell]) -> Iterator[list[str]]:
-    for cell in cells:
-        recipe = f"{_REPOSITORY}/blob/{cell.branch}/{recipe_path(cell.listed)}"
-        held = [shard for shard in plan.shards if shard.branch == cell.branch and _holds(shard, [cell])]
-        yield [_link(cell.listed, recipe), cell.system, "<br>".join(map(_workflow, held))]
 
 
 def _isas(spec: Spec, cells: Iterable[Cell]) -> list[str]:
@@ -189,42 +178,20 @@ def _grid(plan: Plan, cells: Sequence[Cell]) -> str:
     for gpu in dict.fromkeys(cell.target for cell in cells):
         of_gpu = [cell for cell in cells if cell.target == gpu]
         recipes = [_recipes(plan, at[gpu, isa]) if (gpu, isa) in at else NONE for isa in isas]
-        workflows = [_workflow(shard) for shard in own if shard.target == gpu and _holds(shard, of_gpu)]
+        workflows = [workflow(shard) for shard in own if shard.target == gpu and holds(shard, of_gpu)]
         rows.append([code(gpu), *recipes, "<br>".join(workflows)])
     return markdown_table(["GPU", *map(code, isas), "workflow"], rows)
 
 
-def _holds(shard: Shard, cells: Iterable[Cell]) -> bool:
-    suffixes = {cell.suffix for cell in cells}
-    return any(cell.suffix in suffixes for cell, _ in shard.cells)
-
-
 def _recipes(plan: Plan, cell: Cell) -> str:
-    root = f"{_REPOSITORY}/blob/{cell.branch}"
+    root = blob(cell.branch)
     return "<br>".join(
-        _link(variant.package, f"{root}/{plan.spec.packages[variant.package].source(variant.name)}")
+        link(variant.package, f"{root}/{plan.spec.packages[variant.package].source(variant.name)}")
         for variant in cell.variants
     )
 
 
-def _workflow(shard: Shard) -> str:
-    file = f"{shard.name}.yml"
-    run = _link("run", f"{_REPOSITORY}/actions/workflows/{file}")
-    return f"{_link(code(shard.name), f'workflows/{file}')} · {run}"
-
-
 # Tests.
-
-
-def _pool_rows(spec: Spec, parts: Sequence[tuple[Cell, Route]]) -> Iterator[list[object]]:
-    for pool in spec.pools:
-        counts = [
-            sum(len(cell.variants) for cell, route in parts if route.pools.get(stage) is pool) for stage in spec.stages
-        ]
-        shown = [f"{count:,}" if count else NONE for count in counts]
-        title = spec.hardware.systems[pool.system].title
-        gpus = f"{pool.gpus} × " if pool.gpus > 1 else ""
-        yield [code(pool.name), pool.count, title, f"{gpus}{code(pool.gpu)}" if pool.gpu else NONE, *shown]
 
 
 def _test(spec: Spec, stage: Stage, parts: Sequence[tuple[Cell, Route]]) -> Iterator[str]:
@@ -248,7 +215,7 @@ def _test(spec: Spec, stage: Stage, parts: Sequence[tuple[Cell, Route]]) -> Iter
         said += f", {_variants(others):,} of them on another GPU that runs their code" if others else ""
     untested = f"; {NONE} is what no pool can {how[0]} (`ci-compile explain NAME` tells why)"
     yield f"{said}{untested if done < total else ''}."
-    yield from _imported_only(spec, stage)
+    yield from imported_only(spec, stage)
     isas = _isas(spec, [cell for cell, _ in wanted])
     if of_gpu:
         gpus = [gpu for gpu in spec.gpus if any(cell.target == gpu for cell, _ in wanted)]
@@ -258,39 +225,7 @@ def _test(spec: Spec, stage: Stage, parts: Sequence[tuple[Cell, Route]]) -> Iter
         own = {isa: _of(wanted, isa) for isa in isas}
         rows = [[code(isa), _tester(stage, own[isa]), f"{_variants(cell for cell, _ in own[isa]):,}"] for isa in isas]
         yield markdown_table(["instruction set", "pool", "variants"], rows, right=1)
-    yield from _suites(spec, stage, wanted)
-
-
-def _suites(spec: Spec, stage: Stage, wanted: Sequence[tuple[Cell, Route]]) -> Iterator[str]:
-    """The test suites of a stage, which prove a package after its smoke test, and the pools that run them."""
-    rows: list[list[object]] = []
-    for package in spec.packages.values():
-        routes = [route for cell, route in wanted if any(one.package == package.name for one in cell.variants)]
-        for suite in package.suites.values():
-            if suite.stage is stage and routes:
-                pools = [route.suites.get(Bench(stage, suite.gpus)) for route in routes]
-                ran = f"{sum(pool is not None for pool in pools):,} of {len(routes):,}"
-                names = codes(pool.name for pool in pools if pool)
-                gpus = suite.gpus if stage.needs_gpu else NONE
-                rows.append([code(package.name), code(suite.name), names, gpus, suite.shards, suite.minutes, ran])
-    if rows:
-        yield "After the smoke test, these suites test a variant:"
-        heads = ["package", "suite", "pool", "GPUs", "shards", "minutes of a shard", "variants"]
-        yield markdown_table(heads, rows, right=4)
-
-
-def _imported_only(spec: Spec, stage: Stage) -> Iterator[str]:
-    """Which packages a test only imports, and what publishing them therefore means."""
-    names = [package.name for package in spec.packages.values() if is_imported_only(spec, package, stage)]
-    if names:
-        are = "are" if len(names) > 1 else "is"
-        yield (
-            f"{codes(names)} {are} **{Proof.IMPORTED_ONLY}**: the spec declares no `smoke` test, so the stage proves "
-            f"no more than that {'they' if len(names) > 1 else 'it'} can be imported in the right version."
-        )
-    published = [package.name for package in spec.packages.values() if is_imported_only(spec, package, PUBLISH)]
-    if names and published and stage in spec.publish.after:
-        yield f"Publishing {codes(published)} waits for tests that prove no more than this."
+    yield from suites(spec, stage, wanted)
 
 
 def _of(parts: Iterable[tuple[Cell, Route]], isa: str, gpu: str = "") -> list[tuple[Cell, Route]]:

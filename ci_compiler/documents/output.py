@@ -8,10 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ci_compiler.plan.document import plan_schema
-
-AXES = ("branch", "python", "family", "toolkit", "target", "isa", "system", "listed", "suffix")
-"""The keys of a cell in the plan that the row of a variant has, too."""
+from ci_compiler.plan.document import AXES, plan_schema
 
 
 @cache

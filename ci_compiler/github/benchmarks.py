@@ -18,6 +18,7 @@ from ci_compiler.outside import json_of
 from ci_compiler.plan.benchmarks import DEVICES, BenchmarkResult, read_benchmark
 from ci_compiler.plan.document import variant_row
 from ci_compiler.plan.matrix import Cell, Variant
+from ci_compiler.plan.needs import Needs
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.records import Key, Records
 from ci_compiler.plan.sharding import Shard
@@ -81,10 +82,10 @@ def gains_of_run(client: Client, run: int) -> dict[Key, BenchmarkResult]:
     return {(one.branch, one.name): one for one in benchmarks_of_run(client, run) if one.gains}
 
 
-def benchmark_row(spec: Spec, last: LastBenchmark) -> dict[str, Any]:
+def benchmark_row(needs: Needs, last: LastBenchmark) -> dict[str, Any]:
     """The row of a result as plain JSON."""
     result = last.result
-    return variant_row(spec, last.cell, last.variant) | {
+    return variant_row(needs, last.cell, last.variant) | {
         "beside": result.beside,
         "title": result.over,
         "gains": {device: gain._asdict() for device, gain in result.gains.items()},

@@ -198,8 +198,11 @@ def completeness(lasts: Iterable[LastBuild]) -> tuple[Completeness, ...]:
 def grid(plan: Plan, lasts: Iterable[LastBuild]) -> tuple[list[str], list[list[str]]]:
     """The headers and rows of a table: one row per branch and GPU, one column per ISA.
 
-    Python and toolkit divide the rows where there are several. A variant that fits no axis has a row of its own.
+    Python and toolkit divide the rows where there are several. A variant that fits no axis has a row of its own. In an
+    open matrix, every axis in which cells differ divides the rows.
     """
+    if any(cell.named for cell in plan.judged.cells):
+        return _open_grid(plan, lasts)
     isas = list(dict.fromkeys(cell.isa for cell in plan.judged.cells))
     several = {
         "toolkit": any(len(branch.toolkits) > 1 for branch in plan.spec.branches.values()),
@@ -213,6 +216,25 @@ def grid(plan: Plan, lasts: Iterable[LastBuild]) -> tuple[list[str], list[list[s
         rows.setdefault(key, {}).setdefault(cell.isa, []).append(last.result)
     headers = ["branch", "target", *axes, *isas]
     return headers, [[*key, *(in_words(row.get(isa, ())) for isa in isas)] for key, row in rows.items()]
+
+
+def _open_grid(plan: Plan, lasts: Iterable[LastBuild]) -> tuple[list[str], list[list[str]]]:
+    """The table of an open matrix: one column per platform, or per ISA where cells have one."""
+    cells = plan.judged.cells
+    wide = "isa" if any("isa" in cell.axes for cell in cells) else "platform"
+    columns = list(dict.fromkeys(cell.axes.get(wide, "") for cell in cells))
+    found: dict[str, set[str]] = {}
+    for axis in dict.fromkeys(axis for cell in cells for axis in cell.axes if axis != wide):
+        found[axis] = {cell.axes.get(axis, "") for cell in cells}
+    axes = [axis for axis, values in found.items() if len(values) > 1 or axis == "branch"]
+    listed = ["variant"] if any(cell.listed for cell in cells) else []
+    rows: dict[tuple[str, ...], dict[str, list[BuildResult]]] = {}
+    for last in lasts:
+        own = last.cell.axes
+        key = (*(own.get(axis, "") for axis in axes), *([last.cell.listed] if listed else []))
+        rows.setdefault(key, {}).setdefault(own.get(wide, ""), []).append(last.result)
+    headers = [*axes, *listed, *(one or "any" for one in columns)]
+    return headers, [[*key, *(in_words(row.get(one, ())) for one in columns)] for key, row in rows.items()]
 
 
 def in_words(results: Iterable[BuildResult]) -> str:

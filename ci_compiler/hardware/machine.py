@@ -29,7 +29,7 @@ class GpuDevice:
 
     `mig`: it is in multi-instance (MIG) mode, in which processes see only its slices, if any are configured. `slices`
     are the UUIDs of these. `faults`: why it must be reset or replaced, one line each. `unread`: the signs
-    of faults that could not be read.
+    of faults that could not be read. `target`: the name of a GPU that has no compute capability.
     """
 
     index: int
@@ -42,6 +42,7 @@ class GpuDevice:
     slices: tuple[str, ...] = ()
     faults: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
+    target: str = ""
 
     @property
     def units(self) -> tuple[str, ...]:
@@ -51,7 +52,7 @@ class GpuDevice:
     @property
     def sm(self) -> str:
         """Its architecture's name in the tables."""
-        return f"sm{self.capability.major}{self.capability.minor}"
+        return self.target or f"sm{self.capability.major}{self.capability.minor}"
 
     def runs(self, hardware: Hardware, gpu: Gpu) -> bool:
         """Whether it runs code built for `gpu`; False if the tables do not have it."""
@@ -186,7 +187,8 @@ def _folder_json(folder: StorageFolder) -> dict[str, Any]:
 
 
 def _gpu_json(device: GpuDevice) -> dict[str, Any]:
-    return asdict(device) | {"sm": device.sm, "capability": str(device.capability), "memory": gigabytes(device.memory)}
+    own = {"sm": device.sm, "capability": str(device.capability), "memory": gigabytes(device.memory)}
+    return {key: value for key, value in asdict(device).items() if key != "target"} | own
 
 
 def _nix_json(nix: NixInstallation | None) -> dict[str, Any] | None:

@@ -98,6 +98,9 @@ def device(hardware: Hardware, text: str, driver: str = "") -> GpuDevice | None:
     wanted = text.strip()
     if wanted.lower() in NO_GPU:
         return None
+    named = [name for name, gpu in hardware.gpus.items() if not any(gpu.capability)]
+    if wanted.lower() in named:
+        return GpuDevice(index=0, name=wanted, capability=Version(0, 0), driver=driver, target=wanted.lower())
     names = _gpu_names(hardware)
     found = names.find(wanted)
     if found is None and (form := re.fullmatch(facts(DEFAULT, "names")["architecture"], wanted.lower())):
@@ -106,7 +109,8 @@ def device(hardware: Hardware, text: str, driver: str = "") -> GpuDevice | None:
     if found is None:
         if any(pattern.search(names.key(wanted)) for pattern in _foreign()):
             vendor = family_of(DEFAULT).vendor
-            message = f"{wanted!r} is not one of {vendor}'s; a machine without their GPUs has the GPU none"
+            others = f"; of others, write {', '.join(named)}" if named else ""
+            message = f"{wanted!r} is not one of {vendor}'s; a machine without their GPUs has the GPU none{others}"
             raise ForeignGpuError(message)
         raise UnknownHardwareError("GPU", wanted, names.nearest(wanted, hardware.gpus))
     return GpuDevice(index=0, name=wanted, capability=Version.parse(found), driver=driver)

@@ -17,9 +17,9 @@ from ci_compiler.plan.matrix import Cell, Variant
 from ci_compiler.plan.needs import Needs
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.routing import Route
-from ci_compiler.plan.rules import LeftOut
 from ci_compiler.plan.sharding import Shard, job_name, waits_for
 from ci_compiler.plan.suites import Bench
+from ci_compiler.plan.unbuilt import Selection, Unbuilt
 from ci_compiler.register import url
 from ci_compiler.spec.model import Package, Spec
 from ci_compiler.stages import Stage, StageKind, TestPolicy, stages
@@ -28,10 +28,14 @@ from ci_compiler.variant import variant_name
 VERSION = 2
 """The version of the document's format."""
 
+RENAMED = ("0.2.0", "the document of `plan --json` is version 2: `cuda` is now `toolkit`, and `gpu` of a cell `target`")
+"""The first version of ci-compiler that writes it, and what its readers must change."""
+
 Row = dict[str, Any]
 """A row as plain JSON."""
 
-_AXES = ("branch", "python", "family", "toolkit", "target", "isa", "system", "listed", "suffix")
+AXES = ("branch", "python", "family", "toolkit", "target", "isa", "system", "listed", "suffix", "axes")
+"""The keys of a cell that the row of a variant has, too."""
 
 
 @cache
@@ -79,14 +83,18 @@ def document(plan: Plan, branch: str | None = None) -> Row:
         ],
         pools=[_row("pool", one.runs_on, one) for one in spec.pools],
         stages=[_stage(spec, stage) for stage in spec.stages],
-        shards=[_shard(spec, shard, needs) for shard in plan.shards if branch in {None, shard.branch}],
+        shards=[_shard(needs, shard) for shard in plan.shards if branch in {None, shard.branch}],
         builds=[
             _row("build", one, variants=tuple(variant.name for _, variant in one.variants))
             for one in builds(plan.judged.cells)
             if branch in {None, one.branch}
         ],
         tests=[row for row in _tests(plan) if branch in {None, row["branch"]}],
-        left_out=[left_out_row(spec, one) for one in plan.judged.left_out if branch in {None, one.branch}],
+        left_out=[
+            left_out_row(spec, one)
+            for one in Selection(spec, plan.judged).left_out()
+            if branch in {None, one.left_out.branch}
+        ],
         warnings=[_row("warning", one, url=url(one.code), place=str(one.place)) for one in plan.warnings],
     )
 
@@ -103,14 +111,14 @@ def _tests(plan: Plan) -> Iterator[Row]:
                     yield _row("test", name=test, variant=variant.name, branch=cell.branch, pool=pool.name)
 
 
-def variant_row(spec: Spec, cell: Cell, variant: Variant) -> Row:
-    """A variant together with the axes of its cell: an entry in a list of variants."""
-    return {**_variant(spec, cell, variant, Needs(spec, [cell])), **axes_row(cell)}
+def variant_row(needs: Needs, cell: Cell, variant: Variant) -> Row:
+    """A variant together with the axes of its cell: an entry in a list of variants. `needs` has all cells."""
+    return {**_variant(needs, cell, variant), **axes_row(cell)}
 
 
 def axes_row(cell: Cell) -> Row:
     """The values of `cell` on the axes of the matrix, and the suffix of its variants' names."""
-    return {axis: getattr(cell, axis) for axis in _AXES}
+    return {axis: _plain(getattr(cell, axis)) for axis in AXES}
 
 
 def route_row(route: Route) -> Row:
@@ -127,9 +135,10 @@ def suites_row(route: Route) -> Row:
     return {bench.job: pool.name for bench, pool in route.suites.items()} | skipped
 
 
-def left_out_row(spec: Spec, one: LeftOut) -> Row:
+def left_out_row(spec: Spec, one: Unbuilt) -> Row:
     """The row of a part of the matrix that is left out."""
-    return _row("left-out", one, url=url(one.code), place=str(spec.place(*one.path)))
+    out = one.left_out
+    return _row("left-out", one, out, url=url(out.code), place=str(spec.place(*out.path)))
 
 
 def _row(kind: str, *sources: object, **own: Any) -> Row:
@@ -153,7 +162,7 @@ def _stage(spec: Spec, stage: Stage) -> Row:
     return _row("stage", stage, policy=policy, waits_for=waits_for(spec, stage), timeout=spec.timeouts[stage])
 
 
-def _shard(spec: Spec, shard: Shard, needs: Needs) -> Row:
+def _shard(needs: Needs, shard: Shard) -> Row:
     cells = [
         _row(
             "cell",
@@ -162,29 +171,30 @@ def _shard(spec: Spec, shard: Shard, needs: Needs) -> Row:
             route=route_row(route),
             suites=suites_row(route),
             beside=route.beside(cell),
-            variants=[_variant(spec, cell, variant, needs) for variant in cell.variants],
+            variants=[_variant(needs, cell, variant) for variant in cell.variants],
         )
         for cell, route in shard.cells
     ]
     return _row("shard", shard, cells=cells)
 
 
-def _variant(spec: Spec, cell: Cell, variant: Variant, needs: Needs) -> Row:
+def _variant(needs: Needs, cell: Cell, variant: Variant) -> Row:
+    spec = needs.spec
     package = spec.packages[variant.package]
     return _row(
         "variant",
         variant,
         version=spec.branches[cell.branch].versions.get(variant.package, ""),
         recipe=package.source(variant.name),
-        needs=_needs(cell, variant, package, needs),
+        needs=tuple(_needed(needs, cell, package)),
         build=cell.joined or variant.name,
     )
 
 
-def _needs(cell: Cell, variant: Variant, package: Package, needs: Needs) -> tuple[str, ...]:
-    """The names of what a variant is built with; in an open matrix, those among the cells that `needs` knows."""
-    if cell.listed:
-        return ()
-    if cell.named:
-        return tuple(other.name for _, other in needs.of(cell, variant.package))
-    return tuple(variant_name(need, cell.suffix) for need in package.needs)
+def _needed(needs: Needs, cell: Cell, package: Package) -> Iterator[str]:
+    """The names of the variants that the one of `package` in `cell` is built with."""
+    for need in () if cell.listed else package.needs:
+        if cell.named and needs.spec.packages[need].repository is None:
+            yield from (held.name for _, held in needs.found(cell, need)[:1])
+        else:
+            yield variant_name(need, cell.suffix)

@@ -16,6 +16,7 @@ from ci_compiler.plan.routing import Route
 from ci_compiler.plan.rules import LeftOut
 from ci_compiler.plan.sharding import Shard, job_id
 from ci_compiler.plan.suites import Bench
+from ci_compiler.plan.unbuilt import Selection
 from ci_compiler.spec.model import Branch, Spec
 from ci_compiler.stages import stages
 from ci_compiler.units import counted
@@ -109,6 +110,9 @@ def explain(plan: Plan, name: str) -> Explanation:
     if built := tuple(built_variants(plan, name)):
         return Explanation(name=name, built=built)
     wanted = VariantName.parse(name)
+    selection = Selection(plan.spec, plan.judged)
+    if selection.every and (wanted is None or wanted.package in selection.packages):
+        return _not_in(selection, name)
     if wanted is None:
         names = {variant.name for cell in plan.judged.cells for variant in cell.variants}
         near = nearest(name, names, only_near=True) or "; `ci-compile variants` lists them"
@@ -117,6 +121,15 @@ def explain(plan: Plan, name: str) -> Explanation:
     if problem := _unknown(plan.spec, wanted):
         return Explanation(name=name, unknown=problem)
     return Explanation(name=name, absent=tuple(_absent(plan, wanted)))
+
+
+def _not_in(selection: Selection, name: str) -> Explanation:
+    """Why `name` is not built by the open matrices."""
+    absent = list(selection.absent(name))
+    problem = "" if absent else selection.unknown(name)
+    if not absent and not problem:
+        absent = [selection.unselected(name)]
+    return Explanation(name=name, absent=tuple(AbsentVariant(*one) for one in absent), unknown=problem)
 
 
 def built_variants(plan: Plan, name: str = "") -> Iterator[BuiltVariant]:

@@ -307,10 +307,10 @@ def setting(spec: Spec, name: str, cell: Cell) -> str:
 
 
 def open_values(spec: Spec, cell: Cell) -> dict[str, str]:
-    """The values of an open matrix by name: those of the axes, '' for one that `cell` lacks, and the settings."""
-    if not cell.named:
+    """The values of an open spec by name: those of the axes, '' for one that `cell` lacks, and the settings."""
+    if not spec.is_open:
         return {}
-    axes = {axis: cell.axes.get(axis, "") for axis in (*PARTS, "platform", *spec.axes)}
+    axes = {axis.replace("_", "-"): cell.axes.get(axis, "") for axis in (*PARTS, "platform", *spec.axes)}
     return axes | {name: setting(spec, name, cell) for name in spec.settings}
 
 

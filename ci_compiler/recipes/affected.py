@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from ci_compiler.errors import InputError
 from ci_compiler.git import Git
-from ci_compiler.plan.matrix import Cell
+from ci_compiler.plan.matrix import Cell, open_values
 from ci_compiler.plan.rules import Judged, judge
 from ci_compiler.plan.sources import locks_of, rebuilt_packages
 from ci_compiler.recipes.identifiers import mentions
@@ -156,7 +156,7 @@ def _builds(spec: Spec, cells: Iterable[Cell]) -> dict[str, object]:
     """How each variant of `cells` is built without a recipe: its values and its commands."""
     return {
         variant.name: (
-            variant_values(spec, cell.branch, variant.package, variant.name, cell),
+            open_values(spec, cell) | variant_values(spec, cell.branch, variant.package, variant.name, cell),
             spec.packages[variant.package].command,
         )
         for cell in cells

@@ -15,12 +15,13 @@ from typing import Any
 from ci_compiler.hardware import CPU
 from ci_compiler.plan.job_graph import PlannedJob, guessed_of, jobs_of, needs_of
 from ci_compiler.plan.lookup import BuiltVariant, built_variants
-from ci_compiler.plan.matrix import Cell, Variant
+from ci_compiler.plan.matrix import Cell, Variant, open_values
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.recipes.capabilities import variants_with_capabilities
 from ci_compiler.recipes.seeds import seeder_of
 from ci_compiler.reports.costs import Bill, bill_of
 from ci_compiler.reports.forecast import end_of, machine_counts
+from ci_compiler.spec.axes import SHORT_FAMILY
 from ci_compiler.spec.model import RecipeKind, Spec
 from ci_compiler.spec.schema import with_defaults
 from ci_compiler.stages import Stage, stages
@@ -129,7 +130,8 @@ def _cell_inputs(spec: Spec, cell: Cell, variant: Variant) -> dict[str, str]:
         "system": cell.system,
         f"flags of {cell.isa}": " ".join(hardware.isa(cell.isa).flags),
     }
-    if cell.target != CPU:
+    inputs |= {f"{name} of the variant": value for name, value in open_values(spec, cell).items()}
+    if cell.family == SHORT_FAMILY and cell.toolkit:
         inputs["CUDA"] = cell.toolkit
         inputs["CUDA package set"] = hardware.toolkit(cell.toolkit).attribute
         inputs[f"target of {cell.target}"] = _target(spec, cell)
@@ -303,9 +305,11 @@ def _scope(
     """
     if len(keys) == len(every):
         return (), True
+    further = (axis for key in every for axis, _ in known[key].cell.values if known[key].cell.named)
+    among = tuple(dict.fromkeys((*_AXES, *further)))
     for size in (1, 2):
         found: list[tuple[str, ...]] = []
-        for axes in combinations(_AXES, size):
+        for axes in combinations(among, size):
             inside = dict.fromkeys(_value(known[key], axes) for key in keys)
             if sum(_value(known[key], axes) in inside for key in every) == len(keys):
                 found.append(tuple(inside))
@@ -316,8 +320,10 @@ def _scope(
 
 def _value(built: BuiltVariant, axes: Sequence[str]) -> str:
     """The values of `axes`, in words: `sm90`, `Python 3.13`, `sm90 avx2`."""
-    words = {"package": built.variant.package, "python": f"Python {built.cell.python}"}
-    return " ".join(words.get(axis) or getattr(built.cell, axis) for axis in axes)
+    cell = built.cell
+    words = {"package": built.variant.package, "python": f"Python {cell.python or 'none'}"}
+    words |= {axis: f"{axis} {cell.axes.get(axis, 'none')}" for axis in axes if axis not in _AXES}
+    return " ".join(words.get(axis) or getattr(cell, axis) for axis in axes)
 
 
 # Values of the spec.

@@ -15,7 +15,18 @@ from ci_compiler.hardware.drivers import too_new_driver
 from ci_compiler.hardware.workloads import Workload
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.reports import reasons
-from ci_compiler.reports.offers import Offer, Profile, Wishes, branch_order, fits, isa_order, offers, recalled
+from ci_compiler.reports.offers import (
+    Offer,
+    Profile,
+    Wishes,
+    branch_order,
+    declared_axes,
+    fits,
+    fits_cpu,
+    isa_order,
+    offers,
+    recalled,
+)
 from ci_compiler.spec.model import Spec
 
 _AXES = ("python", "isa", "toolkit", "branch", "target")
@@ -82,6 +93,7 @@ class Finder:
             for variant in cell.variants
             if variant.package == package and (because := recalled(spec, cell.branch, variant))
         }
+        self._axes = (*_AXES, *declared_axes(spec))
         self.ranked = cache(self._ranked)
         self.fitting = cache(self._fitting)
         self._wanted = cache(lambda wishes: list(filter(wishes.allow, self.ranked(None, Workload.GENERAL))))
@@ -91,7 +103,7 @@ class Finder:
 
     def _fitting(self, profile: Profile, workload: Workload) -> list[Offer]:
         """The offers that the machine runs with a driver that is new enough, best first."""
-        return [offer for offer in self.ranked(profile.gpu, workload) if fits(self.hardware, profile, offer)]
+        return [offer for offer in self.ranked(profile.gpu, workload) if fits(self.spec, profile, offer)]
 
     def portable(self, profile: Profile, wishes: Wishes) -> Profile:
         """`profile` with the weakest CPU that serves its GPU; for a machine whose CPU is unknown."""
@@ -158,7 +170,7 @@ class Finder:
             if offer == best:
                 return
             because = self.recalled.get((offer.name, offer.branch), "")
-            if because and offer.driver <= driver and wishes.allow(offer) and fits(self.hardware, profile, offer):
+            if because and offer.driver <= driver and wishes.allow(offer) and fits(self.spec, profile, offer):
                 yield reasons.say("recalled", recalled=offer.name, where=offer.branch, because=because)
                 return
 
@@ -181,7 +193,28 @@ class Finder:
             newest = best.branch == self._newest and best.toolkit in {"", self._newest_cuda}
             wanted = min(profile.isas, key=self._isas(wishes.workload).index)
             yield from reasons.why(profile, wishes, best, newest=newest, later=later, known=known)
-            yield reasons.why_isa(self.hardware, profile, wishes.workload, best.isa, wanted)
+            if not best.values or "isa" in dict(best.values):
+                yield reasons.why_isa(self.hardware, profile, wishes.workload, best.isa, wanted)
+            if best.values:
+                yield from self._choices(profile, wishes, best)
+
+    def _choices(self, profile: Profile, wishes: Wishes, best: Offer) -> Iterator[str]:
+        """What else the user may want: other values of declared axes, and other accelerators."""
+        fitting = [one for one in self.fitting(profile, wishes.workload) if wishes.allow(one)]
+        for axis in self._axes[len(_AXES) :]:
+            alike = _all_but(self._axes, axis, best)
+            others = [dict(one.values).get(axis, "") for one in fitting if _all_but(self._axes, axis, one) == alike]
+            own = dict(best.values).get(axis, "")
+            if len(set(others)) > 1:
+                others = [value for value in others if value not in {"", own}]
+                yield reasons.say(
+                    "choice", axis=axis, chosen=own or reasons.say("nothing"), others=reasons.listed(others)
+                )
+        if best.target == CPU:
+            here = [one for one in self._wanted(wishes) if one.target != CPU and fits_cpu(self.spec, profile, one)]
+            kits = [one.kit for one in here if one.values and one not in fitting]
+            if kits:
+                yield reasons.say("other-families", families=reasons.listed(kits))
 
     def _nearest(self, profile: Profile, workload: Workload) -> Offer | None:
         """The variant with the lowest demands on the CPU, on any branch."""
@@ -197,12 +230,12 @@ class Finder:
         alike: dict[tuple[str, ...], list[Offer]] = defaultdict(list)
         ranked = list(among)
         for offer in ranked:
-            for axis in _AXES:
-                alike[_all_but(axis, offer)].append(offer)
+            for axis in self._axes:
+                alike[_all_but(self._axes, axis, offer)].append(offer)
 
         def others(best: Offer) -> Iterator[Noted]:
-            for axis in _AXES:
-                row = alike[_all_but(axis, best)]
+            for axis in self._axes:
+                row = alike[_all_but(self._axes, axis, best)]
                 for other in row if axis == "isa" else row[row.index(best) :]:
                     if other != best and _comparable(axis, best, other):
                         yield Noted(offer=other, note=reasons.alternative(self.hardware, axis, best, other))
@@ -220,10 +253,14 @@ def _bests(fitting: Sequence[Offer]) -> Iterator[tuple[int, Offer | None]]:
         present = best
 
 
-def _all_but(axis: str, offer: Offer) -> tuple[str, ...]:
+def _all_but(axes: Iterable[str], axis: str, offer: Offer) -> tuple[str, ...]:
     """The values that `offer` shares with offers that differ from it only in `axis`, and perhaps in the toolkit."""
     free = {axis, "toolkit"} if axis in _FREE else {axis}
-    return axis, *(getattr(offer, other) for other in _AXES if other not in free), offer.system
+    declared = dict(offer.values)
+    shared = (
+        getattr(offer, other) if other in _AXES else declared.get(other, "") for other in axes if other not in free
+    )
+    return axis, *shared, offer.system
 
 
 def _comparable(axis: str, best: Offer, other: Offer) -> bool:

@@ -8,36 +8,38 @@ from collections.abc import Container, Iterable, Mapping
 from ci_compiler.backends.protocol import InstallRequest
 from ci_compiler.hardware import CPU
 from ci_compiler.plan.job_graph import with_needs
-from ci_compiler.plan.matrix import Cell
+from ci_compiler.plan.matrix import Cell, open_values
+from ci_compiler.plan.needs import Needs
 from ci_compiler.plan.proof import checks, module_of
 from ci_compiler.reports.offers import recalled
 from ci_compiler.spec.model import Spec, in_build_order
 from ci_compiler.spec.placeholders import fill
 from ci_compiler.spec.values import variant_values
-from ci_compiler.variant import VariantName, recipe_path, variant_name
+from ci_compiler.variant import recipe_path, variant_name
 
 
-def install(spec: Spec, shared: Container[str], *, branch: str, names: Mapping[str, str]) -> tuple[str, ...]:
-    """The commands that install variants of one cell on `branch`; `names` are their names by package.
+def install(needs: Needs, shared: Container[str], cell: Cell, names: Mapping[str, str]) -> tuple[str, ...]:
+    """The commands that install variants of `cell`; `names` are their names by package. `needs` has all cells.
 
     A name that several branches build (its suffix is in `shared`) is qualified with its version, if that is known.
     """
-    versions = spec.branches[branch].versions
+    spec = needs.spec
+    versions = spec.branches[cell.branch].versions
     wanted: dict[str, str] = {}
     declared: list[str] = []
     for package, name in names.items():
-        parsed = VariantName.parse(name)
-        if not parsed:
-            wanted[name] = versions.get(package, "") if name in shared else ""
-            continue
-        for one in with_needs(spec, [package]):
-            own = variant_name(one.name, parsed.suffix)
-            wanted[own] = versions.get(one.name, "") if parsed.suffix in shared else ""
-        if command := spec.packages[package].command:
-            declared.append(fill(command.install, variant_values(spec, branch, package, name, parsed)))
+        for one in [spec.packages[package]] if cell.listed else with_needs(spec, [package]):
+            other, own = cell, name if cell.listed else variant_name(one.name, cell.suffix)
+            if cell.named and one.name != package:
+                other, own = next(((other, held.name) for other, held in needs.found(cell, one.name)), (cell, ""))
+            if own:
+                wanted[own] = versions.get(one.name, "") if other.suffix in shared else ""
+        if (command := spec.packages[package].command) and not cell.listed:
+            values = open_values(spec, cell) | variant_values(spec, cell.branch, package, name, cell)
+            declared.append(fill(command.install, values))
     request = InstallRequest(
         owner=spec.owner,
-        branch=branch,
+        branch=cell.branch,
         recipes=tuple(map(recipe_path, names.values())),
         wanted=tuple(wanted.items()),
         cache=spec.cache,
@@ -51,6 +53,8 @@ def verify(spec: Spec, cell: Cell, names: Mapping[str, str]) -> tuple[str, ...]:
 
     `names` are the names of the variants by package.
     """
+    if cell.named and not cell.python:
+        return ()
     held = [one for one in with_needs(spec, names) if one.attribute in checks()["packages"] or not one.smoke]
     modules = [module_of(one) for one in held]
     rows = [checks()["packages"].get(one.attribute, {}) for one in held]

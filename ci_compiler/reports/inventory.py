@@ -242,7 +242,7 @@ def cluster_json(one: Cluster) -> dict[str, Any]:
             {
                 "name": row.entry.name,
                 "count": row.entry.count,
-                "best": asdict(row.choice.best) if row.choice.best else None,
+                "best": row.choice.best.as_json() if row.choice.best else None,
                 "problems": list(row.choice.problems),
                 "doubts": list(row.choice.doubts),
                 "better": noted_json(row.choice.better),
@@ -250,7 +250,7 @@ def cluster_json(one: Cluster) -> dict[str, Any]:
             for row in one.served
         ],
         "needed": [
-            {**asdict(row.offer), "machines": row.machines, "names": list(row.names), "install": list(row.install)}
+            {**row.offer.as_json(), "machines": row.machines, "names": list(row.names), "install": list(row.install)}
             for row in one.needed
         ],
         "lacking": [asdict(row) | {"instead": row.instead.name if row.instead else None} for row in one.lacking],

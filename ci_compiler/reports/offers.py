@@ -10,13 +10,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import asdict
+from typing import Any
 
 from ci_compiler.hardware import CPU, Gpu, Hardware
 from ci_compiler.hardware.drivers import lowest_driver, too_new_driver
+from ci_compiler.hardware.families import family_of
 from ci_compiler.hardware.workloads import Workload
-from ci_compiler.plan.matrix import Cell, Variant
+from ci_compiler.plan.matrix import Cell, Values, Variant
+from ci_compiler.plan.needs import serves
 from ci_compiler.record import record
+from ci_compiler.spec.axes import AXES, PARTS
 from ci_compiler.spec.model import Spec
+from ci_compiler.spec.open_hardware import family_title
 
 
 @record
@@ -31,7 +37,7 @@ class Wishes:
 
     def allow(self, offer: Offer) -> bool:
         """Whether `offer` has what is asked for; a CPU-only variant serves every toolkit."""
-        same = self.branch in {"", offer.branch} and self.python in {"", offer.python}
+        same = self.branch in {"", offer.branch} and self.python in {"", offer.python, *offer.pythons}
         return same and (offer.target == CPU or self.cuda in {"", offer.toolkit})
 
 
@@ -50,7 +56,11 @@ class Profile:
 
 @record
 class Offer:
-    """A variant on a branch. `driver` is the lowest one that runs it on the machine's GPU; 0 for a CPU-only variant."""
+    """A variant on a branch. `driver` is the lowest one that runs it on the machine's GPU; 0 for a CPU-only variant.
+
+    Of an open matrix, `values` are those of the axes. `pythons` are further ones that it serves, and `kit` is what
+    sentences call its toolkit.
+    """
 
     name: str
     package: str
@@ -62,6 +72,17 @@ class Offer:
     isa: str
     system: str
     driver: int
+    values: Values = ()
+    pythons: tuple[str, ...] = ()
+    kit: str = "CUDA"
+
+    def as_json(self) -> dict[str, Any]:
+        """The offer as JSON; with its value on each axis if its matrix is open."""
+        axes = {"axes": dict(self.values)} if self.values else {}
+        return {key: value for key, value in asdict(self).items() if key not in _OWN} | axes
+
+
+_OWN = {"values", "pythons", "kit"}
 
 
 def recalled(spec: Spec, branch: str, variant: Variant) -> str:
@@ -76,12 +97,14 @@ def offers(spec: Spec, cells: Iterable[Cell], package: str, gpu: Gpu | None, wor
     branches = {name: at for at, name in enumerate(branch_order(spec, package))}
     isas = {name: at for at, name in enumerate(isa_order(spec.hardware, workload))}
     pythons = {name: at for at, name in enumerate(python_order(spec))}
+    places = {axis: {name: at for at, name in enumerate(_best_first(spec, axis))} for axis in declared_axes(spec)}
 
     def rank(offer: Offer) -> tuple[object, ...]:
         major, minor = (0, 0) if offer.target == CPU else spec.hardware.gpu(offer.target).capability
         first, second = spec.hardware.toolkit(offer.toolkit).version if offer.toolkit else (0, 0)
         toolkit = -first, -second, branches[offer.branch]
-        return offer.target == CPU, -major, -minor, *toolkit, isas[offer.isa], pythons.get(offer.python, 0)
+        axes = (places[axis].get(dict(offer.values).get(axis, ""), 0) for axis in places)
+        return offer.target == CPU, -major, -minor, *toolkit, isas[offer.isa], pythons.get(offer.python, 0), *axes
 
     found = (
         Offer(
@@ -95,12 +118,38 @@ def offers(spec: Spec, cells: Iterable[Cell], package: str, gpu: Gpu | None, wor
             isa=cell.isa,
             system=cell.system,
             driver=needed_driver(spec, cell, gpu),
+            **_open_fields(spec, cell),
         )
         for cell in cells
         for variant in cell.variants
         if variant.package == package and cell.listed in {"", package}
     )
     return sorted(found, key=rank)
+
+
+def _open_fields(spec: Spec, cell: Cell) -> dict[str, Any]:
+    """The fields of an offer that only open matrices have."""
+    if not cell.named:
+        return {}
+    row = spec.axes.get("python")
+    served = (row.serves.get(cell.python, ()) if row else ()) if cell.python else tuple(spec.pythons)
+    return {"values": (("branch", cell.branch), *cell.values), "pythons": served, "kit": kit_of(spec, cell.family)}
+
+
+def kit_of(spec: Spec, family: str) -> str:
+    """What sentences call the toolkit of a family, or the family if it has none."""
+    return family_of(family).toolkit or family_title(spec, family)
+
+
+def declared_axes(spec: Spec) -> list[str]:
+    """The axes that the spec declares beside the built-in ones."""
+    return [name for name, row in spec.axes.items() if row.values and name not in {*AXES, *PARTS}]
+
+
+def _best_first(spec: Spec, axis: str) -> list[str]:
+    """The values of a declared axis: versions with the newest first, others in the order of the spec."""
+    values = spec.axes[axis].values
+    return sorted(values, key=_numbers, reverse=True) if all(one[0].isdigit() for one in values) else list(values)
 
 
 def needed_driver(spec: Spec, cell: Cell, gpu: Gpu | None) -> int:
@@ -113,10 +162,20 @@ def needed_driver(spec: Spec, cell: Cell, gpu: Gpu | None) -> int:
     return lowest_driver(toolkit, gpu or spec.hardware.gpu(cell.target))
 
 
-def fits(hardware: Hardware, profile: Profile, one: Cell | Offer) -> bool:
+def fits(spec: Spec, profile: Profile, one: Cell | Offer) -> bool:
     """Whether the machine runs `one` with a driver that is new enough."""
-    cpu = one.system == profile.system and one.isa in profile.isas
-    return cpu and (one.target == CPU or runs_cubin(hardware, profile, one.target))
+    return fits_cpu(spec, profile, one) and (one.target == CPU or runs_cubin(spec.hardware, profile, one.target))
+
+
+def fits_cpu(spec: Spec, profile: Profile, one: Cell | Offer) -> bool:
+    """Whether the system and the CPU of the machine run `one`."""
+    opened = bool(one.values) or (isinstance(one, Cell) and bool(one.named))
+    if not opened or "isa" in (values := dict(one.values)):
+        return one.system == profile.system and one.isa in profile.isas
+    if "platform" in values:
+        return serves(spec, "platform", values["platform"], profile.system)
+    packages = {one.package} if isinstance(one, Offer) else {variant.package for variant in one.variants}
+    return one.system == profile.system or all("platform" in spec.packages[name].ignores for name in packages)
 
 
 def runs_with(profile: Profile, offer: Offer, driver: int) -> bool:

@@ -43,10 +43,13 @@ def where(wishes: Wishes) -> str:
 
 def instead(wishes: Wishes, offer: Offer) -> str:
     """Which of `wishes` to give up for `offer`."""
+    asked_for = (
+        ("branch", wishes.branch, offer.branch),
+        ("python", wishes.python, offer.python),
+        ("toolkit", wishes.cuda, offer.toolkit),
+    )
     return listed(
-        say(f"need-{axis}", asked=asked, **of_offer(offer))
-        for axis, asked, own in (("branch", wishes.branch, offer.branch), ("python", wishes.python, offer.python))
-        if asked not in {"", own}
+        say(f"need-{axis}", asked=asked, **of_offer(offer)) for axis, asked, own in asked_for if asked not in {"", own}
     )
 
 
@@ -79,10 +82,15 @@ def unserved_gpu(hardware: Hardware, profile: Profile, wanted: Iterable[Offer], 
 def unserved(hardware: Hardware, profile: Profile, wanted: Iterable[Offer]) -> str:
     """Why nothing among `wanted` fits, not even a CPU-only variant."""
     system = hardware.systems.get(profile.system)
-    if system and system.os != "Linux" and not any(offer.system == system.name for offer in wanted):
+    wanted = list(wanted)
+    opened = any(offer.values for offer in wanted)
+    if system and system.os != "Linux" and not opened and not any(offer.system == system.name for offer in wanted):
         linux = next(one for one in hardware.systems.values() if one.os == "Linux" and one.label == system.label)
         return say("none-os", os=system.os, linux=linux.name)
     here = [offer for offer in wanted if offer.system == profile.system and offer.target == CPU]
+    kits = [offer.kit for offer in wanted if opened and offer.system == profile.system and offer.target != CPU]
+    if not here and kits:
+        return say("none-cpu", host=profile.system, families=listed(kits))
     if not here:
         return say("none-system", host=profile.system)
     return say("none-isa", isas=_least(hardware, here), has=listed(profile.isas), host=profile.system)
@@ -101,25 +109,27 @@ def why(
     """
     if best.target == CPU:
         yield say("cpu-only" if profile.has_gpu else "no-gpu")
+    elif best.values and "target" not in dict(best.values):
+        yield say("gpu-family", kit=best.kit)
     else:
         yield say("gpu-own" if profile.gpu and best.target == profile.gpu.name else "gpu-nearest")
     if wishes.branch:
         yield say("branch-asked")
     elif later and best.target != CPU:
-        yield say("branch-driver", newer=later.toolkit, needed=later.driver)
+        yield say("branch-driver", newer=later.toolkit, needed=later.driver, kit=best.kit)
     else:
         newest_of_all = "branch-newest-cuda" if best.toolkit else "branch-newest"
-        yield say(newest_of_all if newest else "branch-serves")
-    if best.target != CPU and known:
-        yield say("driver-runs")
+        yield say(newest_of_all if newest else "branch-serves", kit=best.kit)
+    if best.driver and known:
+        yield say("driver-runs", kit=best.kit)
 
 
 def doubts(profile: Profile, best: Offer | None) -> tuple[str, ...]:
     """What has to be checked before `best` is installed on a machine whose driver is unknown."""
-    if best is None or best.target == CPU:
+    if best is None or not best.driver:
         return ()
     last = profile.gpu.last_driver if profile.gpu else 0
-    return (say("driver-unknown-last", last=last) if last else say("driver-unknown"),)
+    return (say("driver-unknown-last", last=last, kit=best.kit) if last else say("driver-unknown", kit=best.kit),)
 
 
 def why_isa(hardware: Hardware, profile: Profile, workload: Workload, best: str, wanted: str) -> str:
@@ -144,9 +154,11 @@ def alternative(hardware: Hardware, axis: str, best: Offer, other: Offer) -> str
     if axis == "target":
         return say("other-cpu" if other.target == CPU else "other-gpu")
     if axis == "branch":
-        return say("other-version" if other.target == CPU else "other-branch")
+        return say("other-version" if other.target == CPU else "other-branch", kit=other.kit)
     if axis in {"python", "toolkit"}:
-        return say(f"other-{axis}")
+        return say(f"other-{axis}", kit=other.kit)
+    if axis != "isa":
+        return say("other-value", axis=axis, chosen=dict(other.values).get(axis) or say("nothing"))
     workload = next((one for one in Workload if one.isa == other.isa), None)
     if workload:
         return say("other-workload", workload=workload.words)

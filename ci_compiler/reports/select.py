@@ -10,6 +10,7 @@ from typing import Any
 from ci_compiler.hardware.drivers import driver_number
 from ci_compiler.hardware.machine import GpuDevice, Machine
 from ci_compiler.plan.matrix import Cell
+from ci_compiler.plan.needs import Needs
 from ci_compiler.plan.releases import cudnn_of
 from ci_compiler.recipes.work_arounds import switched_off
 from ci_compiler.reports import reasons
@@ -45,13 +46,13 @@ class Recommendation:
     def as_json(self) -> dict[str, Any]:
         """The answer for `--json`."""
         noted = {"runners_up": noted_json(self.runners_up), "better": noted_json(self.better)}
-        values = asdict(self) | noted
+        values = asdict(self) | noted | {"best": self.best and self.best.as_json()}
         return {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}
 
 
 def noted_json(several: Iterable[Noted]) -> list[dict[str, Any]]:
     """Offers with their notes as JSON."""
-    return [asdict(noted.offer) | {"note": noted.note} for noted in several]
+    return [noted.offer.as_json() | {"note": noted.note} for noted in several]
 
 
 def select(
@@ -69,7 +70,7 @@ def select(
     step = finder.answer(profile, wishes).at(driver)
     anywhere = finder.answer(profile, replace(wishes, branch="", python="", cuda="")).at(driver)
     best, why, facts = step.best, step.why, _facts(device, driver, wishes)
-    if best and not machine.system:
+    if best and not machine.system and (not best.values or "isa" in dict(best.values)):
         why, facts = (*why[:-1], reasons.say("isa-portable")), facts | {"cpus": spec.hardware.isa(best.isa).cpus}
     several = [reasons.say("strongest")] if best and len({one.sm for one in machine.gpus}) > 1 else []
     fitting = [one for one in finder.fitting(profile, wishes.workload) if runs_with(profile, one, driver)]
@@ -90,7 +91,7 @@ def select(
         cudnn=cudnn_of(spec, cell, wishes.package) if cell else "",
         runners_up=tuple(replace(one, note=filled(one.note, one.offer)) for one in runners_up),
         better=_better(step, anywhere, wishes),
-        install=install(spec, shared_suffixes(cells), branch=cell.branch, names=names) if cell else (),
+        install=install(Needs(spec, cells), shared_suffixes(cells), cell, names) if cell else (),
         verify=verify(spec, cell, names) if cell else (),
     )
 

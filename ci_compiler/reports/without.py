@@ -11,7 +11,8 @@ from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.sharding import shards
 from ci_compiler.record import record
-from ci_compiler.reports.offers import Profile, fits
+from ci_compiler.reports.offers import Profile, fits, kit_of
+from ci_compiler.spec.axes import AXES, PARTS
 from ci_compiler.spec.model import Spec
 
 
@@ -48,13 +49,13 @@ def without(plan: Plan, value: str) -> Plan:
 def substitutes(plan: Plan, value: str) -> tuple[Substitute, ...]:
     """What the users of the variants with `value` get instead, the most variants first."""
     kept = [cell for cell in plan.judged.cells if value not in _values(cell)]
-    by_user: dict[tuple[str, str, str], list[Cell]] = {}
+    by_user: dict[tuple[object, ...], list[Cell]] = {}
     for cell in kept:
-        by_user.setdefault((cell.branch, cell.python, cell.listed), []).append(cell)
+        by_user.setdefault(_user(cell), []).append(cell)
     found: dict[tuple[str, str], list[Cell]] = {}
     for cell in plan.judged.cells:
         if value in _values(cell):
-            best = _best(plan.spec, cell, by_user.get((cell.branch, cell.python, cell.listed), ()))
+            best = _best(plan.spec, cell, by_user.get(_user(cell), ()))
             found.setdefault(_difference(plan.spec, cell, best), []).append(cell)
     rows = []
     for (instead, lost), cells in found.items():
@@ -63,8 +64,15 @@ def substitutes(plan: Plan, value: str) -> tuple[Substitute, ...]:
     return tuple(sorted(rows, key=lambda row: -row.variants))
 
 
-def _values(cell: Cell) -> tuple[str, str, str, str]:
-    return cell.python, cell.toolkit, cell.target, cell.isa
+def _values(cell: Cell) -> tuple[str, ...]:
+    return (cell.python, cell.toolkit, cell.target, cell.isa, *(value for _, value in cell.values))
+
+
+def _user(cell: Cell) -> tuple[object, ...]:
+    """What the cells share that the users of one may take in place of another."""
+    fixed = tuple(pair for pair in cell.values if pair[0] not in {*AXES, *PARTS})
+    packages = tuple(variant.package for variant in cell.variants) if cell.named else ()
+    return cell.branch, cell.python, cell.listed, fixed, packages
 
 
 def _best(spec: Spec, dropped: Cell, kept: Iterable[Cell]) -> Cell | None:
@@ -85,7 +93,7 @@ def _best(spec: Spec, dropped: Cell, kept: Iterable[Cell]) -> Cell | None:
         capability = Version(0, 0) if cell.target == CPU else hardware.gpu(cell.target).capability
         return cell.target != CPU, capability, toolkit(cell), len(hardware.runs([cell.isa], cell.system))
 
-    usable = [cell for cell in kept if fits(hardware, machine, cell) and toolkit(cell) <= toolkit(dropped)]
+    usable = [cell for cell in kept if fits(spec, machine, cell) and toolkit(cell) <= toolkit(dropped)]
     return max(usable, key=rank, default=None)
 
 
@@ -98,7 +106,7 @@ def _difference(spec: Spec, dropped: Cell, best: Cell | None) -> tuple[str, str]
     if dropped.target != best.target:
         lost.append("the GPU" if best.target == CPU else f"code for {dropped.target} itself")
     elif dropped.toolkit != best.toolkit:
-        lost.append(f"CUDA {dropped.toolkit}")
+        lost.append(f"{kit_of(spec, dropped.family)} {dropped.toolkit}")
     if flags := set(_flags(spec, dropped.isa)) - set(_flags(spec, best.isa)):
         lost.append(f"instructions: {' '.join(sorted(flags))}")
     return " ".join(other for one, other in pairs if other not in {"", one}), "; ".join(lost)

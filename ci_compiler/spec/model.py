@@ -335,6 +335,13 @@ class Spec:
         return tuple(dict.fromkeys(cuda for branch in self.branches.values() for cuda in branch.toolkits))
 
     @property
+    def every_toolkit(self) -> tuple[str, ...]:
+        """Every toolkit of any family that a branch, or an open matrix, builds with."""
+        named = (one.toolkit for _, matrix, _ in self.matrices for _, one in matrix.accelerators)
+        listed = (one for rows in self.accelerator_tables() for row in rows.values() for one in row.toolkits)
+        return tuple(filter(None, dict.fromkeys((*self.toolkits, *named, *listed))))
+
+    @property
     def gpus(self) -> tuple[str, ...]:
         """Every value of the GPU axis that the spec names, in its order."""
         return tuple(dict.fromkeys(name for _, matrix, _ in self.matrices for name in self._targets(matrix)))

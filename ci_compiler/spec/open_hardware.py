@@ -34,6 +34,12 @@ def known_platforms(spec: Spec) -> list[str]:
     return [*spec.hardware.systems, *_table()["platforms"], *spec.hardware_rows.platforms]
 
 
+def family_title(spec: Spec, family: str) -> str:
+    """The name of a family in sentences, which the spec may declare."""
+    declared = spec.hardware_rows.families.get(family)
+    return (declared.title if declared else "") or family_of(family).title
+
+
 def with_open_rows(spec: Spec) -> Hardware:
     """The tables of `spec` with a row for each platform and accelerator that it names and they lack."""
     hardware = spec.hardware

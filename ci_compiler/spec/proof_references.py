@@ -13,7 +13,7 @@ from ci_compiler.spec.model import Package, Spec
 from ci_compiler.spec.placeholders import mentioned
 from ci_compiler.spec.smoke import SmokeTest
 from ci_compiler.spec.suites import Suite
-from ci_compiler.spec.values import NAMES
+from ci_compiler.spec.values import names_of
 from ci_compiler.stages import BENCHMARK, TestPolicy
 
 
@@ -29,9 +29,10 @@ def proof_findings(spec: Spec) -> Iterator[Finding]:
 
 def placeholder_findings(spec: Spec, path: Path_, text: str) -> Iterator[Finding]:
     """An error for each placeholder in `text` that is not the name of a variant's value."""
+    known = names_of(spec)
     for name in sorted(mentioned(text)):
-        if name not in NAMES:
-            yield spec.finding(path, Code.UNKNOWN_PLACEHOLDER, f"unknown placeholder @{name}@{nearest(name, NAMES)}")
+        if name not in known:
+            yield spec.finding(path, Code.UNKNOWN_PLACEHOLDER, f"unknown placeholder @{name}@{nearest(name, known)}")
 
 
 def _check_smoke(spec: Spec) -> Iterator[Finding]:

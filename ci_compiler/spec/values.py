@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from ci_compiler.hardware import ALL, CPU
+from ci_compiler.spec.axes import PARTS, SHORT_FAMILY
 from ci_compiler.spec.model import Spec
 
 NAMES = (
@@ -21,7 +22,16 @@ NAMES = (
     "system",
     "jobs",
 )
-"""The names of the values."""
+"""The names of the values that every variant has."""
+
+
+def names_of(spec: Spec) -> tuple[str, ...]:
+    """The names of all values: in an open spec, also those of the axes and the settings.
+
+    A placeholder has a hyphen where the name of an axis has an underscore.
+    """
+    further = (*PARTS, "platform", *spec.axes) if spec.is_open else ()
+    return tuple(dict.fromkeys((*NAMES, *(name.replace("_", "-") for name in further), *spec.settings)))
 
 
 class Axes(Protocol):
@@ -48,7 +58,9 @@ def variant_values(spec: Spec, branch: str, package: str, name: str, axes: Axes)
     """The values of the variant `name` of `package` on `branch`. A value that the variant lacks is ''."""
     isa = spec.hardware.isas.get(axes.isa)  # none for a listed variant of a system without ISAs
     flags, system = (" ".join(isa.flags), isa.system) if isa else ("", "")
-    capability = "" if axes.target in {CPU, ALL.name} else str(spec.hardware.gpu(axes.target).capability)
+    gpu = None if axes.target in {CPU, ALL.name} else spec.hardware.gpu(axes.target)
+    capability = str(gpu.capability) if gpu and any(gpu.capability) else ""
+    cuda = axes.toolkit if gpu is None or gpu.family == SHORT_FAMILY else ""
     version, jobs = spec.branches[branch].versions.get(package, ""), str(spec.packages[package].jobs)
-    axis_values = (axes.python, axes.toolkit, axes.target, capability, axes.isa, flags, system)
+    axis_values = (axes.python, cuda, axes.target, capability, axes.isa, flags, system)
     return dict(zip(NAMES, (name, package, version, branch, *axis_values, jobs), strict=True))

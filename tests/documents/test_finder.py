@@ -24,6 +24,7 @@ from ci_compiler.reports.select import Recommendation, select
 from ci_compiler.spec.build import bundled_spec
 from tests.checkers.tools import require, run
 from tests.hardware.test_products import NAMES
+from tests.plan.test_public_matrices import planned
 from tests.reports.machines import cases
 from tests.reports.test_select import machines
 from tests.specs import documents, spec_of
@@ -99,6 +100,25 @@ def test_it_gives_the_same_answers_on_every_machine_of_the_table(bundled: Plan, 
     for at, (case, answer) in enumerate(zip(table, answers(embedded, asked), strict=True)):
         expected = select(bundled.spec, cells, case.machine, case.wishes, everything=at % 2 == 0)
         assert looked_up(answer) == shown(expected), str(case)
+
+
+@pytest.mark.parametrize("name", ["flash-attention", "llama-cpp", "hf-kernels"])
+def test_it_gives_the_same_answers_for_open_matrices(name: str) -> None:
+    decided = planned(name)
+    some = [
+        products.machine(decided.spec.hardware, gpu=gpu, cpu_name=cpu, driver=driver, this=lambda: Machine(system=""))
+        for gpu in ("none", "H100", "A100")
+        for cpu in ("znver4", "Apple M2", "Graviton4", "unknown")
+        for driver in (("", "525", "580") if gpu != "none" else ("",))
+        if (gpu, cpu) not in {("H100", "Apple M2"), ("A100", "Apple M2")}
+    ]
+    wishes = [Wishes(package=package) for package in decided.spec.packages]
+    asked = [as_question(machine, wish) for machine in some for wish in wishes]
+    found = answers(data(decided), asked)
+    expected = [select(decided.spec, decided.judged.cells, machine, wish) for machine in some for wish in wishes]
+    assert any(one.best for one in expected)
+    for one, answer in zip(expected, found, strict=True):
+        assert looked_up(answer) == shown(one)
 
 
 @given(documents(), st.lists(machines(), min_size=4, max_size=12), st.data())

@@ -20,6 +20,7 @@ from ci_compiler.reports.select import select
 from ci_compiler.spec.build import bundled_spec
 from tests.documents.browser import Page
 from tests.documents.test_finder import LSCPU, SMI
+from tests.plan.test_public_matrices import planned
 from tests.reports.machines import Case
 from tests.specs import small, spec_of
 
@@ -526,6 +527,20 @@ def test_other_specs(page: Page, tmp_path: Path) -> None:
     assert cells(page, ".best") == 1
     own = [cell for cell in decided.judged.cells if cell.python == "3.12"]
     assert page.text("#count") == f"{len(own)} cells, {2 * len(own)} variants"
+
+
+def test_every_variant_of_an_open_matrix_has_a_cell_of_its_own(page: Page, tmp_path: Path) -> None:
+    decided = planned("flash-attention")
+    page.open(file_of(tmp_path, decided) + "#gpu=H100&cpu=znver4")
+    assert chosen(page) == "flash-attn-python313-torch2_10_0-abiTRUE-cuda13_0-x86_64-linux"
+    for python in decided.spec.pythons:
+        page.choose("#shown-python", python)
+        built = [cell for cell in decided.judged.cells if cell.python == python]
+        out = sum(one.python == python for one in decided.judged.left_out)
+        assert cells(page, ":not(.out)") == len(built)
+        assert cells(page, ".out") == out
+    page.open(file_of(tmp_path, planned("llama-cpp")))
+    assert cells(page) == 22
 
 
 def test_nothing_of_the_spec_is_markup(page: Page, tmp_path: Path) -> None:

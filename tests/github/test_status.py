@@ -13,6 +13,7 @@ from ci_compiler.plan.sharding import job_id, job_name
 from ci_compiler.stages import PUBLISH
 from ci_compiler.sync.compiled import compile_files
 from tests.output import checked
+from tests.plan.test_public_matrices import planned
 from tests.specs import small, spec_of
 
 from .state import Fault, GitHub
@@ -195,6 +196,14 @@ def test_each_of_several_pythons_has_its_own_row(github: GitHub) -> None:
     assert [row[:3] for row in rows] == [
         ["main", gpu, python] for gpu in ("cpu", "sm90") for python in ("3.12", "3.13")
     ]
+
+
+def test_cells_of_an_open_matrix_that_differ_in_any_axis_have_rows_of_their_own(github: GitHub) -> None:
+    decided = planned("flash-attention")
+    headers, rows = grid(decided, [last for shard in status(talk(github).client, decided) for last in shard])
+    assert headers == ["branch", "python", "toolkit", "torch", "cxx11abi", "x86_64-linux", "aarch64-linux"]
+    assert sum(one == "never" for row in rows for one in row) == 56
+    assert len({tuple(row[:5]) for row in rows}) == len(rows)
 
 
 def test_the_command_shows_a_grid(served: GitHub, commands: list[str], capsys: pytest.CaptureFixture[str]) -> None:

@@ -66,11 +66,12 @@ def _seed(plan: Plan, one: BuiltVariant) -> str:
 def _as_json(plan: Plan, one: BuiltVariant) -> dict[str, Any]:
     from ci_compiler.plan.document import route_row, suites_row, variant_row
     from ci_compiler.plan.expected import as_row, expected_failures
+    from ci_compiler.plan.needs import Needs
 
     spec, seed = plan.spec, _seed(plan, one)
     expected = [as_row(entry) for entry in expected_failures(spec, one.variant.name, one.cell.branch).values()]
     return {
-        **variant_row(spec, one.cell, one.variant),
+        **variant_row(Needs(spec, plan.judged.cells), one.cell, one.variant),
         "spec": str(one.selected_by),
         "workflow": one.shard.path,
         "job": one.job,

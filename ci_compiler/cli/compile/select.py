@@ -39,11 +39,13 @@ def run(arguments: argparse.Namespace) -> int:
     everything = arguments.package == ALL
     here = [package.name for package in spec.packages.values() if package.repository is None]
     package = rarest(spec, judged.cells) if everything else filter_of(arguments, "package", here)
+    served = spec.axes["python"].serves.values() if "python" in spec.axes else ()
+    pythons = list(dict.fromkeys([*spec.pythons, *(python for several in served for python in several)]))
     wishes = Wishes(
         package=package or here[0],
         branch=filter_of(arguments, "branch", spec.branches) or "",
-        python=filter_of(arguments, "python", spec.pythons) or "",
-        cuda=filter_of(arguments, "cuda", spec.toolkits) or "",
+        python=filter_of(arguments, "python", pythons) or "",
+        cuda=filter_of(arguments, "cuda", spec.every_toolkit) or "",
         workload=Workload(arguments.workload),
     )
     if arguments.inventory is not None:
@@ -153,12 +155,12 @@ def _print(machine: Machine, choice: Recommendation) -> None:
 
 
 def _lines(machine: Machine, choice: Recommendation) -> Iterator[tuple[str, str]]:
-    gpus = ", ".join(f"{one.name} ({one.sm}, driver {one.driver or 'unknown'})" for one in machine.gpus)
+    gpus = ", ".join(one.target or f"{one.name} ({one.sm}, driver {one.driver or 'unknown'})" for one in machine.gpus)
     isas = ", ".join(machine.isas) or "none of the instruction sets"
     yield "gpu", gpus or "none"
     yield "cpu", f"{machine.cpu or 'unknown'} ({machine.system}): {isas}" if machine.system else machine.cpu
     if choice.best:
-        libraries = [f"CUDA {choice.best.toolkit}"] if choice.best.toolkit else []
+        libraries = [f"{choice.best.kit} {choice.best.toolkit}"] if choice.best.toolkit else []
         libraries += [f"cuDNN {choice.cudnn}"] if choice.cudnn else []
         yield "branch", ", ".join([choice.best.branch, f"{choice.best.package} {choice.best.version}", *libraries])
     rows = (

@@ -25,6 +25,7 @@ from ci_compiler.github.waves import waves_progress
 from ci_compiler.github.workflows import disabled
 from ci_compiler.plan.document import variant_row
 from ci_compiler.plan.expected import dated_findings
+from ci_compiler.plan.needs import Needs
 from ci_compiler.plan.pause import PAUSE_VARIABLE
 from ci_compiler.plan.pipeline import Plan, plan
 from ci_compiler.spec.model import Spec
@@ -46,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.benchmarks:
         return _print_benchmarks(arguments, decided, client, branch)
     shards = sum(branch in {None, shard.branch} for shard in decided.shards)
-    cuda = filter_of(arguments, "cuda", spec.toolkits)
+    cuda = filter_of(arguments, "cuda", spec.every_toolkit)
     lasts = [
         last
         for shard in _shown(status(client, decided, branch), shards)
@@ -63,7 +64,8 @@ def run(arguments: argparse.Namespace) -> int:
     today = day_of(client.clock.now())
     print_findings(dated_findings(spec, today))
     if arguments.json:
-        print_json([_as_json(spec, last, today) for last in lasts])
+        needs = Needs(spec, decided.judged.cells)
+        print_json([_as_json(needs, last, today) for last in lasts])
         return 0
     _print_grid(decided, client, lasts, today)
     return 0
@@ -86,7 +88,7 @@ def _print_grid(decided: Plan, client: Client, lasts: Sequence[LastBuild], today
 
 def _print_benchmarks(arguments: argparse.Namespace, decided: Plan, client: Client, branch: str | None) -> int:
     """Prints what the last benchmarks found: a table per package, or JSON."""
-    spec, cuda = decided.spec, filter_of(arguments, "cuda", decided.spec.toolkits)
+    spec, cuda = decided.spec, filter_of(arguments, "cuda", decided.spec.every_toolkit)
     if BENCHMARK not in spec.stages:
         note(f"the spec switches {BENCHMARK} off; `tests: {{{BENCHMARK}: where-routed}}` switches it on")
     shards = [shard for shard in decided.shards if branch in {None, shard.branch} and measured(shard)]
@@ -95,7 +97,8 @@ def _print_benchmarks(arguments: argparse.Namespace, decided: Plan, client: Clie
     if arguments.quiet:
         print(*(one.variant.name for one in lasts), sep="\n", end="\n" * bool(lasts))
     elif arguments.json:
-        print_json([benchmark_row(spec, one) for one in lasts])
+        needs = Needs(spec, decided.judged.cells)
+        print_json([benchmark_row(needs, one) for one in lasts])
     else:
         headers, tables = benchmark_tables(spec, lasts)
         for index, rows in enumerate(tables):
@@ -106,10 +109,10 @@ def _print_benchmarks(arguments: argparse.Namespace, decided: Plan, client: Clie
     return 0
 
 
-def _as_json(spec: Spec, last: LastBuild, today: str) -> dict[str, Any]:
-    expected = expectation_rows(spec, last, today)
+def _as_json(needs: Needs, last: LastBuild, today: str) -> dict[str, Any]:
+    expected = expectation_rows(needs.spec, last, today)
     return {
-        **variant_row(spec, last.cell, last.variant),
+        **variant_row(needs, last.cell, last.variant),
         "result": last.result.value,
         "stages": dict(last.stages),
         "started": last.started,

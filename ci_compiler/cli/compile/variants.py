@@ -12,7 +12,9 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
 from ci_compiler.plan.document import left_out_row, variant_row
 from ci_compiler.plan.matrix import Cell, Variant
+from ci_compiler.plan.needs import Needs
 from ci_compiler.plan.rules import Judged, judge
+from ci_compiler.plan.unbuilt import Selection
 from ci_compiler.spec.model import Spec
 from ci_compiler.spec.patterns import matcher_of_any
 
@@ -22,11 +24,12 @@ def run(arguments: argparse.Namespace) -> int:
     spec = spec_of(arguments)
     filter_of(arguments, "branch", spec.branches)
     filter_of(arguments, "package", spec.packages)
-    filter_of(arguments, "cuda", spec.toolkits)
+    filter_of(arguments, "cuda", spec.every_toolkit)
     judged = judge(spec)
     if arguments.left_out:
         return _left_out(spec, judged, arguments)
-    rows = [variant_row(spec, cell, variant) for cell, variant in _chosen(judged, arguments)]
+    needs = Needs(spec, judged.cells)
+    rows = [variant_row(needs, cell, variant) for cell, variant in _chosen(judged, arguments)]
     if arguments.quiet:
         for row in rows:
             print(row["name"])
@@ -57,14 +60,19 @@ def _chosen(judged: Judged, arguments: argparse.Namespace) -> Iterator[tuple[Cel
 def _left_out(spec: Spec, judged: Judged, arguments: argparse.Namespace) -> int:
     rows = [
         left_out_row(spec, one)
-        for one in judged.left_out
-        if arguments.branch in {None, one.branch}
-        and arguments.cuda in {None, one.toolkit}
-        and arguments.package in {None, "", one.package or arguments.package}
+        for one in Selection(spec, judged).left_out()
+        if arguments.branch in {None, one.left_out.branch}
+        and arguments.cuda in {None, one.left_out.toolkit}
+        and arguments.package in {None, "", one.left_out.package or arguments.package}
     ]
     if arguments.json:
         print_json(rows)
     else:
-        headers = ["branch", "toolkit", "target", "isa", "python", "package", "reason"]
-        table(headers, ([row[header] or "all" for header in headers] for row in rows))
+        headers = ["branch", "toolkit", "target", "isa", "python", "package"]
+        own = list(dict.fromkeys(axis for row in rows for axis in row["axes"] if axis in {*spec.axes, "platform"}))
+        lines = (
+            [*(row[head] or "all" for head in headers), *(row["axes"].get(axis, "") for axis in own), row["reason"]]
+            for row in rows
+        )
+        table([*headers, *own, "reason"], lines)
     return 0

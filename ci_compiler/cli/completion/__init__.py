@@ -119,7 +119,7 @@ _NAMES: Mapping[str, Callable[[Spec], Iterable[str]]] = {
     **dict.fromkeys(("--shard", "shard"), _shards),
     **dict.fromkeys(("--package", "packages"), lambda spec: spec.packages),
     **dict.fromkeys(("name", "names", "patterns"), _variants),
-    "--cuda": lambda spec: spec.toolkits,
+    "--cuda": lambda spec: spec.every_toolkit,
     "--python": lambda spec: spec.pythons,
     "--gpu": lambda spec: ["none", *spec.hardware.gpus],
     "--cpu": lambda spec: spec.hardware.isas,

@@ -94,11 +94,11 @@ function factsOf({ best: offer, cudnn, doubts }, everything) {
   const packages = everything ? data.cells[offer.at].packages : [offer.package];
   const rows = [
     ...packages.map((name) => [data.packages[name].title, versions[name] ?? ""]),
-    ...(offer.target === "cpu" ? [] : [["CUDA", offer.toolkit]]),
+    ...(offer.target === "cpu" || offer.axes ? [] : [["CUDA", offer.toolkit]]),
     ...(cudnn ? [["cuDNN", cudnn]] : []),
     ...(offer.driver ? [["Driver", `≥ ${offer.driver}`, doubts.length ? "doubt" : ""]] : []),
-    ["Python", offer.python],
-    ["Git branch", offer.branch],
+    ...(offer.axes ? Object.entries(offer.axes) : [["Python", offer.python]]),
+    ...(offer.axes ? [] : [["Git branch", offer.branch]]),
   ];
   return make(
     "dl",

@@ -36,7 +36,7 @@ function table(heads_, rows) {
 
 export function openLeftOut(one) {
   openDialog(
-    [`${one.target} ${one.isa} on ${one.branch}`],
+    [one.opened ? Object.values(one.axes).join(" ") : `${one.target} ${one.isa} on ${one.branch}`],
     make("p", { class: "problem", text: sentence(`Left out: ${one.reason}`) }),
   );
 }
@@ -44,9 +44,12 @@ export function openLeftOut(one) {
 export function openCell(cell) {
   const offers = cell.packages.map((name) => offerOf(data, data.cells.indexOf(cell), name));
   const gpu = data.gpus[cell.target];
-  const facts = [
+  const own = [
     ["Branch", cell.branch + (cell.toolkit ? `, CUDA ${cell.toolkit}` : "")],
     ["GPU", gpu ? `${gpu.architecture}: ${gpu.summary}` : "none"],
+  ];
+  const facts = [
+    ...(cell.axes ? Object.entries(cell.axes) : own),
     ["CPU", `${data.isas[cell.isa].title}: ${data.isas[cell.isa].cpus}`],
     ["Driver", cell.driver ? `${cell.driver} or newer` : "none needed"],
   ];

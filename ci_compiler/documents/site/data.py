@@ -5,7 +5,7 @@ Cells, routes and what is left out are rows of the plan's document (`plan.docume
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ci_compiler.documents.site.tables import Rows, Tables
@@ -16,10 +16,12 @@ from ci_compiler.hardware.workloads import Workload
 from ci_compiler.plan.document import axes_row, left_out_row, route_row
 from ci_compiler.plan.expected import as_row, expected_failures
 from ci_compiler.plan.matrix import Cell
+from ci_compiler.plan.needs import Needs
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.proof import is_imported_only
 from ci_compiler.plan.releases import cudnn_of
 from ci_compiler.plan.sharding import FOLDER
+from ci_compiler.plan.unbuilt import Selection
 from ci_compiler.recipes.work_arounds import switched_off
 from ci_compiler.reports import reasons
 from ci_compiler.reports.install import install, shared_suffixes, verify, whole
@@ -73,7 +75,7 @@ def data(
         "axis": list(spec.gpus),
         **_cells(plan, lasts, measured),
         "pools": {pool.name: str(pool.runs_on) for pool in spec.pools},
-        "left_out": [left_out_row(spec, one) for one in plan.judged.left_out],
+        "left_out": list(_left_out(plan)),
         "sentences": {key: reasons.say(key) for key in _SENTENCES},
         **Tables(spec, plan.judged.cells).as_data(),
     }
@@ -108,16 +110,16 @@ def _hardware(hardware: Hardware) -> dict[str, Any]:
 def _cells(plan: Plan, lasts: Iterable[LastBuild], measured: Iterable[LastBenchmark]) -> dict[str, Any]:
     """The cells, and the rows that they share: their routes and their commands."""
     shards = {(cell.branch, cell.suffix): shard.name for shard in plan.shards for cell, _ in shard.cells}
-    shared = shared_suffixes(plan.judged.cells)
+    shared, needs = shared_suffixes(plan.judged.cells), Needs(plan.spec, plan.judged.cells)
     routes, installs, verified, without, cudnn = Rows(), Rows(), Rows(), Rows(), Rows()
     gains = {(one.cell.branch, one.variant.name): _gain(one) for one in measured if one.result.gains}
     runs, last = Rows(), {(one.cell.branch, one.variant.name): _last(one) for one in lasts if one.stages}
     cells = [
         {
-            **axes_row(cell),
+            **{axis: value for axis, value in axes_row(cell).items() if cell.named or axis != "axes"},
             "packages": [variant.package for variant in cell.variants],
             "driver": needed_driver(plan.spec, cell, None),
-            "install": installs.index(_installs(plan.spec, cell, shared)),
+            "install": installs.index(_installs(needs, cell, shared)),
             "verify": verified.index(_verified(plan.spec, cell)),
             **({"without": without.index(lacks)} if any((lacks := _lacks(plan.spec, cell)).values()) else {}),
             **_held("recalled", _recalls(plan.spec, cell)),
@@ -134,6 +136,14 @@ def _cells(plan: Plan, lasts: Iterable[LastBuild], measured: Iterable[LastBenchm
     tables = {"routes": routes, "installs": installs, "verify": verified, "lasts": runs}
     tables |= {"without": without, "cudnn": cudnn}
     return {"cells": cells, **{name: table.rows for name, table in tables.items()}}
+
+
+def _left_out(plan: Plan) -> Iterator[dict[str, Any]]:
+    """What is left out; of open matrices, with the values of all axes."""
+    for one in Selection(plan.spec, plan.judged).left_out():
+        row = left_out_row(plan.spec, one)
+        axes = row.pop("axes")
+        yield row | ({"axes": axes, "opened": True} if one.opened else {})
 
 
 def _held(key: str, value: object) -> dict[str, object]:
@@ -177,11 +187,11 @@ def _cudnn(spec: Spec, cell: Cell) -> dict[str, str]:
     return {one.package: cudnn_of(spec, cell, one.package) for one in cell.variants}
 
 
-def _installs(spec: Spec, cell: Cell, shared: set[str]) -> dict[str, str]:
+def _installs(needs: Needs, cell: Cell, shared: set[str]) -> dict[str, str]:
     """The commands that install each package of `cell`, and all (''), with `{suffix}` in place of its suffix."""
     return {
-        package: "\n".join(install(spec, shared, branch=cell.branch, names=names)).replace(cell.suffix, "{suffix}")
-        for package, names in _choices(spec, cell).items()
+        package: "\n".join(install(needs, shared, cell, names)).replace(cell.suffix, "{suffix}")
+        for package, names in _choices(needs.spec, cell).items()
     }
 
 

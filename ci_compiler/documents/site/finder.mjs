@@ -50,7 +50,7 @@ function stepOf(data, machine, { package: package_, branch, python, workload }) 
 
 /** A variant: `package_` of the cell with the number `at`. */
 export function offerOf(data, at, package_) {
-  const { branch, python, toolkit, target, isa, system, suffix, listed, driver } = data.cells[at];
+  const { branch, python, toolkit, target, isa, system, suffix, listed, driver, axes } = data.cells[at];
   const { versions } = data.branches[branch];
   const name = listed || `${package_}-${suffix}`;
   return {
@@ -65,6 +65,7 @@ export function offerOf(data, at, package_) {
     isa,
     system,
     driver,
+    ...(axes ? { axes } : {}),
   };
 }
 
@@ -149,8 +150,9 @@ function verifyOf(data, offer, everything) {
   return found ? found.replaceAll("{suffix}", suffix).split("\n") : [];
 }
 
-/** `why`, with the reason for the instruction set of an unknown CPU in place of its last sentence. */
+/** `why`, with the reason for the instruction set of an unknown CPU, if there is one, in place of its last sentence. */
 function portable({ sentences, isas }, why, best) {
+  if (best.axes && !best.axes.isa) return why;
   return [...why.slice(0, -1), fill(sentences["isa-portable"], { isa: best.isa, cpus: isas[best.isa].cpus })];
 }
 

@@ -31,17 +31,21 @@ function panels(branch, isas) {
 
 function panel(branch, isas, toolkits, here) {
   const own = (one) => one.branch === branch && here(one);
-  const cells = data.cells.filter((cell) => own(cell) && (cell.listed || cell.python === pythonShown()));
+  const cells = data.cells.filter(
+    (cell) => own(cell) && (cell.listed || [pythonShown(), cell.axes ? "" : pythonShown()].includes(cell.python)),
+  );
   const out = data.left_out.filter((one) => own(one) && ["", pythonShown()].includes(one.python));
   const variants = cells.reduce((sum, cell) => sum + cell.packages.length, 0);
-  const at = new Map([...out, ...cells.filter((cell) => !cell.listed)].map((one) => [`${one.target} ${one.isa}`, one]));
+  const short = (one) => !one.listed && !isOpen(one);
+  const at = new Map([...out, ...cells].filter(short).map((one) => [`${one.target} ${one.isa}`, one]));
   const about = [
     ...toolkits.map((toolkit) => (toolkit ? `CUDA ${toolkit}` : "CPU")),
     ...Object.entries(data.branches[branch].versions).map((pair) => pair.join(" ")),
   ].join(" · ");
   const listed = cells.filter((cell) => cell.listed);
   const body = [
-    ...data.axis.map((gpu) => row(gpu, isas, (isa) => at.get(`${gpu} ${isa}`))),
+    ...(at.size ? data.axis.map((gpu) => row(gpu, isas, (isa) => at.get(`${gpu} ${isa}`))) : []),
+    ...openRows([...out, ...cells].filter(isOpen), isas),
     ...listed.map((cell) => row(cell.listed, isas, (isa) => (isa === cell.isa ? cell : undefined))),
   ];
   const table = make(
@@ -61,6 +65,21 @@ function panel(branch, isas, toolkits, here) {
     make("p", { text: `${count(variants, "variant")} in ${count(cells.length, "cell")}` }),
     table,
   );
+}
+
+const isOpen = (one) => Boolean("suffix" in one ? one.axes : one.opened);
+
+/** A row for all cells of open matrices that differ only in what divides the columns: the platform or the ISA. */
+function openRows(ones, isas) {
+  const rows = new Map();
+  for (const one of ones) {
+    const apart = Object.entries(one.axes).filter(
+      ([axis]) => axis !== "branch" && axis !== "isa" && (axis !== "platform" || one.axes.isa),
+    );
+    const label = apart.map(([, value]) => value).join(" ") || "any";
+    rows.set(label, (rows.get(label) ?? new Map()).set(one.isa, one));
+  }
+  return [...rows].map(([label, at]) => row(label, isas, (isa) => at.get(isa)));
 }
 
 /** Whether there is a gap before an instruction set, because it belongs to another system than the previous one. */
@@ -87,7 +106,8 @@ function row(gpu, isas, cellOf) {
 function drawn(cell) {
   if (!cell) return null;
   const held = "suffix" in cell;
-  const says = `${cell.target} ${cell.isa} on ${cell.branch}: ${held ? tested(cell) : `left out, ${cell.reason}`}`;
+  const what = isOpen(cell) ? Object.values(cell.axes).slice(1).join(" ") : `${cell.target} ${cell.isa}`;
+  const says = `${what} on ${cell.branch}: ${held ? tested(cell) : `left out, ${cell.reason}`}`;
   const element = make("button", {
     type: "button",
     class: `cell ${held ? reach(cell) : "out"}${held && hasFailed(cell) ? " failed" : ""}`,
@@ -97,7 +117,7 @@ function drawn(cell) {
   });
   element.addEventListener("click", () => (held ? openCell(cell) : openLeftOut(cell)));
   if (held) buttons.push({ element, cell, words: wordsOf(cell) });
-  else buttons.push({ element, cell: null, words: `${cell.target} ${cell.isa} ${cell.branch}`.toLowerCase() });
+  else buttons.push({ element, cell: null, words: `${what} ${cell.branch}`.toLowerCase() });
   return element;
 }
 

@@ -116,7 +116,7 @@ class Tables:
         found: dict[int, list[int]] = defaultdict(list)
         if not profile.gpu or profile.system in profile.gpu.systems:
             for at, cell in enumerate(self.cells):
-                if fits(self.spec.hardware, profile, cell):
+                if fits(self.spec, profile, cell):
                     found[needed_driver(self.spec, cell, profile.gpu)].append(at)
         end = too_new_driver(profile.gpu) or None
         return [[driver, found[driver], end if driver else None] for driver in sorted(found)]

@@ -1,0 +1,180 @@
+"""What an open matrix selects and the fleet does not hold, with the values of all axes; and why a name is not built."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import cached_property
+from typing import NamedTuple
+
+from ci_compiler.codes import Code
+from ci_compiler.errors import Place, nearest
+from ci_compiler.hardware import CPU
+from ci_compiler.plan.matrix import Candidate, Cell, OpenCells, candidates, grammar_of
+from ci_compiler.plan.rules import Judged, LeftOut
+from ci_compiler.record import record
+from ci_compiler.spec.axes import SHORT_FAMILY
+from ci_compiler.spec.load import Path_
+from ci_compiler.spec.model import Matrix, Package, Spec, in_build_order
+from ci_compiler.spec.patterns import matcher
+
+
+@record
+class Unbuilt:
+    """A part of the matrix that is left out, and its value on each axis that it has one of."""
+
+    left_out: LeftOut
+    axes: Mapping[str, str]
+    opened: bool = False
+
+
+class _Selected(NamedTuple):
+    """A variant that an open matrix selects, whether it is built or not: the only one of `cell`."""
+
+    path: Path_
+    matrix: Matrix
+    candidate: Candidate
+    cell: Cell
+
+
+class Selection:
+    """The variants that the open matrices of a spec select, and why some are not built."""
+
+    def __init__(self, spec: Spec, judged: Judged) -> None:
+        self.spec, self.judged = spec, judged
+        self.built = {(cell.branch, variant.name) for cell in judged.cells for variant in cell.variants}
+
+    @cached_property
+    def every(self) -> list[_Selected]:
+        """All of them, each once; those that their package's `when` leaves out as well."""
+        found: dict[tuple[str, str], _Selected] = {}
+        for path, matrix, packages in self.spec.matrices:
+            if matrix.is_open:
+                opened = OpenCells(self.spec, matrix)
+                anywhere = [replace(one, when=None) for one in in_build_order({one.name: one for one in packages})]
+                here = [one for one in anywhere if one.repository is None]
+                for candidate in candidates(self.spec, path, matrix):
+                    on = [one for one in here if one.on(candidate.branch)]
+                    for cell in opened.cells(candidate, (), on):
+                        found.setdefault((cell.branch, cell.variants[0].name), _Selected(path, matrix, candidate, cell))
+        return list(found.values())
+
+    @property
+    def packages(self) -> set[str]:
+        """The packages of open matrices."""
+        return {one.cell.variants[0].package for one in self.every}
+
+    def left_out(self) -> Iterator[Unbuilt]:
+        """What is left out: of open matrices with the values of all axes, of the others with those that decide."""
+        open_paths = [path for path, matrix, _ in self.spec.matrices if matrix.is_open]
+        for one in self.judged.left_out:
+            if not any(one.path[: len(path)] == path for path in open_paths):
+                yield Unbuilt(left_out=one, axes=_short_axes(one))
+        for selected in self.every if open_paths and self.judged.left_out else ():
+            cell, package = selected.cell, selected.cell.variants[0].package
+            if (cell.branch, cell.variants[0].name) not in self.built and self.wanted(selected):
+                code, reason, path = self.reason(selected)
+                yield Unbuilt(
+                    left_out=LeftOut(
+                        branch=cell.branch,
+                        toolkit=cell.toolkit,
+                        target=cell.target,
+                        isa=cell.isa,
+                        python=cell.python,
+                        package=package,
+                        code=code,
+                        reason=reason,
+                        path=path,
+                    ),
+                    axes=cell.axes,
+                    opened=True,
+                )
+
+    def wanted(self, selected: _Selected) -> bool:
+        """Whether the package's `when` holds for it."""
+        when = self._package(selected).when
+        return when is None or when.holds({"branch": selected.cell.branch, **dict(selected.candidate.values)})
+
+    def reason(self, selected: _Selected) -> tuple[Code, str, Path_]:
+        """Why it is not built although its package wants it: an exclusion, or a rule about its hardware."""
+        name, axes = selected.cell.variants[0].name, selected.cell.axes
+        for one in selected.matrix.exclude:
+            here = not one.branches or selected.cell.branch in one.branches
+            if here and (one.when is None or one.when.holds(axes)) and matcher(one.pattern)(name):
+                return Code.EXCLUDED, one.because, (*selected.path, "exclude", one.index)
+        wanted = _accelerator(selected.candidate)
+        out = next(one for one in self.judged.left_out if _accelerator(one) == wanted and one.code != Code.EXCLUDED)
+        return out.code, out.reason, out.path
+
+    def _package(self, selected: _Selected) -> Package:
+        return self.spec.packages[selected.cell.variants[0].package]
+
+    def absent(self, name: str) -> Iterator[tuple[str, Place]]:
+        """Why the variant `name`, which the matrix selects, is not built on each branch; nothing for any other name."""
+        for selected in self.every:
+            if selected.cell.variants[0].name == name:
+                branch, package = selected.cell.branch, self._package(selected)
+                if self.wanted(selected):
+                    code, reason, path = self.reason(selected)
+                    yield f"left out on {branch}: {reason} ({code})", self.spec.place(*path)
+                else:
+                    message = f"{package.name} is built only when {package.when}"
+                    yield message, self.spec.place("packages", package.name, "when")
+
+    def unknown(self, name: str) -> str:
+        """Which part of `name` no variant can have; '' if it spells values of the matrix."""
+        package, form = self._package_in(name), "-".join(("PACKAGE", *grammar_of(self.spec).parts))
+        if not package:
+            near = nearest(name, (one for _, one in self.built), only_near=True) or "; `ci-compile variants` lists them"
+            return f"{name!r} is not a variant's name ({form}){near}"
+        spelled = self._spelled(package)
+        word = _read(name.removeprefix(f"{package}-"), spelled)[1].split("-")[0]
+        wrong = f"{word!r} is no value of an axis{nearest(word, spelled)}"
+        return f"{name!r} is not a variant's name ({form}): {wrong}" if word else ""
+
+    def unselected(self, name: str) -> tuple[str, Place]:
+        """Why the matrix does not select `name`, which spells values of it: what the nearest variant has."""
+        package, tags = self._package_in(name), grammar_of(self.spec).spellings
+        read = _read(name.removeprefix(f"{package}-"), self._spelled(package))[0]
+        own = [one for one in self.every if one.cell.variants[0].package == package]
+        near = min(own, key=lambda one: len(set(tags(one.cell.axes).items()) ^ set(read)))
+        has = tags(near.cell.axes)
+        others = [f"{axis} {tag}" for axis, tag in has.items() if (axis, tag) not in read]
+        others += [f"no {axis}" for axis, _ in read if axis not in has]
+        message = (
+            f"the matrix does not have these values together; the nearest, {near.cell.variants[0].name}, has "
+            f"{', '.join(others) or 'them in another order'}"
+        )
+        return message, self.spec.place(*near.path, key=True)
+
+    def _package_in(self, name: str) -> str:
+        return max((one for one in self.packages if name.startswith(f"{one}-")), key=len, default="")
+
+    def _spelled(self, package: str) -> dict[str, str]:
+        """The axis of each spelling of a value in the names of `package`."""
+        tags = grammar_of(self.spec).spellings
+        cells = (one.cell for one in self.every if one.cell.variants[0].package == package)
+        return {tag: axis for cell in cells for axis, tag in tags(cell.axes).items()}
+
+
+def _short_axes(one: LeftOut) -> dict[str, str]:
+    family, target = (CPU, "") if one.target == CPU else (SHORT_FAMILY, one.target)
+    parts = (one.branch, one.python, family, one.toolkit, target, one.isa)
+    named = zip(("branch", "python", "family", "toolkit", "target", "isa"), parts, strict=True)
+    return {axis: value for axis, value in named if value}
+
+
+def _accelerator(one: LeftOut | Candidate) -> tuple[str, ...]:
+    return one.branch, one.toolkit, one.target, one.isa
+
+
+def _read(text: str, spelled: Mapping[str, str]) -> tuple[list[tuple[str, str]], str]:
+    """The values that `text` spells, from its beginning, and the rest from the first word that spells none."""
+    read = []
+    while text:
+        tag = max((one for one in spelled if f"{text}-".startswith(f"{one}-")), key=len, default="")
+        if not tag:
+            break
+        read.append((spelled[tag], tag))
+        text = text[len(tag) + 1 :]
+    return read, text
