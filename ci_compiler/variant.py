@@ -94,7 +94,7 @@ def cell_suffix(*, python: str, toolkit: str, target: str, isa: str) -> str:
 
 def python_tag(python: str) -> str:
     """`3.13` as names spell it, and nixpkgs: `python313`. What is not a version keeps its name: `abi3`, `pypy3_11`."""
-    return f"python{python.replace('.', '')}" if python[:1].isdigit() else python.replace(".", "_")
+    return python.replace(".", "_") if python[:1].isalpha() else f"python{python.replace('.', '')}"
 
 
 def cuda_tag(cuda: str) -> str:

@@ -101,7 +101,6 @@ def _build(spec: Spec) -> Job:
 def _test(spec: Spec, stage: Stage) -> Job:
     waits = [other for other in waits_for(spec, stage) if other is BUILD or not other.neighbours]
     passed = [f"needs.{other}.result == 'success'" for other in waits]
-    digest = f"fromJSON(needs.{BUILD}.outputs.{MANIFESTS})[matrix.name]"
     files: dict[str, Node] = {"name": _artifact(spec, BUILD, expression("inputs.build")), "path": "build-output"}
     conditions = [
         "!cancelled()",
@@ -125,8 +124,8 @@ def _test(spec: Spec, stage: Stage) -> Job:
             RunStep(name="Prove that this machine can test it", run=f'ci-runner doctor --for {stage} "$NAME"'),
             RunStep(
                 name="Verify the files",
-                env={"DIGEST": expression(digest)},
-                run=f'ci-runner fetch {_MANIFEST} --digest "$DIGEST"',
+                env={"DIGESTS": expression(f"needs.{BUILD}.outputs.{MANIFESTS}")},
+                run=f'ci-runner fetch {_MANIFEST} --digest "$DIGESTS"',
             ),
             RunStep(name=TEST_STEP, id="test", run=stage.command.format(stage=stage, manifest=_MANIFEST)),
             upload("Keep the report", _artifact(spec, stage, _NAME), "test-output/"),

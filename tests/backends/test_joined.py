@@ -70,7 +70,9 @@ def test_one_run_of_the_script_makes_all_variants_of_a_build(joined: Project) ->
         kept = joined.root / "build-output" / name / "files/ext.txt"
         assert kept.read_text("utf-8") == f"made {name}\n"
         path = f"build-output/{name}/manifest.json"
-        assert joined.job("fetch", path, "--digest", digests[name]).returncode == 0
+        assert joined.job("fetch", path, "--digest", json.dumps(digests)).returncode == 0
+        other = json.dumps({**digests, name: digests[NAMES[0]][:-1] + "x"})
+        assert "is not the file that the build wrote" in joined.job("fetch", path, "--digest", other, status=2).stderr
         kept.write_text("another file", "utf-8")
         assert "is another file than the one that was built" in joined.job("fetch", path, status=1).stderr
 

@@ -81,7 +81,7 @@ def test_rows_of_the_short_form_have_the_values_that_decide() -> None:
 
 
 def test_what_a_variant_is_built_with_is_the_variant_that_serves_it() -> None:
-    spec = small(packages={"lib": {"ignores": ["python"]}, "wheel": {"needs": ["lib"]}})
+    spec = small(packages={"lib": {"ignores": ["python"], "recipes": "own"}, "wheel": {"needs": ["lib"]}})
     spec["branches"]["main"]["versions"] = {"lib": "1", "wheel": "2"}
     spec["matrix"] = {"values": {"python": ["3.12", "3.13"], "accelerator": "cpu", "isa": "avx2"}}
     shards = document(plan(spec_of(spec)))["shards"]

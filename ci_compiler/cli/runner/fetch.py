@@ -9,6 +9,7 @@ from ci_compiler.cli.stage import reported
 from ci_compiler.cli.where import root_of, spec_of
 from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
+from ci_compiler.outside import object_of, reading
 from ci_compiler.runner.jobs.fetch import fetch
 from ci_compiler.runner.jobs.second_build import fetch_second
 from ci_compiler.runner.jobs.setting import Job, Secrets
@@ -20,7 +21,7 @@ def run(arguments: argparse.Namespace, _: Secrets) -> int:
     job = Job(spec_of(arguments), root_of(arguments))
     if arguments.beside and not arguments.beside_manifest:
         raise wrong("--beside", Code.WRONG_OPTION, "needs --beside-manifest, the file for the manifest of that build")
-    manifest, fetched = fetch(job, arguments.manifest, arguments.digest)
+    manifest, fetched = fetch(job, arguments.manifest, _digest(arguments.digest, arguments.manifest.parent.name))
     if arguments.beside_manifest:
         second, reasons = fetch_second(job, manifest, arguments.beside, arguments.beside_manifest)
         note(f"second build: {second.name} at {second.commit[:12]}" if second else "second build: none")
@@ -29,3 +30,14 @@ def run(arguments: argparse.Namespace, _: Secrets) -> int:
     print(manifest.store_path)
     note(f"{manifest.name}: {'fetched from the cache' if fetched else 'already in the store'}")
     return 0
+
+
+def _digest(text: str | None, name: str) -> str | None:
+    """The digest in `text`, or that of the variant `name` in what a build of several variants reported.
+
+    Raises InputError for a mapping that is not one of digests.
+    """
+    if not text or not text.startswith("{"):
+        return text
+    with reading("--digest", Code.WRONG_OPTION):
+        return str(object_of(text.encode()).get(name, ""))
