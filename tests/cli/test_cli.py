@@ -113,6 +113,14 @@ def test_variants_by_pattern_branch_and_package(capsys: pytest.CaptureFixture[st
         "isa": "avx2",
         "system": "x86_64-linux",
         "suffix": "python313-cuda12_8-sm90-avx2",
+        "axes": {
+            "branch": "main",
+            "python": "3.13",
+            "family": "cuda",
+            "toolkit": "12.8",
+            "target": "sm90",
+            "isa": "avx2",
+        },
     }
     assert ci("variants") == 0
     assert len(capsys.readouterr().out.splitlines()) == 459

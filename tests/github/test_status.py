@@ -192,7 +192,7 @@ def test_each_of_several_pythons_has_its_own_row(github: GitHub) -> None:
     decided = plan(spec_of(document))
     found = [last for shard in status(talk(github).client, decided) for last in shard]
     headers, rows = grid(decided, found)
-    assert headers == ["branch", "gpu", "python", "avx2", "avx512"]
+    assert headers == ["branch", "target", "python", "avx2", "avx512"]
     assert [row[:3] for row in rows] == [
         ["main", gpu, python] for gpu in ("cpu", "sm90") for python in ("3.12", "3.13")
     ]
@@ -233,12 +233,20 @@ def test_the_command_prints_json(served: GitHub, commands: list[str], capsys: py
             "needs": [],
             "branch": "main",
             "python": "3.13",
-            "cuda": "12.8",
-            "gpu": "sm90",
+            "toolkit": "12.8",
+            "target": "sm90",
             "isa": "avx2",
             "system": "x86_64-linux",
             "listed": "",
             "suffix": "python313-cuda12_8-sm90-avx2",
+            "axes": {
+                "branch": "main",
+                "python": "3.13",
+                "family": "cuda",
+                "toolkit": "12.8",
+                "target": "sm90",
+                "isa": "avx2",
+            },
             "result": "failed",
             "stages": {"build": "success", "cpu-test": "failure"},
             "started": "2026-10-01T12:00:00Z",
