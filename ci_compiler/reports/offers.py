@@ -22,7 +22,6 @@ from ci_compiler.plan.needs import serves
 from ci_compiler.record import record
 from ci_compiler.spec.axes import AXES, PARTS
 from ci_compiler.spec.model import Spec
-from ci_compiler.spec.open_hardware import family_title
 
 
 @record
@@ -138,6 +137,8 @@ def _open_fields(spec: Spec, cell: Cell) -> dict[str, Any]:
 
 def kit_of(spec: Spec, family: str) -> str:
     """What sentences call the toolkit of a family, or the family if it has none."""
+    from ci_compiler.spec.open_hardware import family_title  # most specs have the short form
+
     return family_of(family).toolkit or family_title(spec, family)
 
 
