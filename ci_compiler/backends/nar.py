@@ -39,7 +39,7 @@ def hex_digest(content: str) -> str:
 
 
 def base32(data: bytes) -> str:
-    """`data` of 5 or a multiple of 5 bytes in Nix' base 32."""
+    """`data` in Nix' base 32."""
     number = int.from_bytes(data, "little")
     return "".join(_BASE32[number >> at & 31] for at in reversed(range(0, len(data) * 8, 5)))
 

@@ -26,7 +26,7 @@ from ci_compiler.backends.job import (
 )
 from ci_compiler.backends.nix_python import interpreter_of
 from ci_compiler.backends.nix_seeds import share_seeds, take_seeds
-from ci_compiler.backends.nix_store import PROFILE
+from ci_compiler.backends.nix_store import PROFILE, reachable
 from ci_compiler.backends.own_store import store_of
 from ci_compiler.backends.protocol import BinaryCache, Tool
 from ci_compiler.backends.staged import fetch_staged, stage, staged_name, staging
@@ -75,34 +75,50 @@ class RecipePrograms(ABC):
         if self.job.cache is not None and self.job.shares:
             self.store.check_push(self.job.cache)
         derivation = self._derivation(order.recipe)
-        absent = derivation in self.store.to_build(derivation)
+        planned = self.store.to_build(derivation)
+        absent = derivation in planned
         if absent:
-            self._supply(order, derivation)
+            self._supply(order, derivation, planned)
             take_seeds(self.store, self.job, derivation, self._file(order.recipe))
         started = datetime.now(UTC)
         ended = self._run(program, order)
         path = self._result(order.name)
         outputs = self.store.outputs(derivation)
-        if path not in outputs:  # Flox evaluated the recipe to something else
+        if path not in outputs and not self.store.lacks([path]):  # Flox evaluated the recipe to something else
             derivation = self.store.deriver(path) or derivation
-            outputs = tuple(dict.fromkeys((*self.store.outputs(derivation), path)))
-        missing = self.store.lacks(outputs)
-        outputs = tuple(one for one in outputs if one not in missing)
-        result = self._described(derivation, path, outputs, order.recipe, started)
+            outputs = self.store.outputs(derivation)
+        outputs = tuple(dict.fromkeys((*outputs, path)))
+        result = self._made(order, derivation, path, outputs, started)
         staged, remarks = self._share(order, result)
         share_seeds(self.store, self.job, derivation, self._file(order.recipe))
         return result._replace(seconds=ended.seconds, built=absent, staged=staged, remarks=remarks)
+
+    def _made(
+        self, order: BuildOrder, derivation: str, path: str, outputs: Sequence[str], started: datetime
+    ) -> BuildResult:
+        """What the store has of a derivation whose build led to `path`, with those of the `outputs` that are there."""
+        try:
+            return self._described(derivation, path, outputs, order.recipe, started)
+        except StageError:  # an output is not there
+            missing = self.store.lacks(outputs)
+        if path in missing:
+            message = f"{self._link(order.name).name} leads to {path}, which is not valid in the store"
+            raise failure(order.name, Code.RESULT_MISSING, message)
+        there = [one for one in outputs if one not in missing]
+        return self._described(derivation, path, there, order.recipe, started)
 
     def _described(
         self, derivation: str, path: str, outputs: Sequence[str], recipe: str, started: datetime
     ) -> BuildResult:
         """What the store has of a derivation: `outputs`, of which `path` is the one to install."""
+        closure = self.store.closure(*outputs)  # Nix' order: references first
+        infos = self.store.described(closure)
         return BuildResult(
             derivation=derivation,
             store_path=path,
             outputs=tuple(outputs),
-            closure_size=self.store.size(self.store.closure(path)),
-            closure=self.store.contents(self.store.closure(*outputs)),
+            closure_size=sum(infos[one].size for one in reachable([path], infos)),
+            closure={one: infos[one].content for one in closure},
             started=started,
             seconds=0.0,
             built=False,
@@ -134,7 +150,12 @@ class RecipePrograms(ABC):
 
     def closure(self, build: BuildRecord) -> tuple[str, ...]:
         """The closure of a build's output, its references first; () if the store lacks it."""
-        return () if self.store.lacks([build.store_path]) else self.store.closure(build.store_path)
+        try:
+            return self.store.closure(build.store_path)
+        except StageError:
+            if self.store.lacks([build.store_path]):
+                return ()
+            raise
 
     def interpreter(self, build: BuildRecord, scratch: Path) -> Interpreter:  # noqa: ARG002
         """The Python that the build propagates."""
@@ -165,8 +186,8 @@ class RecipePrograms(ABC):
 
         A path comes from the cache if it is signed by the cache's key, or if the cache has what the manifest states.
         """
-        missing = self.store.lacks(paths)
-        if others := self._others(build, paths, missing):
+        missing, others = self._odd(build, paths)
+        if others:
             self._discard(build, others)
             missing = self.store.lacks(paths)
         if not missing:
@@ -176,10 +197,11 @@ class RecipePrograms(ABC):
             message = f"{lacks}, and the spec names no `cache` to fetch it from"
             raise failure(build.name, Code.CLOSURE_MISSING, message)
         ended = self._fetch(build, cache, missing)
-        if ended.status != 0 or self.store.lacks(missing):
+        still, others = self._odd(build, paths) if ended.status == 0 else (missing, [])
+        if still:
             message = f"{lacks}, and cannot be fetched from {cache.url}: {ended.said}"
             raise failure(build.name, Code.CLOSURE_MISSING, message)
-        if others := self._others(build, paths, ()):
+        if others:
             message = f"{cache.url} has another build of {others[0]} than the one that the manifest describes"
             raise failure(build.name, Code.CONTENT_DIFFERS, message)
         return True
@@ -200,10 +222,24 @@ class RecipePrograms(ABC):
             message = f"the store has another build of {others[0]}, which cannot be deleted: {ended.said}"
             raise failure(build.name, Code.CONTENT_DIFFERS, message)
 
-    def _others(self, build: BuildRecord, paths: Sequence[str], missing: Sequence[str]) -> list[str]:
-        """Those of `paths` that the store has, unlike `missing`, with another content than the build states."""
-        found = self.store.contents([path for path in paths if path not in missing])
-        return [path for path, content in found.items() if build.closure[path] != content]
+    def _odd(self, build: BuildRecord, paths: Sequence[str]) -> tuple[Sequence[str], list[str]]:
+        """Those of `paths` that the store lacks, and those that it has with another content than the build states."""
+        missing: Sequence[str] = ()
+        try:
+            found = self.store.contents(paths)
+        except StageError:
+            missing = self.store.lacks(paths)
+            found = self.store.contents([path for path in paths if path not in missing])
+        return missing, [path for path, content in found.items() if build.closure[path] != content]
+
+    def _is_here(self, build: BuildRecord) -> bool:
+        """Whether the store has exactly the closure that a build states, with that content."""
+        try:
+            infos = self.store.described(tuple(build.closure))
+        except StageError:  # the store lacks a path
+            return False
+        same = {path: info.content for path, info in infos.items()} == build.closure
+        return same and reachable(build.outputs, infos) == build.closure.keys()
 
     def given(self, name: str) -> Secret:
         """The publishing secret called `name`. Raises InputError if the job was not given it."""
@@ -228,7 +264,8 @@ class RecipePrograms(ABC):
         if lacking := sorted(evaluated - stated):
             message = f"{lacking[0]} is an output of {source}, and the build does not state it"
             raise failure(build.name, Code.FOREIGN_OUTPUT, message)
-        self.hold(build, build.outputs)
+        if self._is_here(build) or (self.hold(build, build.outputs) and self._is_here(build)):
+            return
         if odd := sorted(set(self.store.closure(*build.outputs)).symmetric_difference(build.closure)):
             message = f"{odd[0]} is in the closure of only one of the build that was tested and the one in the store"
             raise failure(build.name, Code.CONTENT_DIFFERS, message)
@@ -256,23 +293,26 @@ class RecipePrograms(ABC):
     def _file(self, recipe: str) -> Path:
         return (self.job.recipes or self.job.root) / recipe
 
-    def _supply(self, order: BuildOrder, derivation: str) -> None:
+    def _supply(self, order: BuildOrder, derivation: str, planned: frozenset[str]) -> None:
         """Makes the store hold, or a substituter offer, what `derivation` needs; none of it is built here.
 
-        Proved by Nix' own plan of the build, which may not contain the derivation of another variant.
+        Proved by Nix' own plan of the build, which may not contain the derivation of another variant. `planned` is the
+        plan before anything is fetched.
         """
+        uses = frozenset(self.store.closure(derivation) if order.needs else ())
         for need in order.needs:
             if need.expression:
                 own = self.store.instantiate_expression(need.recipe, need.expression)
             else:
                 own = self._derivation(need.recipe)
-            if own not in self.store.closure(derivation):
+            if own not in uses:
                 message = f"needs {need.name}, but its recipe uses another derivation than the recipe of {need.name}"
                 raise failure(order.name, Code.NEEDS_OTHER, message)
-            if own in self.store.to_build(derivation):
-                self._fetch_need(order, derivation, need, own)
+            if own in planned:
+                planned = self._fetch_need(order, derivation, need, own)
 
-    def _fetch_need(self, order: BuildOrder, derivation: str, need: NeededVariant, own: str) -> None:
+    def _fetch_need(self, order: BuildOrder, derivation: str, need: NeededVariant, own: str) -> frozenset[str]:
+        """Fetches what `own` makes. Returns what Nix would build for `derivation` after that."""
         cache = self.job.cache
         if cache is not None:
             for staged in order.staged:
@@ -280,9 +320,11 @@ class RecipePrograms(ABC):
                     fetch_staged(self.store, cache, staged, recipe=self.job.root / order.recipe)
             for path in self.store.lacks(self.store.outputs(own)):  # one by one: the cache may lack some outputs
                 self.store.fetch(cache, [path], recipe=self.job.root / order.recipe)
-        if cache is None or own in self.store.to_build(derivation):
+        planned = self.store.to_build(derivation)
+        if cache is None or own in planned:
             message = f"needs {need.name}, which is neither {self._looked_in()}; build it first"
             raise failure(order.name, Code.NEEDS_MISSING, message)
+        return planned
 
     def _looked_in(self) -> str:
         where = f"in {self.job.cache.url}" if self.job.cache else "in a cache, because the spec names none"
@@ -300,10 +342,7 @@ class RecipePrograms(ABC):
         link = self._link(name)
         if not link.is_symlink():
             raise failure(name, Code.RESULT_MISSING, f"the build succeeded, but left no link {link.name}")
-        path = os.fspath(link.readlink())
-        if self.store.lacks([path]):
-            raise failure(name, Code.RESULT_MISSING, f"{link.name} leads to {path}, which is not valid in the store")
-        return path
+        return os.fspath(link.readlink())
 
     def _share(self, order: BuildOrder, build: BuildResult) -> tuple[str, tuple[str, ...]]:
         """Makes a build available to other machines. Returns the staged build, and remarks about other builds of it.

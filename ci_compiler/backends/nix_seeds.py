@@ -19,7 +19,7 @@ from ci_compiler.variant import is_seed
 
 def seeds_of(store: Store, derivation: str) -> dict[str, str]:
     """The compiler seeds that `derivation` takes, by their own derivation: one, or none."""
-    found = (path for path in store.references([derivation]) if path.endswith(".drv") and is_seed(path_name(path)))
+    found = (path for path in store.inputs(derivation) if path.endswith(".drv") and is_seed(path_name(path)))
     return {seed: path for seed in found for path in store.outputs(seed)}
 
 

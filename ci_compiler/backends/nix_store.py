@@ -13,16 +13,16 @@ import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 from urllib.parse import quote
 
 from ci_compiler.backends.cache_files import stubs, upload, writable
-from ci_compiler.backends.nar import DamagedArchiveError, difference, listing
+from ci_compiler.backends.nar import DamagedArchiveError, base32, difference, listing
 from ci_compiler.backends.nix_environment import evaluation, key_file
 from ci_compiler.backends.protocol import BinaryCache
 from ci_compiler.codes import Code
 from ci_compiler.errors import StageError, failure
-from ci_compiler.outside import json_of, object_of
+from ci_compiler.outside import json_of, object_of, text_of
 from ci_compiler.process import Ended, ask, find_program
 from ci_compiler.secret import Secret
 
@@ -32,6 +32,16 @@ PROFILE = "/nix/var/nix/profiles/default/bin"
 _INSTALL = "install Nix (`apt install nix-bin` on Debian, or see https://nixos.org/download)"
 _FRESH = ("--option", "narinfo-cache-negative-ttl", "0", "--option", "narinfo-cache-positive-ttl", "0")
 """Turns off Nix' memory of missing paths, which would hide for an hour what another machine pushes meanwhile."""
+
+_WORD = r'"(?:[^"\\]|\\.)*"'
+_HEAD = re.compile(
+    rf"Derive\(\[((?:\({_WORD},{_WORD},{_WORD},{_WORD}\),?)*)\],"
+    rf"\[((?:\({_WORD},\[(?:{_WORD},?)*\]\),?)*)\],\[((?:{_WORD},?)*)\],",
+    re.DOTALL,
+)
+"""The start of a derivation's file: outputs, input derivations, input files (Nix manual, protocols, "Derivation")."""
+
+_OUTPUT, _INPUT, _SOURCE = rf'{_WORD},"([^"]*)",{_WORD},{_WORD}', r'\("([^"]*)",\[', r'"([^"]*)"'
 
 _TEXT = r'"((?:[^"\\]|\\.)*)"'
 _ATTRIBUTE = re.compile(rf"\({_TEXT},{_TEXT}\)", re.DOTALL)
@@ -47,6 +57,14 @@ in concatMap (one: [ one (one.out or one) ]) (if isFunction read then read { } e
 _PATHS_A_COMMAND = 500  # well within the limit on a command line's length
 
 
+class PathInfo(NamedTuple):
+    """What a store knows of a path: the hash of its content (NAR), the size of that in bytes, what it refers to."""
+
+    content: str
+    size: int
+    references: tuple[str, ...]
+
+
 class Store:
     """This machine's Nix store. Raises InputError if Nix is missing, StageError with Nix' error message.
 
@@ -57,6 +75,10 @@ class Store:
         self._seconds = seconds
         names = ("nix", "nix-store", "nix-instantiate")
         self._programs = {name: find_program(name, install=_INSTALL, folders=(PROFILE,)) for name in names}
+        self._infos: dict[str, PathInfo] = {}
+        """What `described` found in this machine's store, until this object changes the store."""
+        self._verified: set[tuple[str, ...]] = set()
+        """The signatures that `verified` found to be valid, until this object writes to a cache."""
 
     # Derivations.
 
@@ -77,10 +99,8 @@ class Store:
 
     def attributes(self, derivation: str) -> dict[str, str]:
         """The attributes of a derivation that are texts: the environment of its build."""
-        ended = self._nix("store", "cat", derivation)
-        if ended.status != 0:
-            raise failure(derivation, Code.NIX, ended.said)
-        found = {_unescaped(name): _unescaped(value) for name, value in _ATTRIBUTE.findall(ended.out)}
+        text = self._text(derivation)
+        found = {_unescaped(name): _unescaped(value) for name, value in _ATTRIBUTE.findall(text)}
         structured = object_of(found.pop("__json", "{}"))  # in place of the rest, with `__structuredAttrs`
         return found | {name: value for name, value in structured.items() if isinstance(value, str)}
 
@@ -94,7 +114,30 @@ class Store:
 
     def outputs(self, derivation: str) -> tuple[str, ...]:
         """The paths of all outputs of a derivation, whether they exist or not."""
-        return tuple(self._query("--outputs", derivation).split())
+        found = re.findall(_OUTPUT, self._head(derivation)[1])
+        if not all(found):  # derived from their content, which only Nix knows
+            found = self._query("--outputs", derivation).split()
+        return tuple(sorted(found))
+
+    def inputs(self, derivation: str) -> tuple[str, ...]:
+        """What a derivation refers to: the derivations that it uses, and the files."""
+        head = self._head(derivation)
+        return (*re.findall(_INPUT, head[2]), *re.findall(_SOURCE, head[3]))
+
+    def _head(self, derivation: str) -> re.Match[str]:
+        found = _HEAD.match(self._text(derivation))
+        if found is None:
+            raise failure(derivation, Code.NIX, "does not have the form of a derivation")
+        return found
+
+    def _text(self, derivation: str) -> str:
+        try:
+            return text_of(Path(derivation))
+        except OSError:  # the store keeps its files elsewhere, or lacks it
+            ended = self._nix("store", "cat", derivation)
+        if ended.status != 0:
+            raise failure(derivation, Code.NIX, ended.said)
+        return ended.out
 
     def to_build(self, derivation: str) -> frozenset[str]:
         """The derivations that Nix would build here to realise `derivation`, because no substituter has them."""
@@ -123,16 +166,29 @@ class Store:
         found = (self._query("--references", *part, *where).split() for part in _parts(paths))
         return tuple(dict.fromkeys(path for part in found for path in part))
 
-    def size(self, paths: Sequence[str]) -> int:
-        """The total size of `paths` in bytes, as archives (NAR)."""
-        return sum(int(size) for part in _parts(paths) for size in self._query("--size", *part).split())
+    def described(self, paths: Sequence[str], url: str = "") -> dict[str, PathInfo]:
+        """What the store, or the cache at `url`, knows of `paths`. Raises StageError for a path that it lacks."""
+        where = (*_FRESH, "--store", url) if url else ()
+        told = (self._store(part[0], *where, "--dump-db", *part).out for part in _parts(paths))
+        found = {path: info for part in told for path, info in _infos(part)}
+        if not url:
+            self._infos |= found
+        return found
+
+    def closures(self, paths: Sequence[str]) -> dict[str, set[str]]:
+        """The closure of each of `paths`."""
+        if not reachable(paths, self._infos) <= self._infos.keys():
+            self.described(self.closure(*paths))
+        return {path: reachable([path], self._infos) for path in paths}
 
     def delete(self, paths: Sequence[str]) -> Ended:
         """Deletes `paths` and everything that refers to them, unless a root of the garbage collector leads there."""
+        self._infos.clear()
         return self._ask("nix-store", "--delete", *self._query("--referrers-closure", *paths).split())
 
     def discard(self, path: str) -> None:
         """Deletes `path`, unless something refers to it or a root of the garbage collector leads there."""
+        self._infos.clear()
         self._ask("nix-store", "--delete", path)
 
     def text_path(self, name: str, text: str) -> str:
@@ -178,6 +234,7 @@ class Store:
         """Copies `paths` from the store at the URL `source` to the one at `to`; '' is this machine's."""
         if not paths:
             return Ended(status=0)
+        (self._verified if to else self._infos).clear()
         where = (*(("--from", source) if source else ()), *(("--to", to) if to else ()))
         return self._nix("copy", *_FRESH, *options, *where, *paths, secret=secret)
 
@@ -253,12 +310,13 @@ class Store:
 
     def sign(self, file: Path, key: Secret, *what: str) -> Ended:
         """Signs paths with the `key` in `file`."""
+        self._verified.clear()
         return self._nix("store", "sign", *_FRESH, "--key-file", str(file), *what, secret=key)
 
     def _same(self, cache: BinaryCache, path: str) -> bool:
         """Whether the cache has this store's content of `path`, with the same references."""
-        here, there = ((self.contents([path], url), self.references([path], url)) for url in ("", cache.url))
-        return here[0] == there[0] and sorted(here[1]) == sorted(there[1])
+        here, there = (self.described([path], url)[path] for url in ("", cache.url))
+        return here.content == there.content and sorted(here.references) == sorted(there.references)
 
     def contents(self, paths: Sequence[str], url: str = "") -> dict[str, str]:
         """The hash of each path's content (NAR) in the store or in the cache at `url`.
@@ -316,9 +374,15 @@ class Store:
 
     def verified(self, cache: BinaryCache, paths: Sequence[str], *options: str) -> bool:
         """Whether the cache holds `paths`, each with a valid signature by its key."""
+        asked = {(cache.url, cache.public_key, path, *options) for path in paths}
+        if asked <= self._verified:
+            return True
         key = ("--option", "trusted-public-keys", cache.public_key)
         where = ("--store", cache.url, "--no-contents", *options)
-        return self._nix("store", "verify", *_FRESH, *key, *where, *paths).status == 0
+        valid = self._nix("store", "verify", *_FRESH, *key, *where, *paths).status == 0
+        if valid:
+            self._verified |= asked
+        return valid
 
     def reach(self, cache: BinaryCache) -> None:
         """Raises StageError where the cache does not answer, or not without credentials."""
@@ -346,6 +410,30 @@ class Store:
 def _unescaped(text: str) -> str:
     escapes = {"n": "\n", "r": "\r", "t": "\t"}
     return re.sub(r"\\(.)", lambda match: escapes.get(match[1], match[1]), text, flags=re.DOTALL)
+
+
+def _infos(text: str) -> Iterator[tuple[str, PathInfo]]:
+    """Paths as `nix-store --dump-db` prints them.
+
+    Each has lines with its name, the hash in base 16, the size, the deriver, how many references it has, and these.
+    """
+    lines = iter(text.splitlines())
+    for path in lines:
+        digest, size, _, count = (next(lines) for _ in range(4))
+        references = tuple(next(lines) for _ in range(int(count)))
+        content = f"sha256:{base32(bytes.fromhex(digest))}"
+        yield path, PathInfo(content=content, size=int(size), references=references)
+
+
+def reachable(paths: Sequence[str], infos: Mapping[str, PathInfo]) -> set[str]:
+    """`paths` and everything that they refer to. What `infos` does not have is taken to refer to nothing."""
+    found, waiting = set(paths), list(paths)
+    while waiting:
+        info = infos.get(waiting.pop())
+        new = set(info.references) - found if info else ()
+        found.update(new)
+        waiting += new
+    return found
 
 
 def _parts(paths: Sequence[str]) -> Iterator[Sequence[str]]:

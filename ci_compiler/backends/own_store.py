@@ -130,7 +130,7 @@ class OwnStore(Store):
     def _product(self, derivation: str) -> str:
         """The product of NVIDIA that `derivation` unpacks, by the name of its folder on the server; '' for none."""
         source = path_name(self.attributes(derivation).get("src", ""))
-        for one in self.references([derivation]) if source else ():
+        for one in self.inputs(derivation) if source else ():
             if path_name(one) == f"{source}.drv":
                 found = self.attributes(one)
                 if match := _DOWNLOAD.search(f"{found.get('url', '')} {found.get('urls', '')}"):

@@ -77,8 +77,8 @@ def _records_of(store: Store, build: BuildRecord, paths: Iterable[str], tests: S
     Each with its own content, for whoever has only the path, and with that of its closure.
     """
     found: list[Record] = []
-    for path in paths if tests else ():
-        whole = closure_digest({one: build.closure.get(one, "") for one in store.closure(path)})
+    for path, closure in (store.closures(tuple(paths)) if tests else {}).items():
+        whole = closure_digest({one: build.closure.get(one, "") for one in closure})
         found += [*_records(path, build.closure[path], tests), *_records(path, whole, tests)]
     return found
 
