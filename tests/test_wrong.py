@@ -56,9 +56,16 @@ fake-nix() {{
   ln -s "$(command -v git)" bin/git
   for one in nix nix-build nix-store nix-instantiate flox; do fake $one; done
 }}
+derivation='Derive([("out","/nix/store/0123456789abcdfghijklmnpqrsvwxyz-pytorch","","")],[],[],"x86_64-linux","/bin/sh",[],[])'
+described="echo /nix/store/0123456789abcdfghijklmnpqrsvwxyz-pytorch; printf %064d 0; echo; echo 1; echo; echo 0"
+fake-nix-that() {{  # reads derivations, and else does what the script says
+  fake nix "case \\"\\$*\\" in *\\"store cat\\"*) echo '$derivation'; exit ;; esac; ${{1-}}"
+}}
 fake-store() {{  # the build of manifest.json: its derivation, its output and its content
+  fake-nix-that
   fake nix-instantiate 'echo /nix/store/0123456789abcdfghijklmnpqrsvwxyz-pytorch.drv'
-  fake nix-store 'case "$*" in *--hash*) echo sha256:0000000000000000000000000000000000000000000000000000 ;;
+  fake nix-store 'case "$*" in *--dump-db*) '"$described"' ;;
+    *--hash*) echo sha256:0000000000000000000000000000000000000000000000000000 ;;
     *--query*) echo /nix/store/0123456789abcdfghijklmnpqrsvwxyz-pytorch ;; esac'
 }}
 export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b.c GIT_AUTHOR_DATE=2026-02-07T00:00:00Z

@@ -170,7 +170,10 @@ class Store:
         """What the store, or the cache at `url`, knows of `paths`. Raises StageError for a path that it lacks."""
         where = (*_FRESH, "--store", url) if url else ()
         told = (self._store(part[0], *where, "--dump-db", *part).out for part in _parts(paths))
-        found = {path: info for part in told for path, info in _infos(part)}
+        try:
+            found = {path: info for part in told for path, info in _infos(part)}
+        except ValueError:
+            raise failure(paths[0], Code.NIX, "nix-store --dump-db answers in a form that is not known") from None
         if not url:
             self._infos |= found
         return found
@@ -416,11 +419,14 @@ def _infos(text: str) -> Iterator[tuple[str, PathInfo]]:
     """Paths as `nix-store --dump-db` prints them.
 
     Each has lines with its name, the hash in base 16, the size, the deriver, how many references it has, and these.
+    Raises ValueError for any other text.
     """
-    lines = iter(text.splitlines())
-    for path in lines:
-        digest, size, _, count = (next(lines) for _ in range(4))
-        references = tuple(next(lines) for _ in range(int(count)))
+    lines = text.splitlines()
+    while lines:
+        path, digest, size, _, count, *rest = lines
+        references, lines = tuple(rest[: int(count)]), rest[int(count) :]
+        if len(references) != int(count):
+            raise ValueError(path)
         content = f"sha256:{base32(bytes.fromhex(digest))}"
         yield path, PathInfo(content=content, size=int(size), references=references)
 

@@ -125,7 +125,7 @@ def test_the_offer_in_json_has_its_axes() -> None:
 def test_what_a_variant_needs_is_installed_with_it_from_another_cell() -> None:
     spec = small(axes={"python": {"serves": {"abi3": ["3.12", "3.13"]}}}, packages={"lib": {}, "wheel": {}})
     spec["branches"]["main"]["versions"] = {"lib": "1", "wheel": "2"}
-    spec["packages"] = {"lib": {"ignores": ["python"]}, "wheel": {"needs": ["lib"]}}
+    spec["packages"] = {"lib": {"ignores": ["python"], "recipes": "own"}, "wheel": {"needs": ["lib"]}}
     spec["matrix"] = {"values": {"python": "abi3", "accelerator": ["cpu", "cuda 12.8 sm90"], "isa": "avx2"}}
     decided = plan(spec_of(spec))
     found = answer(decided, "H100", "znver4", package="wheel", python="3.12")
