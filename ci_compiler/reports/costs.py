@@ -57,9 +57,21 @@ def bill_of(spec: Spec, seconds: Mapping[str, int], runs: int) -> Bill | None:
 
 
 def machine_price(spec: Spec, pool: str, seconds: int) -> Decimal:
-    """What a machine of `pool` costs that works for `seconds`; 0 without a price."""
-    hour = spec.prices.machine_hour.get(pool, "0") if spec.prices else "0"
-    return Decimal(hour) * seconds / 3600
+    """What a machine of `pool` costs that works for `seconds`; 0 without a price.
+
+    In dollars, GitHub's own machines have its price per minute, where the spec gives none.
+    """
+    prices = spec.prices
+    if prices is None or (prices.currency != "USD" and pool not in prices.machine_hour):
+        return Decimal(0)
+    if pool in prices.machine_hour:
+        return Decimal(prices.machine_hour[pool]) * seconds / 3600
+    label = next((one.hosted for one in spec.pools if one.name == pool), "")
+    if not label:
+        return Decimal(0)
+    from ci_compiler.spec.open_hardware import hosted  # few specs have such pools
+
+    return Decimal(str(hosted()[label]["minute"])) * seconds / 60
 
 
 def rounded(amount: Decimal) -> Decimal:

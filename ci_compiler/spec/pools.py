@@ -198,7 +198,8 @@ class Prices:
         "Code of the currency of all amounts.", examples=["EUR"]
     )
     machine_hour: Mapping[PoolName, Amount] = key(
-        "Price of one hour of one machine, by pool. The machines of other pools cost nothing.",
+        "Price of one hour of one machine, by pool. Other machines cost nothing; in USD, those of `hosted` pools have "
+        "GitHub's price.",
         default={},
         examples=[{"x86-builder": "2.40"}],
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from ci_compiler.errors import InputError
 from ci_compiler.plan.matrix import open_values
 from ci_compiler.plan.needs import Needs
 from ci_compiler.plan.pipeline import Plan, plan
+from ci_compiler.reports.costs import machine_price
 from ci_compiler.spec.axes import Accelerator, to_when
 from ci_compiler.spec.build import parse_spec
 from ci_compiler.stages import BUILD, CPU_TEST, GPU_TEST
@@ -351,3 +353,19 @@ def test_a_further_value_moves_no_variant_to_another_file(axis: str, place: int)
     assert len(files) > len(names(before))
     for shard in before.shards:
         assert {files[name] for name in shard.variants} == {shard.name}
+
+
+@pytest.mark.parametrize(
+    ("prices", "amount"),
+    [
+        ({"currency": "USD"}, "0.36"),  # 0.006 a minute
+        ({"currency": "USD", "machine-hour": {"x86": "0.30"}}, "0.30"),
+        ({"currency": "USD", "machine-hour": {"mi300": "2.00"}}, "0.36"),
+        ({"currency": "EUR"}, "0"),
+    ],
+)
+def test_machines_that_github_hosts_have_githubs_price_in_dollars(prices: dict[str, Any], amount: str) -> None:
+    values = {"platform": X86, "accelerator": ["cpu", "rocm 7.1"]}
+    pools = {"x86": {"hosted": "ubuntu-24.04"}, "mi300": POOLS["mi300"]}
+    made = decided({"values": values}, runners=pools, prices=prices)
+    assert machine_price(made.spec, "x86", 3600) == Decimal(amount)
