@@ -14,6 +14,7 @@ from ci_compiler.spec.load import Path_
 from ci_compiler.spec.model import Package, Spec
 from ci_compiler.spec.open_hardware import hosted, known_platforms
 from ci_compiler.spec.unknown_names import look_up
+from ci_compiler.spec.values import NAMES
 
 PYTHON = r"3\.(9|1[0-5])t?"
 """A Python version, with `t` for a free-threaded one."""
@@ -35,10 +36,17 @@ def open_findings(spec: Spec) -> Iterator[Finding]:
             yield spec.finding(("names",), Code.UNKNOWN_AXIS, f"unknown axis {axis!r}{nearest(axis, known)}")
     for package in spec.packages.values():
         yield from _package(spec, package, known)
+    yield from _settings(spec, known)
+    yield from _pools(spec)
+
+
+def _settings(spec: Spec, known: Collection[str]) -> Iterator[Finding]:
     for name, rows in spec.settings.items():
+        if name in {*NAMES, *known, "files"}:
+            message = f"{name} is a value of every variant already; give the setting another name"
+            yield spec.finding(("settings", name), Code.DUPLICATE_NAME, message, key=True)
         for setting in rows:
             yield from _conditions(spec, ("settings", name, setting.index, "when"), setting.when, known)
-    yield from _pools(spec)
 
 
 def _matrix(spec: Spec, path: Path_, matrix: Matrix, known: Collection[str]) -> Iterator[Finding]:

@@ -323,6 +323,8 @@ def test_pools_build_and_run_platforms_and_families_without_facts() -> None:
         ({"names": "{phyton}", "matrix": {"values": {"platform": X86}}}, "unknown-axis"),
         ({"packages": {"ext": {"command": COMMAND, "ignores": ["pyton"]}}}, "unknown-axis"),
         ({"packages": {"ext": {"command": COMMAND, "joins": [{"with": "other"}]}}}, "unknown-package"),
+        ({"settings": {"isa": "avx2"}}, "duplicate-name"),
+        ({"settings": {"platform": "x"}}, "duplicate-name"),
         ({"runners": {"a": {"hosted": "ubuntu-25.04"}}}, "unknown-value"),
         ({"runners": {"a": {"hosted": "ubuntu-24.04", "builds": ["s390-linux"]}}}, "unknown-system"),
         ({"matrix": {"python": ["3.12"]}}, "missing-key"),
