@@ -259,7 +259,7 @@ def runs(machine: Machine, cell: Cell, cuda: str) -> bool:
 
 
 @given(documents(), machines(), st.sampled_from(Workload))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_nothing_better_runs(document: dict[str, Any], machine: Machine, workload: Workload) -> None:
     spec = spec_of(document)
     cells = judge(spec).cells

@@ -101,7 +101,7 @@ def changed(document: Any, kind: str, number: int, key: str, value: Any) -> Any:
     return made[0]
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(st.one_of(st.sampled_from(list(examples())), documents()), st.lists(CHANGES, max_size=3))
 def test_it_agrees_with_jsonschema_about_changed_specs(document: Any, changes: list[Any]) -> None:
     for change in changes:
