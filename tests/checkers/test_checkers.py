@@ -348,6 +348,7 @@ def test_tests_skipped_for_want_of_a_tool_are_counted_by_tool_at_the_end(tmp_pat
     )
     environment = {"PATH": str(tmp_path / "empty"), "PYTHONPATH": str(Path(__file__).parents[2])}
     words = [sys.executable, "-m", "pytest", "-q", "-p", "tests.conftest", "-p", "no:cacheprovider", str(tmp_path)]
+    words += ["--basetemp", str(tmp_path / "own")]  # or it would remove the folders of earlier runs of this machine
     for processes in ("0", "2"):
         shown = run([*words, "-n", processes], env=environment).stdout
         assert (
