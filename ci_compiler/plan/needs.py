@@ -47,6 +47,8 @@ class Needs:
         if not cell.named:
             return []
         wanted = cell.axes
+        if exact := self._exact(cell.branch, need, wanted):
+            return exact
         fitting = [
             (sum(wanted.get(axis) == value for axis, value in other.axes.items()), other, variant)
             for other, variant in self._holding.get((cell.branch, need), ())
@@ -54,6 +56,28 @@ class Needs:
         ]
         most = max((alike for alike, _, _ in fitting), default=0)
         return [(other, variant) for alike, other, variant in fitting if alike == most]
+
+    def _exact(self, branch: str, need: str, wanted: Mapping[str, str]) -> list[tuple[Cell, Variant]]:
+        """Those with no value but the ones that are wanted, if no other variant can be nearer; else []."""
+        shapes = self._shapes.get((branch, need), {})
+        alike = {axes: sum(axis in wanted for axis in axes) for axes in shapes}
+        best = max(alike.values(), default=0)
+        nearest = [axes for axes, count in alike.items() if count == best]
+        if any(alike[axes] < len(axes) for axes in nearest):
+            return []
+        held = (shapes[axes].get(tuple(wanted[axis] for axis in axes)) for axes in nearest)
+        return list(filter(None, held))
+
+    @cached_property
+    def _shapes(self) -> Mapping[tuple[str, str], dict[tuple[str, ...], dict[tuple[str, ...], tuple[Cell, Variant]]]]:
+        """The cells that hold a package, by branch and package, by their axes, and by their values on these."""
+        found: dict[tuple[str, str], dict[tuple[str, ...], dict[tuple[str, ...], tuple[Cell, Variant]]]] = {}
+        for key, held in self._holding.items():
+            for cell, variant in held:
+                axes = cell.axes
+                of_shape = found.setdefault(key, {}).setdefault(tuple(sorted(axes)), {})
+                of_shape[tuple(axes[axis] for axis in sorted(axes))] = (cell, variant)
+        return found
 
     def _serves(self, axis: str, value: str, wanted: str) -> bool:
         return serves(self.spec, axis, value, wanted)

@@ -15,7 +15,7 @@ _GLOBS = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*"}
 
 
 def locks_of(spec: Spec, cell: Cell, variant: Variant) -> tuple[str, ...]:
-    """The backend's lock files, if they decide what `variant` is built from: its recipe is an own one without a pin."""
+    """The backend's lock files, if `variant` is built from what they say: its recipe is an own one, and has no pin."""
     own = spec.packages[variant.package].kind_of(variant.name) is RecipeKind.OWN
     return spec.backend.locks if own and not spec.branches[cell.branch].pin(cell.toolkit).nixpkgs else ()
 

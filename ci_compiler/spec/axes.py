@@ -41,6 +41,16 @@ AxisValue = Annotated[
     ),
 ]
 
+Tag = Annotated[
+    str,
+    form(
+        title="a text with {value}, {under} or {digits}",
+        pattern=r"^[A-Za-z0-9_.]*\{(value|under|digits)\}[A-Za-z0-9_.]*$",
+    ),
+]
+
+SettingValue = Annotated[str, form(title="a text of one line", pattern=r"^[^\x00-\x1f\x7f]{1,500}$")]
+
 AxisValues = Annotated[tuple[AxisValue, ...], form("axis-values", title="a list of values", minItems=1)]
 
 ValuesByAxis = Annotated[
@@ -123,11 +133,9 @@ class AxisRow:
 
     name: str
     values: AxisValues = key("Its values. Left out for a built-in axis.", default=(), published=False)
-    tag: str = key(
+    tag: Tag = key(
         "How names spell a value: `{value}` is the value, `{under}` has underscores in place of dots, `{digits}` none. "
         "Left out: the axis and the value with underscores.",
-        title="a text with {value}, {under} or {digits}",
-        pattern=r"^[A-Za-z0-9_.]*\{(value|under|digits)\}[A-Za-z0-9_.]*$",
         examples=["torch{digits}"],
         default="",
         published=False,
@@ -162,10 +170,8 @@ class AcceleratorRow:
         published=False,
         examples=[["gfx942", "gfx1100"]],
     )
-    tag: str = key(
+    tag: Tag = key(
         "How names spell the toolkit, as the `tag` of an axis. Left out: the family and the version with underscores.",
-        title="a text with {value}, {under} or {digits}",
-        pattern=r"^[A-Za-z0-9_.]*\{(value|under|digits)\}[A-Za-z0-9_.]*$",
         default="",
         published=False,
         examples=["cu{digits}"],
@@ -197,7 +203,7 @@ class SettingRow:
 
     index: int
     when: When | None = key(default=None, published=False, written=Conditions, convert=to_when)
-    value: Annotated[str, form(pattern="^[^\\x00-\\x1f\\x7f]{1,500}$", title="a text of one line")] = key("The value.")
+    value: SettingValue = key("The value.")
 
 
 def setting_rows(value: str | list[Any]) -> tuple[SettingRow, ...]:
@@ -285,7 +291,7 @@ class Matrix:
         convert=_lists,
         default={},
         published=False,
-        examples=[{"python": ["3.12", "3.13t"], "platform": "x86_64-linux", "accelerator": ["cpu", "rocm 7.2 gfx942"]}],
+        examples=[{"python": ["3.12", "3.14t"], "platform": "x86_64-linux", "accelerator": ["cpu", "rocm 7.2 gfx942"]}],
     )
     rows: tuple[Mapping[str, tuple[str, ...]], ...] = key(
         "Combinations of values, each multiplied with `values`; a row's own values take the place of those.",

@@ -123,7 +123,12 @@ BranchNames = Annotated[
 
 Commit = Annotated[str, form(title="a commit (40 hexadecimal digits)", pattern=REVISION)]
 
-Python = Annotated[str, form(title='a Python version from 3.9 to 3.15 in quotes ("3.13")', pattern=r"^3\.(9|1[0-5])$")]
+PYTHON_VERSION = r"3\.(9|1[0-5])"
+"""The pattern of a Python version."""
+
+Python = Annotated[
+    str, form(title='a Python version from 3.9 to 3.15 in quotes ("3.13")', pattern=f"^{PYTHON_VERSION}$")
+]
 """A released Python version: PEP 596, 619, 664, 693, 719, 745, 790."""
 
 CudaVersion = Annotated[

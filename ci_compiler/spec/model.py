@@ -21,6 +21,7 @@ from ci_compiler.spec.axes import (
     GpuAxis,
     Matrix,
     SettingRow,
+    SettingValue,
     axis_rows,
     python_order,
     pythons_of,
@@ -169,11 +170,7 @@ class Spec:
     settings: Mapping[Word, tuple[SettingRow, ...]] = key(
         "Values that differ between variants without naming them; a build finds each in its environment as "
         "`VARIANT_NAME`. Of the rows of a setting, the first that applies counts. `pool` names the pool that builds.",
-        written=Mapping[
-            Word,
-            Annotated[str, form(pattern="^[^\\x00-\\x1f\\x7f]{1,500}$", title="a text of one line")]
-            | Annotated[tuple[SettingRow, ...], form(minItems=1)],
-        ],
+        written=Mapping[Word, SettingValue | Annotated[tuple[SettingRow, ...], form(minItems=1)]],
         convert=lambda value: {name: setting_rows(rows) for name, rows in value.items()},
         default={},
         published=False,
@@ -298,7 +295,7 @@ class Spec:
 
     def lists(self, package: Package) -> bool:
         """Whether variants of `package` may be called by their names: those that fit no axis, or of open matrices."""
-        if self.is_open and any(package in packages for _, _, packages in self.matrices):
+        if self.is_open and any(one is package for _, _, packages in self.matrices for one in packages):
             return True
         return any(package.listed(branch) for branch in self.branches)
 

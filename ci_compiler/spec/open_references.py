@@ -10,13 +10,14 @@ from ci_compiler.errors import Finding, nearest
 from ci_compiler.hardware import tables
 from ci_compiler.hardware.families import FAMILIES, family_of
 from ci_compiler.spec.axes import AXES, PARTS, SHORT_FAMILY, Accelerator, Matrix, When
+from ci_compiler.spec.forms import PYTHON_VERSION
 from ci_compiler.spec.load import Path_
 from ci_compiler.spec.model import Package, Spec
 from ci_compiler.spec.open_hardware import hosted, known_platforms
 from ci_compiler.spec.unknown_names import look_up
 from ci_compiler.spec.values import NAMES
 
-PYTHON = r"3\.(9|1[0-5])t?"
+PYTHON = f"{PYTHON_VERSION}t?"
 """A Python version, with `t` for a free-threaded one."""
 
 

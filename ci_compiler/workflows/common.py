@@ -93,7 +93,7 @@ def result_of(job: str) -> str:
 
 
 def one_at_a_time(group: str, *, queue: bool = False) -> dict[str, Node]:
-    """The `concurrency:` of runs that wait for each other. A newer one replaces a pending one, unless they `queue`."""
+    """The `concurrency:` of runs that wait for each other. A new run replaces a waiting one, unless they `queue`."""
     # Assumes `pending-replaced`, `queue-max`.
     return {"group": group, "cancel-in-progress": False, **({"queue": "max"} if queue else {})}
 

@@ -1,6 +1,6 @@
 """The workflows of hosted machines that look after a fleet: they watch it, start builds, carry the spec, publish pages.
 
-Each runs one at a time. Those that the spec does not ask for are not compiled (`render`).
+Of each, one run is active at a time. Those that the spec does not ask for are not compiled (`render`).
 """
 
 from __future__ import annotations
