@@ -110,6 +110,7 @@ class Code(StrEnum):
     MISSING_SYSTEM = "missing-system"
     MISSING_VERSION = "missing-version"
     NAME_ATTRIBUTE_PATH = "name-attribute-path"
+    NEED_OUT_OF_REACH = "need-out-of-reach"
     NEEDS_CIRCLE = "needs-circle"
     NEEDS_MISSING = "needs-missing"
     NEEDS_MISSING_VARIANT = "needs-missing-variant"

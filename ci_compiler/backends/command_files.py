@@ -47,7 +47,7 @@ def collect(
     build wrote, and for a match that cannot be taken.
     """
     target = folder / FOLDER
-    _clear(target)
+    clear(target)
     hashes: dict[str, str] = {}
     for pattern, found in matching(root, patterns).items():
         written = [path for path, state in found.items() if before.get(pattern, {}).get(path) != state]
@@ -100,7 +100,8 @@ def filled(pattern: str, values: Mapping[str, str]) -> str:
 _PLACEHOLDER = re.compile("@([a-z][a-z0-9_-]*)@")
 
 
-def _clear(target: Path) -> None:
+def clear(target: Path) -> None:
+    """Makes `target` an empty folder."""
     if target.is_symlink():
         target.unlink()
     elif target.exists():
@@ -140,6 +141,19 @@ def _copy(source: Path, target: Path) -> str:
     return f"sha256:{digest.hexdigest()}"
 
 
+def held(name: str, folder: Path) -> dict[str, str]:
+    """The hashes of the files in `folder`/files by their paths. Raises StageError for anything that is not a file."""
+    hashes: dict[str, str] = {}
+    for path in sorted(_below(folder / FOLDER)):
+        relative = f"{FOLDER}/{path.name}"
+        if not re.fullmatch(FILE, relative) or not (digest := _digest(path)):
+            raise failure(name, Code.UNSAFE_FILE, f"{path.name!r} was fetched, and is not a file with a suitable name")
+        hashes[relative] = digest
+    if not hashes:
+        raise failure(name, Code.CLOSURE_MISSING, "its command `fetch` left no file in `VARIANT_FILES`")
+    return hashes
+
+
 def verify(name: str, folder: Path, hashes: Mapping[str, str]) -> tuple[Path, ...]:
     """The files in `folder`, whose hashes by path are `hashes`.
 
@@ -150,12 +164,12 @@ def verify(name: str, folder: Path, hashes: Mapping[str, str]) -> tuple[Path, ..
             how = "is another file than the one that was built" if found else "is missing, or is not a regular file"
             raise failure(name, Code.FILE_DIFFERS, f"{folder / path} {how}; fetch the artifact of the build again")
     known = {folder / path for path in hashes}
-    if extra := next((path for path in sorted(_held(folder / FOLDER)) if path not in known), None):
+    if extra := next((path for path in sorted(_below(folder / FOLDER)) if path not in known), None):
         raise failure(name, Code.FILE_DIFFERS, f"{extra} is not in the manifest; fetch the artifact of the build again")
     return tuple(sorted(known))
 
 
-def _held(folder: Path) -> Iterator[Path]:
+def _below(folder: Path) -> Iterator[Path]:
     return folder.iterdir() if folder.is_dir() else iter(())
 
 

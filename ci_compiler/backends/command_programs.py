@@ -1,19 +1,30 @@
 """The declared commands in a job: the build script, the setup of a test, and publishing.
 
 Each gets the variant's values in its environment, as `VARIANT_` and the value's name in capitals, and runs in the root
-of the repository. The setup of a test and publishing also get `VARIANT_FILES`, the folder of the files. Only the
-commands about publishing get the publishing secret.
+of the repository. The setup of a test and publishing also get `VARIANT_FILES`, the folder of the files, and the build
+and tests `VARIANT_NEEDS`, with a folder for each needed package. Only the commands about publishing get the publishing
+secret.
 """
 
 from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ci_compiler.backends.command_files import FOLDER, check_apart, collect, filled, matching, open_pattern, verify
+from ci_compiler.backends.command_files import (
+    FOLDER,
+    check_apart,
+    clear,
+    collect,
+    filled,
+    held,
+    matching,
+    open_pattern,
+    verify,
+)
 from ci_compiler.backends.forms import BASH
 from ci_compiler.backends.job import (
     BuildOrder,
@@ -36,9 +47,31 @@ from ci_compiler.units import duration
 _PIP = "python -m pip --disable-pip-version-check install --no-input "
 
 
+def _installation(setup: str, files: Iterable[Path]) -> str:
+    """The command that installs `files`: the declared one, or pip for the wheels among them; '' if there is none."""
+    wheels = [str(path) for path in files if path.suffix == ".whl"]
+    return setup or (_PIP + shlex.join(wheels) if wheels else "")
+
+
 def shell(line: str) -> list[str]:
     """The command that runs a declared line, and ends at the first failure. Raises InputError if there is no Bash."""
     return [find_program(BASH.name, install=BASH.install), "-euo", "pipefail", "-c", line]
+
+
+def _result(
+    script: str, folder: Path, hashes: Mapping[str, str], *, started: datetime, seconds: float, built: bool
+) -> BuildResult:
+    """The result that is the files with these hashes in `folder`."""
+    return BuildResult(
+        derivation=script,
+        store_path=next(iter(hashes)),
+        outputs=tuple(hashes),
+        closure_size=sum((folder / path).stat().st_size for path in hashes),
+        closure=hashes,
+        started=started,
+        seconds=seconds,
+        built=built,
+    )
 
 
 class CommandPrograms:
@@ -78,15 +111,8 @@ class CommandPrograms:
         found = {}
         for one in members:
             hashes = collect(one.name, root, one.patterns, before, one.folder)
-            found[one.name] = BuildResult(
-                derivation=commands.build,
-                store_path=next(iter(hashes)),
-                outputs=tuple(hashes),
-                closure_size=sum((one.folder / path).stat().st_size for path in hashes),
-                closure=hashes,
-                started=started,
-                seconds=ended.seconds,
-                built=True,
+            found[one.name] = _result(
+                commands.build, one.folder, hashes, started=started, seconds=ended.seconds, built=True
             )
         return found
 
@@ -95,9 +121,18 @@ class CommandPrograms:
         verify(build.name, self.job.folder, build.closure)
         return False
 
-    def fetch_recipe(self, name: str, recipe: str) -> BuildResult:  # noqa: ARG002
-        """Raises StageError: only what this run built is available."""
-        raise failure(name, Code.CLOSURE_MISSING, "the backend command fetches no variant but the one under test")
+    def fetch_recipe(self, name: str, recipe: str) -> BuildResult:
+        """Fetches the published files by the declared command, to the folder of the manifest."""
+        line, started = self._commands().fetch, datetime.now(UTC)
+        if not line:
+            raise failure(name, Code.CLOSURE_MISSING, "its package declares no command `fetch`")
+        clear(self.job.folder / FOLDER)
+        ended = self._run(shell(line), self._environment(VARIANT_FILES=self._files()))
+        if ended.status != 0:
+            message = f"its command `fetch` ended with status {ended.status}; the end of its output follows"
+            raise failure(name, Code.CLOSURE_MISSING, message, tail=ended.out.splitlines())
+        hashes = held(name, self.job.folder)
+        return _result(recipe, self.job.folder, hashes, started=started, seconds=ended.seconds, built=False)
 
     def closure(self, build: BuildRecord) -> tuple[str, ...]:
         """The files."""
@@ -106,11 +141,10 @@ class CommandPrograms:
     def interpreter(self, build: BuildRecord, scratch: Path) -> Interpreter:
         """A virtual environment of the variant's Python with the files installed; only the files if none is Python's.
 
-        The declared `setup` installs them, or pip does, if there are wheels among them.
+        The declared `setup` installs them, or pip does, if there are wheels among them. The files of what the variant
+        needs are installed before, in the same way.
         """
-        files = verify(build.name, self.job.folder, build.closure)
-        wheels = [str(path) for path in files if path.suffix == ".whl"]
-        line = self._commands().setup or (_PIP + shlex.join(wheels) if wheels else "")
+        line = _installation(self._commands().setup, verify(build.name, self.job.folder, build.closure))
         if not line:
             lacks = "has no wheel, and the package declares no `setup` that installs its files"
             return Interpreter(program="", home=self._files(), lacks=lacks)
@@ -118,8 +152,12 @@ class CommandPrograms:
         home = scratch / "environment"
         self._set_up(build.name, [python, "-m", "venv", os.fspath(home)], self._environment())
         path = os.pathsep.join((os.fspath(home / "bin"), os.environ.get("PATH", os.defpath)))
-        env = self._environment(VIRTUAL_ENV=os.fspath(home), PATH=path, VARIANT_FILES=self._files())
-        self._set_up(build.name, shell(line), env)
+        env = self._environment(VIRTUAL_ENV=os.fspath(home), PATH=path)
+        for one in self.job.needed:
+            if first := _installation(one.setup, sorted(one.folder.iterdir())):
+                given = {**variables(one.values), "VARIANT_FILES": os.fspath(one.folder)}
+                self._set_up(build.name, shell(first), env | given)
+        self._set_up(build.name, shell(line), env | {"VARIANT_FILES": self._files()})
         return Interpreter(program=os.fspath(home / "bin" / "python"), home=os.fspath(home))
 
     def prove(self, build: BuildRecord, recipe: str) -> None:  # noqa: ARG002
@@ -177,7 +215,8 @@ class CommandPrograms:
         return follow(command, show, seconds=self.job.seconds, env=env, folder=self.job.root, secret=secret)
 
     def _environment(self, **more: str) -> dict[str, str]:
-        return {**os.environ, **variables(self.job.values), **more}
+        needs = {"VARIANT_NEEDS": os.fspath(self.job.needs)} if self.job.needs else {}
+        return {**os.environ, **variables(self.job.values), **needs, **more}
 
     def _files(self) -> str:
         """The absolute path of the folder of the files; the commands run in the root of the repository."""

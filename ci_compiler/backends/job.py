@@ -36,12 +36,28 @@ class DeclaredCommands(Protocol):
         """The command that installs the files for a test; '' for `pip install` of the wheels among them."""
 
     @property
+    def fetch(self) -> str:
+        """The command that fetches the published files; '' for none."""
+
+    @property
     def publish(self) -> str:
         """The command that publishes the files."""
 
     @property
     def published(self) -> str:
         """The command that succeeds if the version is published already; '' for none."""
+
+
+class NeededFiles(NamedTuple):
+    """The files of a variant that another one is built and tested with: verified, and alone in `folder`.
+
+    `package` is its package, `setup` the declared command that installs them, and `values` are those of the variant.
+    """
+
+    package: str
+    folder: Path
+    setup: str
+    values: Mapping[str, str]
 
 
 class JobContext(NamedTuple):
@@ -51,7 +67,7 @@ class JobContext(NamedTuple):
     folder of the manifest, in which a backend that `uses_artifacts` keeps what it builds. `values` are those of the
     job's variant by name (`spec.values`), and `commands` what the spec declares for its package. `recipes` is the tree
     that recipes are read from, None for `root`. Unless it `shares`, it writes nothing to the cache, and no record of a
-    test counts.
+    test counts. `needed` are the files that were handed over, in build order, below the folder `needs`.
     """
 
     root: Path
@@ -64,6 +80,8 @@ class JobContext(NamedTuple):
     commands: DeclaredCommands | None = None
     recipes: Path | None = None
     shares: bool = True
+    needs: Path | None = None
+    needed: tuple[NeededFiles, ...] = ()
 
 
 def variables(values: Mapping[str, str]) -> dict[str, str]:

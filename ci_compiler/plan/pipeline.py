@@ -14,6 +14,7 @@ Reading the spec and writing the files happen outside, in `spec.load` and `files
 from __future__ import annotations
 
 from ci_compiler.errors import Finding, InputError
+from ci_compiler.plan.handed import hands_files, out_of_reach
 from ci_compiler.plan.job_graph import with_cells_ordered
 from ci_compiler.plan.proof import untested_findings
 from ci_compiler.plan.routing import Route, route
@@ -47,4 +48,6 @@ def plan(spec: Spec) -> Plan:
     if errors := errors_among(findings):
         raise InputError(sorted(errors, key=lambda finding: finding.place))
     made = with_cells_ordered(spec, shards(spec, judged.cells, routes))
+    if hands_files(spec) and (unreached := tuple(out_of_reach(spec, made))):
+        raise InputError(unreached)
     return Plan(spec=spec, judged=judged, routes=routes, shards=made, warnings=findings)

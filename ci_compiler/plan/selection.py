@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ci_compiler.codes import Code
 from ci_compiler.errors import nearest, wrong
 from ci_compiler.outside import reading
+from ci_compiler.plan.handed import HandedFiles, hands_files
 from ci_compiler.plan.limits import limit
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.routing import Route
@@ -124,6 +125,7 @@ def decide(plan: Plan, event: GitHubEvent, facts: Facts, shard: Shard | None = N
         wanted = [name for name in _dispatched(shard, event) if name not in facts.published]
     elif shard.branch in facts.rebuilt:
         wanted = facts.rebuilt[shard.branch].variants
+    wanted = HandedFiles(plan.spec, plan.judged.cells).built_as_well(shard.branch, wanted)
     return Selection((_choice(shard.branch, shard.cells, Rebuilt(wanted)),))
 
 
@@ -152,14 +154,17 @@ def _of_request(plan: Plan, event: GitHubEvent, facts: Facts) -> Selection:
     request = _request(event)
     if request.branch not in plan.spec.branches:
         return Selection()
-    whole = {
-        name: _choice(name, [part for shard in plan.shards if shard.branch == name for part in in_request(shard)], one)
-        for name, one in facts.rebuilt.items()
+    handed = HandedFiles(plan.spec, plan.judged.cells)
+    rebuilt = {
+        name: one._replace(variants=handed.built_as_well(name, one.variants)) for name, one in facts.rebuilt.items()
     }
-    taken = within_limit([part for one in whole.values() for part in one.cells], most_cells(plan))
+    cells = {
+        name: [part for shard in plan.shards if shard.branch == name for part in in_request(shard)] for name in rebuilt
+    }
+    whole = {name: _choice(name, cells[name], one) for name, one in rebuilt.items()}
+    taken = _with_needed(handed, whole, most_cells(plan))
     chosen = {
-        name: _choice(name, [part for part in taken if part[0].branch == name], one)
-        for name, one in facts.rebuilt.items()
+        name: _choice(name, [part for part in cells[name] if part in taken], one) for name, one in rebuilt.items()
     }
     parts = tuple(
         one._replace(left=tuple(name for name in whole[branch].variants if name not in set(one.variants)))
@@ -167,6 +172,26 @@ def _of_request(plan: Plan, event: GitHubEvent, facts: Facts) -> Selection:
         if whole[branch].variants
     )
     return Selection(branches=parts, ref=request.head)
+
+
+def _with_needed(handed: HandedFiles, whole: Mapping[str, RunSelection], most: int) -> Sequence[tuple[Cell, Route]]:
+    """As `within_limit` for the cells of `whole`, with the cells that build what they need.
+
+    If these are too many, fewer cells are built. At least one is, with all that it needs.
+    """
+    cells = [part for one in whole.values() for part in one.cells]
+    taken: Sequence[tuple[Cell, Route]] = within_limit(cells, most)
+    number = most
+    while number and hands_files(handed.spec):
+        kept = {(cell.branch, one.name) for cell, _ in within_limit(cells, number) for one in cell.variants}
+        names = {
+            (branch, name)
+            for branch, part in whole.items()
+            for name in handed.built_as_well(branch, (name for name in part.variants if (branch, name) in kept))
+        }
+        taken = [part for part in cells if any((part[0].branch, one.name) in names for one in part[0].variants)]
+        number = 0 if len(taken) <= most else number - 1
+    return taken
 
 
 def in_request(shard: Shard) -> tuple[tuple[Cell, Route], ...]:
@@ -235,6 +260,9 @@ def representatives(cells: Sequence[tuple[Cell, Route]], most: int) -> tuple[tup
 def _values(cell: Cell) -> set[tuple[str, str]]:
     if cell.listed:
         return {("branch", cell.branch), ("listed", cell.listed)}
+    if cell.named:
+        packages = {("package", variant.package) for variant in cell.variants}
+        return {("branch", cell.branch), *cell.axes.items(), *packages}
     axes = ("branch", "python", "toolkit", "target", "isa")
     return {(axis, getattr(cell, axis)) for axis in axes}
 

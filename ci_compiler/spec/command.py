@@ -40,7 +40,8 @@ class Command:
     """How a package is built, installed and published by commands of the repository, with `backend: command`.
 
     Every command runs in the root of the repository, with the values of the variant in its environment: `VARIANT_NAME`,
-    `VARIANT_VERSION` and so on. `setup` and `publish` also get `VARIANT_FILES`, the folder of the built files.
+    `VARIANT_VERSION` and so on. `setup` and `publish` also get `VARIANT_FILES`, the folder of the built files. The
+    build, `setup` and tests get `VARIANT_NEEDS`, which has a folder with the files of each needed package.
     """
 
     build: str = key(
@@ -62,6 +63,13 @@ class Command:
         default=(),
         published=False,
         examples=[["src", "ci/build.sh", "pyproject.toml"]],
+    )
+    fetch: Line = key(
+        "The command that fetches the published files into `VARIANT_FILES`, an empty folder, for the builds and tests "
+        "of what needs the package. Left out: a run that builds a variant builds what it needs as well.",
+        default="",
+        published=False,
+        examples=['pip download --no-deps --dest "$VARIANT_FILES" my-package=="$VARIANT_VERSION"'],
     )
     install: InstallLine = key(
         "The command with which a user installs a variant; `@name@`, `@version@` and the variant's other values are "

@@ -22,6 +22,9 @@ MANIFEST = f"build-output/{MANIFEST_FILE}"
 BESIDE_MANIFEST = f"beside-output/{MANIFEST_FILE}"
 """The path of the manifest of the second build in a job that takes two; there is none if there is no such build."""
 
+NEEDS_OUTPUT = "needs-output"
+"""The folder into which a job downloads the artifacts of what its variant needs."""
+
 SUBJECTS_FILE = "subjects.txt"
 """The file that a build writes beside its manifest if it is attested: the digest of everything that it made."""
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from ci_compiler.backends.forms import CACHE_KEY
+from ci_compiler.plan.handed import hands_files
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.proof import is_imported_only, job_title
 from ci_compiler.plan.routing import Route
@@ -61,6 +62,13 @@ def titles(spec: Spec, package: Package) -> dict[str, str]:
 def title_input(stage: Stage) -> str:
     """The input with the name of the job of `stage`."""
     return f"{stage}-name"
+
+
+def chosen_input(spec: Spec) -> dict[str, Node]:
+    """The input that says of which needed variants the run makes new files, where files are handed over."""
+    if not hands_files(spec):
+        return {}
+    return {"chosen": input_node("The names of the variants that this run builds, as a JSON list.")}
 
 
 def _neighbour_inputs(spec: Spec) -> dict[str, Node]:

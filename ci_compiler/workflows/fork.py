@@ -30,6 +30,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ci_compiler.plan.fork_selection import ForkLeg, fork_minutes, fork_stages
+from ci_compiler.plan.handed import hands_files
 from ci_compiler.plan.pause import ALL_WORD, PAUSE_VARIABLE
 from ci_compiler.spec.model import Spec
 from ci_compiler.stages import Stage
@@ -169,23 +170,29 @@ def _build(spec: Spec, needs: list[str], chosen: str) -> Job:
         timeout_minutes=fork_minutes(spec),
         permissions=READ,
         env={name: expression(f"matrix.{key}") for name, key in keys.items()},
-        steps=[*_checked_out(hosted=False), _BUILD, *map(_test, fork_stages(spec)), keep],
+        steps=[*_checked_out(hosted=False), _build_step(spec), *(_test(spec, one) for one in fork_stages(spec)), keep],
     )
 
 
-_BUILD = RunStep(
-    name=BUILD_STEP,
-    run="""\
+def _build_step(spec: Spec) -> RunStep:
+    return RunStep(
+        name=BUILD_STEP,
+        run=f"""\
 for NAME in $BUILT; do
   export NAME
   ci-runner doctor --for build "$NAME"
-  ci-runner build "$NAME" --branch "$BRANCH" --out "fork-output/$NAME" --unshared
+  ci-runner build "$NAME" --branch "$BRANCH" --out "fork-output/$NAME" --unshared{_needs(spec)}
 done
 """,
-)
+    )
 
 
-def _test(stage: Stage) -> RunStep:
+def _needs(spec: Spec) -> str:
+    """The option with what was built before on the machine."""
+    return " --needs fork-output" if hands_files(spec) else ""
+
+
+def _test(spec: Spec, stage: Stage) -> RunStep:
     return RunStep(
         name=test_step(stage),
         if_=expression(f"contains(matrix.tests, '{stage}')"),
@@ -194,7 +201,7 @@ for NAME in $CHOSEN; do
   export NAME
   ci-runner doctor --for {stage} "$NAME"
   ci-runner smoke "$NAME" --stage {stage} --manifest "fork-output/$NAME/manifest.json" \\
-    --out "fork-output/$NAME/{stage}" --again --unshared
+    --out "fork-output/$NAME/{stage}" --again --unshared{_needs(spec)}
 done
 """,
     )

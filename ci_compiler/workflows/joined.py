@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from ci_compiler import __version__
 from ci_compiler.files.compiled_by import COMPILED_BY
+from ci_compiler.plan.handed import hands_files
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.sharding import stages_of, waits_for
 from ci_compiler.spec.model import Spec
@@ -25,7 +26,7 @@ from ci_compiler.workflows.common import (
     result_of,
 )
 from ci_compiler.workflows.model import READ, Job, RunStep, Workflow, action_step, input_node
-from ci_compiler.workflows.steps import checked_out, upload
+from ci_compiler.workflows.steps import NEEDS_OPTION, checked_out, fetch_needs, upload
 from ci_compiler.workflows.variant import TEST_STEP
 from ci_compiler.workflows.writer import Node
 
@@ -57,6 +58,7 @@ def workflow(spec: Spec) -> Workflow:
         "legs": input_node("Its variants, as the legs of a matrix in JSON."),
         "branch": input_node("The branch that it is built for."),
         "commit": input_node("The commit that holds its build script."),
+        **called.chosen_input(spec),
         **called.cell_inputs(spec),
     }
     jobs = {BUILD.name: _build(spec), **{stage.name: _test(spec, stage) for stage in stages_of_joined(spec)}}
@@ -90,12 +92,21 @@ def _build(spec: Spec) -> Job:
         steps=[
             *checked_out(spec),
             RunStep(name="Prove that this machine can build it", run='ci-runner doctor --for build "$NAME"'),
-            RunStep(name="Build", id="build", run='ci-runner build "$NAME" --branch "$BRANCH" --out build-output'),
+            *(fetch_needs() if hands_files(spec) else ()),
+            _build_step(spec),
             upload(
                 "Keep the manifests and the log", _artifact(spec, BUILD, expression("inputs.build")), "build-output/"
             ),
         ],
     )
+
+
+def _build_step(spec: Spec) -> RunStep:
+    run = 'ci-runner build "$NAME" --branch "$BRANCH" --out build-output'
+    if not hands_files(spec):
+        return RunStep(name="Build", id="build", run=run)
+    env = {"CHOSEN": expression("inputs.chosen")}
+    return RunStep(name="Build", id="build", env=env, run=f'{run}{NEEDS_OPTION} --chosen "$CHOSEN"')
 
 
 def _test(spec: Spec, stage: Stage) -> Job:
@@ -127,10 +138,16 @@ def _test(spec: Spec, stage: Stage) -> Job:
                 env={"DIGESTS": expression(f"needs.{BUILD}.outputs.{MANIFESTS}")},
                 run=f'ci-runner fetch {_MANIFEST} --digest "$DIGESTS"',
             ),
-            RunStep(name=TEST_STEP, id="test", run=stage.command.format(stage=stage, manifest=_MANIFEST)),
+            *(fetch_needs() if hands_files(spec) else ()),
+            RunStep(name=TEST_STEP, id="test", run=_test_command(spec, stage)),
             upload("Keep the report", _artifact(spec, stage, _NAME), "test-output/"),
         ],
     )
+
+
+def _test_command(spec: Spec, stage: Stage) -> str:
+    needs = NEEDS_OPTION if hands_files(spec) else ""
+    return stage.command.format(stage=stage, manifest=_MANIFEST) + needs
 
 
 def _artifact(spec: Spec, stage: Stage, name: str) -> str:

@@ -21,9 +21,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from ci_compiler.plan.handed import HandedFiles, hands_files, job_key
 from ci_compiler.plan.joins import cells_by_build
 from ci_compiler.plan.matrix import Cell
-from ci_compiler.plan.sharding import cell_packages, joins_any, lists_any
+from ci_compiler.plan.sharding import Shard, cell_packages, joins_any, lists_any
 from ci_compiler.spec.model import Spec
 from ci_compiler.workflows import called
 from ci_compiler.workflows.common import (
@@ -79,8 +80,8 @@ CHECK = "Pull request verdict"
 """The check to require. Rulesets know a check by its job's name, so no other workflow has a job of this name."""
 
 
-def workflow(spec: Spec) -> Workflow:
-    """`pull-request.yml`."""
+def workflow(spec: Spec, shards: Iterable[Shard]) -> Workflow:
+    """`pull-request.yml`, for the cells of `shards`."""
     compare = RunStep(name="Compile and compare", run=f"ci-compile --check --diff --branch {BRANCH}")
     audit = RunStep(name="Audit", run=f'ci-compile audit . --branch {BRANCH} --nixpkgs real --since "$BASE"')
     diff = RunStep(
@@ -91,11 +92,21 @@ def workflow(spec: Spec) -> Workflow:
     checks = {"compiled": _hosted(spec, "Files are as compiled", [compare])}
     if spec.backend.has_recipes:
         checks["recipes"] = _hosted(spec, "Recipes are sound", [SET_UP_NIX, audit])
+    builds = {name: _calls(spec, name, output, [SELECT, *checks]) for output, name in outputs.items()}
+    for level, names in _later(spec, shards).items():
+        before = [SELECT, *checks, *builds]
+        later = {
+            leveled(name, level): _calls(spec, name, leveled(output, level), before, after=len(checks) + 1)
+            for output, name in outputs.items()
+            if name in names
+        }
+        builds |= later
+        outputs |= {leveled(output, level): name for output, name in outputs.items() if leveled(name, level) in later}
     jobs: dict[str, Job | CallJob] = {
         **checks,
         "meaning": _hosted(spec, "What the change means", [diff]),
         SELECT: select_job(spec, "--pull-request", *outputs, in_forks=True),
-        **{name: _calls(spec, name, output, [SELECT, *checks]) for output, name in outputs.items()},
+        **builds,
     }
     chosen = expression(f"{_may_build(spec)} && needs.{SELECT}.outputs.chosen || '{{}}'")
     verdict = verdict_job(spec, CHECK, list(jobs), chosen=chosen, publish="false")
@@ -141,38 +152,94 @@ def _may_build(spec: Spec) -> str:
     return f"{FORK_GUARD} && {in_own_repository(spec)}"
 
 
-def legs(spec: Spec, branches: Iterable[RunSelection], *, listed: bool = False) -> list[dict[str, Any]]:
-    """The legs of the matrix of the job `CELLS`, or of `LISTED`: each cell with its branch and its stages' machines."""
+def _later(spec: Spec, shards: Iterable[Shard]) -> dict[int, set[str]]:
+    """The jobs that can begin only after others have made files, by the number of jobs before them."""
+    cells = [cell for shard in shards for cell, _ in shard.cells]
+    levels = HandedFiles(spec, cells).levels()
+    found: dict[int, set[str]] = {level: set() for level in sorted(set(levels.values()))}
+    for cell in cells:
+        if level := levels.get(job_key(cell)):
+            found[level].add(_job_of(cell))
+    return found
+
+
+def _job_of(cell: Cell) -> str:
+    return JOINED_BUILDS if cell.joined else LISTED if cell.called else CELLS
+
+
+def leveled(name: str, level: int) -> str:
+    """The name of a job, or of an output with its legs, that waits for `level` other jobs."""
+    return f"{name}-{level + 1}" if level else name
+
+
+def matrices(plan: Plan, branches: Sequence[RunSelection]) -> dict[str, list[dict[str, Any]]]:
+    """The legs of the matrices, by the output of the selection: what the chosen cells run with."""
+    handed = HandedFiles(plan.spec, plan.judged.cells)
+    levels = handed.levels()
+    found: dict[str, list[dict[str, Any]]] = {}
+    for level in range(1 + max(levels.values(), default=0)):
+        parts = [
+            one._replace(cells=tuple(part for part in one.cells if levels.get(job_key(part[0]), 0) == level))
+            for one in branches
+        ]
+        found[leveled("matrix", level)] = _legs(handed, parts, CELLS)
+        found[leveled(LISTED, level)] = _legs(handed, parts, LISTED)
+        found[leveled(JOINED_BUILDS, level)] = _joined_legs(handed, plan, parts)
+    return found
+
+
+def _legs(handed: HandedFiles, branches: Iterable[RunSelection], job: str) -> list[dict[str, Any]]:
+    """The legs of the matrix of `job`: each cell with its branch and its stages' machines."""
     return [
-        (_named(spec, cell) if listed else _chosen(cell, part))
+        (_named(handed, cell, part) if job == LISTED else _chosen(handed, cell, part))
         | {"branch": part.branch, "onto": part.onto}
         | called.route_values(route)
         for part in branches
         for cell, route in part.cells
-        if bool(cell.called) is listed and not cell.joined
+        if _job_of(cell) == job
     ]
 
 
-def joined_legs(plan: Plan, branches: Iterable[RunSelection]) -> list[dict[str, Any]]:
+def _joined_legs(handed: HandedFiles, plan: Plan, branches: Iterable[RunSelection]) -> list[dict[str, Any]]:
     """The legs of the matrix of the job `JOINED_BUILDS`: each build of several variants with what it is built on."""
     found = []
     for part in branches:
         chosen = {cell.joined: route for cell, route in part.cells if cell.joined}
         whole = dict(cells_by_build(cell for cell in plan.judged.cells if cell.branch == part.branch))
         found += [
-            {**joined_values(whole[name]), "branch": part.branch, "onto": part.onto, **called.route_values(route)}
+            {
+                **joined_values(whole[name]),
+                **_as_chosen(handed, whole[name], part),
+                "branch": part.branch,
+                "onto": part.onto,
+                **called.route_values(route),
+            }
             for name, route in chosen.items()
         ]
     return found
 
 
-def _chosen(cell: Cell, part: RunSelection) -> dict[str, Any]:
+def _chosen(handed: HandedFiles, cell: Cell, part: RunSelection) -> dict[str, Any]:
     names = [variant.name for variant in cell.variants if variant.name in part.variants]
-    return {"cell": cell.suffix, "chosen": json.dumps(names)}
+    return {"cell": cell.suffix, "chosen": json.dumps([*names, *_built_before(handed, [cell], part)])}
 
 
-def _named(spec: Spec, cell: Cell) -> dict[str, Any]:
-    return {"name": cell.called, **called.package_values(spec, spec.packages[cell.variants[0].package])}
+def _named(handed: HandedFiles, cell: Cell, part: RunSelection) -> dict[str, Any]:
+    spec = handed.spec
+    values = called.package_values(spec, spec.packages[cell.variants[0].package])
+    return {"name": cell.called, **_as_chosen(handed, [cell], part), **values}
+
+
+def _as_chosen(handed: HandedFiles, cells: Sequence[Cell], part: RunSelection) -> dict[str, str]:
+    """The value of the input `chosen`, where there is one: what `cells` need and other jobs of the run build."""
+    return {"chosen": json.dumps(_built_before(handed, cells, part))} if hands_files(handed.spec) else {}
+
+
+def _built_before(handed: HandedFiles, cells: Sequence[Cell], part: RunSelection) -> list[str]:
+    """What `cells` need of other cells and the run builds."""
+    own = {variant.name for cell in cells for variant in cell.variants}
+    found = {name: None for cell in cells for one in cell.variants for name in handed.needed(cell, one.package)}
+    return [name for name in found if name in set(part.variants) - own]
 
 
 def _hosted(spec: Spec, name: str, steps: Sequence[Step]) -> Job:
@@ -186,17 +253,25 @@ def _hosted(spec: Spec, name: str, steps: Sequence[Step]) -> Job:
     )
 
 
-def _calls(spec: Spec, name: str, output: str, needs: Sequence[str]) -> CallJob:
-    """The job that builds the legs in `output` after the jobs `needs`."""
+def _calls(spec: Spec, name: str, output: str, needs: Sequence[str], after: int = 0) -> CallJob:
+    """The job that builds the legs in `output` after the jobs `needs`.
+
+    If only the first `after` of them must have succeeded, it runs whatever became of the others: some of its legs may
+    have all that they need.
+    """
+    # Assumes `implicit-success`.
+    chosen = tuple(called.chosen_input(spec))
     subject = {
-        LISTED: ("name", *called.package_inputs(spec)),
+        LISTED: ("name", *chosen, *called.package_inputs(spec)),
         CELLS: ("cell", "chosen"),
-        JOINED_BUILDS: ("build", "name", "legs"),
+        JOINED_BUILDS: ("build", "name", "legs", *chosen),
     }[name]
+    succeeded = [f"needs.{job}.result == 'success'" for job in needs[:after]]
+    ready = "".join(f"{one} && " for one in (["!cancelled()", *succeeded] if after else []))
     return CallJob(
         name=f"{expression('matrix.branch')} {expression(f'matrix.{subject[0]}')}",
         needs=needs,
-        if_=expression(f"needs.{SELECT}.outputs.{output} != '[]' && {_may_build(spec)}"),
+        if_=expression(f"{ready}needs.{SELECT}.outputs.{output} != '[]' && {_may_build(spec)}"),
         strategy=for_each(expression(f"fromJSON(needs.{SELECT}.outputs.{output})")),
         uses=local({LISTED: VARIANT, CELLS: CELL, JOINED_BUILDS: JOINED}[name]),
         permissions=called.build_permissions(spec),

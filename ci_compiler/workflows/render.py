@@ -44,7 +44,7 @@ def header(spec: Spec) -> tuple[str, ...]:
 def render(spec: Spec, shards: Iterable[Shard]) -> dict[str, str]:
     """The text of every file by its path relative to the repository's root. Raises InputError if one is too large."""
     head = header(spec)
-    compiled: dict[str, Mapping[str, Node]] = {f"{FOLDER}/{name}": one.node() for name, one in _workflows(spec)}
+    compiled: dict[str, Mapping[str, Node]] = {f"{FOLDER}/{name}": one.node() for name, one in _workflows(spec, shards)}
     compiled[f"{SETUP_ACTION}/action.yml"] = setup_action.action(spec)
     compiled |= {part.path: shard.workflow(spec, part).node() for part in shards}
     if findings := [*unknown_pins(spec), *_image_problems(spec)]:
@@ -60,10 +60,10 @@ def render(spec: Spec, shards: Iterable[Shard]) -> dict[str, str]:
     return files
 
 
-def _workflows(spec: Spec) -> Iterator[tuple[str, Workflow]]:
+def _workflows(spec: Spec, shards: Iterable[Shard]) -> Iterator[tuple[str, Workflow]]:
     """Each workflow that is not a shard's, by its file's name. Modules that few specs need are imported here."""
     yield from _called(spec)
-    yield PULL_REQUEST, pull_request.workflow(spec)
+    yield PULL_REQUEST, pull_request.workflow(spec, shards)
     yield WAVES, tasks.waves(spec)
     if spec.fleet_watch:
         yield FLEET_WATCH, tasks.fleet_watch(spec)

@@ -8,12 +8,13 @@ environment approve once per run and pool.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ci_compiler import __version__
 from ci_compiler.files.compiled_by import COMPILED_BY
 from ci_compiler.hardware import BASELINE, CPU
+from ci_compiler.plan.handed import hands_files
 from ci_compiler.plan.joins import cells_by_build
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.needs import Needs
@@ -215,11 +216,12 @@ def _publications(spec: Spec, shard: Shard) -> dict[str, Job | CallJob]:
     A job is skipped if all of its cells were, so that nobody is asked to approve nothing. `ci-runner publish-run`
     decides from the artifacts which variants passed.
     """
+    before = _jobs_before(spec, shard)
     on_branch = f"github.ref == 'refs/heads/{shard.branch}'"
     found: dict[str, Job | CallJob] = {}
     for pool in shard.publish_pools:
         cells = [cell for cell, route in shard.cells if route.pools.get(PUBLISH) is pool]
-        jobs = dict.fromkeys(map(job_id, cells))
+        jobs = _with_before(dict.fromkeys(map(job_id, cells)), before)
         ran = " || ".join(f"needs.{job}.result != 'skipped'" for job in jobs)
         ready = f"needs.{preflight_id(pool)}.result == 'success'"
         conditions = [
@@ -242,6 +244,17 @@ def _publications(spec: Spec, shard: Shard) -> dict[str, Job | CallJob]:
             concurrency=one_at_a_time(f"publish-{shard.name}-{pool.name}", queue=True),
             steps=_publication_steps(spec, shard, pool),
         )
+    return found
+
+
+def _with_before(jobs: Iterable[str], before: Mapping[str, Iterable[str]]) -> dict[str, None]:
+    """`jobs`, and those that build what their variants need, whose reports count as well."""
+    found: dict[str, None] = {}
+    waiting = list(jobs)
+    while waiting:
+        if (job := waiting.pop(0)) not in found:
+            found[job] = None
+            waiting += before.get(job, ())
     return found
 
 
@@ -341,8 +354,9 @@ def _ready(preflights: Sequence[str], *, at_all: bool = False) -> list[str]:
 
 
 def _subject(spec: Spec, cell: Cell, joined: Sequence[Cell]) -> dict[str, Node]:
+    chosen: dict[str, Node] = {"chosen": CHOSEN} if hands_files(spec) else {}
     if joined:
-        return {**joined_values(joined)}
+        return {**joined_values(joined), **chosen}
     if cell.called:
-        return {"name": cell.called, **called.package_values(spec, spec.packages[cell.variants[0].package])}
+        return {"name": cell.called, **chosen, **called.package_values(spec, spec.packages[cell.variants[0].package])}
     return {"cell": cell.suffix, "chosen": CHOSEN}

@@ -8,6 +8,7 @@ from typing import Any
 
 from ci_compiler.plan.pause import PAUSE_VARIABLE
 from ci_compiler.spec.model import Spec
+from ci_compiler.workflows.artifacts import NEEDS_OUTPUT
 from ci_compiler.workflows.common import COMMIT, SELECT, SETUP_ACTION, expression, in_own_repository
 from ci_compiler.workflows.model import READ, Job, Permissions, RunStep, Step, UsesStep, action_step
 from ci_compiler.workflows.writer import Node, Remarked
@@ -74,6 +75,23 @@ def checked_out(spec: Spec, *, history: bool = False) -> Iterator[Step]:
         env={"ONTO": expression("inputs.onto")},
         run='ci-runner checkout --branch "$BRANCH" --onto "$ONTO"',
     )
+
+
+FETCH_NEEDS = "Fetch what it needs"
+"""The name of the step that downloads the files of what a variant needs."""
+
+
+def fetch_needs() -> Iterator[Step]:
+    """The steps that download the artifacts of the run that hold the files of what `$NAME` needs."""
+    found = "steps.needs.outputs.artifacts"
+    yield RunStep(name="Find what it needs", id="needs", run='ci-runner needs "$NAME" --branch "$BRANCH"')
+    files: dict[str, Node] = {"pattern": expression(found), "path": NEEDS_OUTPUT}
+    some = expression(f"{found} != ''")
+    yield action_step(FETCH_NEEDS, "actions/download-artifact", files, if_=some)
+
+
+NEEDS_OPTION = f" --needs {NEEDS_OUTPUT}"
+"""What a command gets after these steps."""
 
 
 def hosted_job(

@@ -17,6 +17,7 @@ from typing import Any
 
 from ci_compiler import __version__
 from ci_compiler.files.compiled_by import COMPILED_BY
+from ci_compiler.plan.handed import hands_files
 from ci_compiler.plan.matrix import Cell, Variant
 from ci_compiler.plan.proof import job_title
 from ci_compiler.plan.sharding import stages_of, waits_for
@@ -30,6 +31,7 @@ from ci_compiler.workflows.called import (
     POOLS,
     build_permissions,
     cell_inputs,
+    chosen_input,
     listed_packages,
     machine_input,
     neighbour_input,
@@ -49,7 +51,7 @@ from ci_compiler.workflows.model import (
     action_step,
     input_node,
 )
-from ci_compiler.workflows.steps import NOTE_NOT_BUILT, checked_out, upload
+from ci_compiler.workflows.steps import NEEDS_OPTION, NOTE_NOT_BUILT, checked_out, fetch_needs, upload
 from ci_compiler.workflows.writer import Node
 
 TEST_STEP = "Test"
@@ -113,6 +115,10 @@ class Subject:
         """An expression that is true if `test` succeeded, or was skipped because no pool runs it."""
         skipped = f"needs.{self.job(test)}.result == 'skipped' && inputs.{machine_input(test)} == ''"
         return f"({self.succeeded(test)} || ({skipped}))"
+
+    def gets_files(self, spec: Spec) -> bool:
+        """Whether it is built and tested with the files of others, or may be."""
+        return hands_files(spec, self.package.name if self.package else "")
 
     def benches(self, spec: Spec) -> tuple[Bench, ...]:
         """What the test suites of the package need, or those of any package that can be listed."""
@@ -179,6 +185,7 @@ def _inputs(spec: Spec) -> dict[str, Node]:
         "name": input_node("The variant, as its recipe is called."),
         "branch": input_node("The branch that it is built for."),
         "commit": input_node("The commit that holds its recipe."),
+        **chosen_input(spec),
         **cell_inputs(spec),
         **package_inputs(spec),
     }
@@ -212,6 +219,7 @@ def _build(spec: Spec, subject: Subject, stage: Stage) -> Job:
     steps: list[Step] = [
         *checked_out(spec),
         RunStep(name="Prove that this machine can build it", run='ci-runner doctor --for build "$NAME"'),
+        *(fetch_needs() if subject.gets_files(spec) else ()),
         _build_step(spec, subject),
         NOTE_NOT_BUILT,
         _keep(spec, "Keep the manifest and the log", subject, stage, "build-output/"),
@@ -240,6 +248,10 @@ def _build_step(spec: Spec, subject: Subject) -> RunStep:
         for need in subject.needs
         for output in _staged(spec)
     ]
+    if subject.gets_files(spec):
+        chosen = expression("inputs.chosen")
+        run = f'{run}{NEEDS_OPTION} --chosen "$CHOSEN"'
+        return RunStep(name="Build", id="build", env={"CHOSEN": chosen}, run=run)
     if not staged:
         return RunStep(name="Build", id="build", run=run)
     return RunStep(name="Build", id="build", env={"STAGED": " ".join(staged)}, run=f'{run} --staged "$STAGED"')
@@ -257,6 +269,7 @@ def _test(spec: Spec, subject: Subject, stage: Stage) -> Job:
     conditions = (subject.succeeded(BUILD), f"inputs.{machine_input(stage)} != ''", guard, *passed)
     env = {"BESIDE": subject.beside(stage)} if stage.neighbours else None
     command = stage.command.format(stage=stage, manifest=MANIFEST, beside=BESIDE_MANIFEST)
+    command += NEEDS_OPTION if subject.gets_files(spec) else ""
     steps: list[Step] = [
         *_before_test(spec, subject, stage, env),
         RunStep(name=TEST_STEP, id="test", env=env, run=command),
@@ -278,6 +291,8 @@ def _before_test(spec: Spec, subject: Subject, stage: Stage, env: Mapping[str, s
         env={**(env or {}), "DIGEST": expression(subject.reported("manifest"))},
         run=" ".join([f'ci-runner fetch {MANIFEST} --digest "$DIGEST"', *_beside(stage)]),
     )
+    if subject.gets_files(spec):
+        yield from fetch_needs()
 
 
 def _beside(stage: Stage) -> Iterator[str]:
@@ -293,7 +308,8 @@ def _suites(spec: Spec, subject: Subject, bench: Bench) -> Job:
     test = RunStep(
         name="Run the suite",
         env={"SUITE": expression("matrix.suite"), "SHARD": expression("matrix.shard")},
-        run=f'ci-runner suite "$NAME" --suite "$SUITE" --shard "$SHARD" --manifest {MANIFEST} --out test-output',
+        run=f'ci-runner suite "$NAME" --suite "$SUITE" --shard "$SHARD" --manifest {MANIFEST} --out test-output'
+        + (NEEDS_OPTION if subject.gets_files(spec) else ""),
     )
     keep = _keep(spec, "Keep the report", subject, f"{bench.job}-{expression('strategy.job-index')}", "test-output/")
     some = [] if subject.package else [f"inputs.{bench.job} != '[]'"]

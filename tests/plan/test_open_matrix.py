@@ -207,7 +207,7 @@ def test_a_need_is_met_by_a_variant_whose_values_equal_or_serve(
     }
     usual = {} if "platform" in needed else {"platform": X86}
     packages = {
-        "lib": {"matrix": {"values": usual | needed}},
+        "lib": {"matrix": {"values": usual | needed}, "command": {**COMMAND, "fetch": "true"}},
         "ext": {"matrix": {"values": usual | dependent}, "needs": ["lib"]},
     }
     text = json.dumps(document({"values": {"platform": X86}}, packages, axes=SERVING, runners=pools)).encode()

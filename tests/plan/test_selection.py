@@ -140,7 +140,7 @@ def request(base: str = "main") -> GitHubEvent:
 def test_a_pull_request_builds_affected_cells_on_the_pools_of_each_stage(decided: Plan) -> None:
     (made,) = of_request(decided, request(), GPU[:2]).branches
     assert made.variants == tuple(GPU[:2])
-    assert pull_request.legs(decided.spec, [made]) == [
+    assert pull_request.matrices(decided, [made])["matrix"] == [
         {
             "cell": "python313-cuda12_8-sm90-avx2",
             "chosen": json.dumps(GPU[:2]),
@@ -384,7 +384,7 @@ def test_a_pull_request_fits_into_one_run_of_github() -> None:
     document = small(**{"pull-request": {"cells": 64}})
     assert most_cells(plan(spec_of(document))) == (256 - OWN_JOBS) // (2 * 3)
     assert most_cells(plan(spec_of(small(**{"pull-request": {"cells": 3}})))) == 3
-    jobs = pull_request.workflow(spec_of(document)).jobs
+    jobs = pull_request.workflow(spec_of(document), ()).jobs
     assert [name for name, job in jobs.items() if isinstance(job, Job)] == [*jobs][:4] + [*jobs][-1:]
     assert len(jobs) == OWN_JOBS + 1
 

@@ -282,5 +282,5 @@ def test_no_two_branches_share_the_name_of_an_artifact() -> None:
 
 
 def test_the_name_of_a_job_shows_its_branch() -> None:
-    jobs = pull_request.workflow(parse_spec(SPEC.encode(), shown=FILE)).jobs
+    jobs = pull_request.workflow(parse_spec(SPEC.encode(), shown=FILE), ()).jobs
     assert jobs["cells"].node()["name"] == "${{ matrix.branch }} ${{ matrix.cell }}"

@@ -90,5 +90,5 @@ def test_every_caller_passes_the_shards_also_for_a_variant_that_fits_no_axis() -
     (shard,) = (passed for passed in called if passed["name"] == "apex-aarch64")
     assert shard["cpu-test-suites"] == '[{"suite": "ops", "shard": "1/2"}, {"suite": "ops", "shard": "2/2"}]'
     cells = tuple(zip(decided.judged.cells, decided.routes, strict=True))
-    (leg,) = pull_request.legs(decided.spec, [RunSelection(branch="main", variants=(), cells=cells)], listed=True)
+    (leg,) = pull_request.matrices(decided, [RunSelection(branch="main", variants=(), cells=cells)])["listed"]
     assert leg["cpu-test-suites"] == shard["cpu-test-suites"]

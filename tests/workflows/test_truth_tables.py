@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 import yaml
 
+from ci_compiler.plan.handed import hands_files
 from ci_compiler.plan.job_graph import needs_of
 from ci_compiler.plan.pipeline import Plan, plan
 from ci_compiler.plan.sharding import Shard, cell_packages, job_id, stages_of
@@ -29,7 +30,7 @@ from ci_compiler.spec.model import RunsOn, Spec
 from ci_compiler.stages import BENCHMARK, PUBLISH, Stage, stage_of, stages_that_test
 from ci_compiler.sync.compiled import compile_files
 from ci_compiler.workflows.artifacts import artifact_expression, artifact_name
-from ci_compiler.workflows.steps import NOT_BUILT
+from ci_compiler.workflows.steps import FETCH_NEEDS, NOT_BUILT
 from tests.checkers import condition_values, expression_values, require
 from tests.processes import MINUTES
 from tests.specs import SMALL, small, spec_of
@@ -876,7 +877,7 @@ def test_every_condition_of_a_step_has_its_table(compiled: Tree) -> None:
         for file, name, job in compiled.jobs()
         for step in job.get("steps", ())
         if "if" in step and name != "select" and file != "pages.yml"
-        if step["name"] not in {LANDING, NOT_BUILT, SECOND}
+        if step["name"] not in {LANDING, NOT_BUILT, SECOND, FETCH_NEEDS}
     }
     for job, text, harmless in steps:
         rows = list(itertools.product(EVENTS, STATES))
@@ -896,6 +897,19 @@ def test_a_build_that_the_store_had_has_a_step_that_says_so(compiled: Tree) -> N
         ]
         assert condition_values(given) == [must for _, _, must in rows]
     assert bool(conditions) is bool(compiled.plan.shards)
+
+
+def test_what_a_variant_needs_is_fetched_if_the_run_may_have_it(compiled: Tree) -> None:
+    """Without a pattern, the action would download every artifact of the run."""
+    steps = [step for _, _, job in compiled.jobs() for step in job.get("steps", ()) if step.get("name") == FETCH_NEEDS]
+    assert bool(steps) is hands_files(compiled.plan.spec)
+    rows = [("build-a@main", "success", True), ("", "success", False), ("build-a@main", "failure", False)]
+    for text in {step["if"] for step in steps}:
+        given = [
+            (text, {"steps": {"needs": {"outputs": {"artifacts": found}}}, "status()": state})
+            for found, state, _ in rows
+        ]
+        assert condition_values(given) == [must for _, _, must in rows]
 
 
 def test_the_backend_is_installed_where_it_is_asked_what_is_published(compiled: Tree) -> None:

@@ -18,7 +18,7 @@ from ci_compiler.plan.selection import GitHubEvent, decide, may_publish, questio
 from ci_compiler.reports.summary import left_to_dispatch, not_built, rebuilt_by_branch
 from ci_compiler.sync.events import Answer, dispatched_onto, facts_of_push, facts_of_request
 from ci_compiler.units import markdown_text
-from ci_compiler.workflows.pull_request import joined_legs, legs
+from ci_compiler.workflows.pull_request import matrices
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -66,9 +66,7 @@ def _of_request(git: Git, decided: Plan, event: GitHubEvent) -> dict[str, str]:
     chosen = request.branches if request.ref else ()  # a fork's request builds nothing
     return {
         "chosen": json.dumps({one.branch: one.variants for one in request.branches}),
-        "matrix": json.dumps(legs(decided.spec, request.branches)),
-        "listed": json.dumps(legs(decided.spec, request.branches, listed=True)),
-        "joined": json.dumps(joined_legs(decided, request.branches)),
+        **{output: json.dumps(legs) for output, legs in matrices(decided, request.branches).items()},
         "pausable": " ".join(words_of_cells((part for one in chosen for part in one.cells), publish=False)),
     }
 

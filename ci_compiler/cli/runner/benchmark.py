@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -67,7 +68,7 @@ def _own(spec: Spec, arguments: argparse.Namespace, scratch: Path) -> SmokeSubje
     name, branch = arguments.name, arguments.branch
     if arguments.python is not None:
         return of_python(spec, name, branch, BENCHMARK, arguments.python, {})
-    return _of_manifest(spec, arguments.manifest, branch, scratch, name)
+    return _of_manifest(spec, arguments.manifest, branch, scratch, name, arguments.needs)
 
 
 def _beside(spec: Spec, arguments: argparse.Namespace, scratch: Path) -> tuple[SmokeSubject | None, str]:
@@ -80,13 +81,14 @@ def _beside(spec: Spec, arguments: argparse.Namespace, scratch: Path) -> tuple[S
         return None, "it was measured alone: no second build was named"
     if not path.exists():
         return None, "it was measured alone: there is no second build"
-    return _of_manifest(spec, path, "", scratch, name), ""
+    return _of_manifest(spec, path, "", scratch, name, arguments.needs), ""
 
 
-def _of_manifest(spec: Spec, path: Path, branch: str, scratch: Path, name: str) -> SmokeSubject:
+def _of_manifest(spec: Spec, path: Path, branch: str, scratch: Path, name: str, needs: Sequence[Path]) -> SmokeSubject:
     """The build in the manifest at `path`, which must be of the variant `name` ('': of any)."""
     manifest = read_manifest(path)
     if name:
         expect(manifest, path, name=name)
     scratch.mkdir()
-    return of_manifest(Job(spec, Path.cwd()), manifest.name, branch, BENCHMARK, path, {}, scratch=scratch)
+    job = Job(spec, Path.cwd())
+    return of_manifest(job, manifest.name, branch, BENCHMARK, path, {}, scratch=scratch, needs=needs)

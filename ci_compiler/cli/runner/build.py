@@ -7,8 +7,8 @@ import json
 
 from ci_compiler.cli.console import append_to
 from ci_compiler.cli.stage import reported, reproducible
-from ci_compiler.cli.where import branch_of, root_of, spec_of
-from ci_compiler.runner.jobs.build import LOG, build, staged_builds
+from ci_compiler.cli.where import branch_of, chosen_of, root_of, spec_of
+from ci_compiler.runner.jobs.build import LOG, Given, build, staged_builds
 from ci_compiler.runner.jobs.joined import build_joined
 from ci_compiler.runner.jobs.setting import Job, Secrets
 from ci_compiler.runner.targets import find
@@ -20,15 +20,15 @@ def run(arguments: argparse.Namespace, secrets: Secrets) -> int:
     """Builds and prints the store path after the log; if it fails, prints the end of the log and returns 1."""
     spec, root = spec_of(arguments), root_of(arguments)
     branch = branch_of(arguments, spec, root)
-    staged = staged_builds(arguments.staged)
+    given = Given(staged_builds(arguments.staged), tuple(arguments.needs), tuple(chosen_of(arguments).get("", [])))
     job = Job(spec, root, secrets, shared=not arguments.unshared)
     built = find(spec, arguments.name, branch)
     if built.cell.joined:
-        digests = build_joined(job, built, arguments.out)
+        digests = build_joined(job, built, arguments.out, given)
         append_to("GITHUB_OUTPUT", f"manifests={json.dumps(digests)}\n")
         print("\n".join(digests))
         return 0
-    manifest, digest = build(job, arguments.name, branch, arguments.out, staged)
+    manifest, digest = build(job, arguments.name, branch, arguments.out, given)
     append_to(
         "GITHUB_OUTPUT", f"manifest={digest}\nstaged={manifest.staged}\nbuilt={'yes' if manifest.built else 'no'}\n"
     )

@@ -27,9 +27,9 @@ def run(arguments: argparse.Namespace, secrets: Secrets) -> int:
     pools = {pool.name: pool for pool in shard.publish_pools}
     filter_of(arguments, "pool", pools)
     cells = cells_of_pool(shard, pools[arguments.pool])
-    reported_there = reported_outputs((cell for cell, _ in cells), decided.spec, arguments.needs)
+    reported_there = reported_outputs((cell for cell, _ in shard.cells), decided.spec, arguments.needs)
     results = read_results(arguments.results, shard.branch, arguments.commit, reported_there)
-    found = list(candidates(decided.spec, cells, chosen_of(arguments).get("", []), results))
+    found = list(candidates(decided.spec, cells, chosen_of(arguments).get("", []), results, shard.cells))
     lines, failures = publish_run(Job(decided.spec, root, secrets), found, arguments.out, again=arguments.again)
     print("\n".join(lines) or "nothing to publish")
     if failures:

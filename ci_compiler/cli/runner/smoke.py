@@ -50,4 +50,6 @@ def _subject(arguments: argparse.Namespace, scratch: Path) -> SmokeSubject:
     if arguments.python is not None:
         return of_python(spec, arguments.name, arguments.branch, stage, arguments.python, given)
     job = Job(spec, Path.cwd(), shared=not arguments.unshared)
-    return of_manifest(job, arguments.name, arguments.branch, stage, arguments.manifest, given, scratch=scratch)
+    return of_manifest(
+        job, arguments.name, arguments.branch, stage, arguments.manifest, given, scratch=scratch, needs=arguments.needs
+    )

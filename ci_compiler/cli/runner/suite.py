@@ -27,7 +27,9 @@ def run(arguments: argparse.Namespace, _: Secrets) -> int:
     suite = suite_of(package_of(spec, name), arguments.suite)
     with TemporaryDirectory(prefix="ci-runner-suite-") as scratch:
         job, path = Job(spec, Path.cwd()), arguments.manifest
-        subject = of_manifest(job, name, arguments.branch, suite.stage, path, {}, scratch=Path(scratch))
+        subject = of_manifest(
+            job, name, arguments.branch, suite.stage, path, {}, scratch=Path(scratch), needs=arguments.needs
+        )
         outcome = run_suite(subject, suite, shard, root, arguments.out, again=wants_again(arguments))
     print(f"{name}: {suite.name} {arguments.shard}: {outcome}")
     place = Place(file=name)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 from ci_compiler.backends.checkout import JobCheckout
 from ci_compiler.backends.forms import FORMS
@@ -22,6 +24,7 @@ from ci_compiler.runner.detect.this_machine import this_machine
 from ci_compiler.runner.jobs.attested import subjects
 from ci_compiler.runner.jobs.files import output_folder, write_json
 from ci_compiler.runner.jobs.manifest import Builder, Manifest
+from ci_compiler.runner.jobs.needed import HandedOver, hand_over
 from ci_compiler.runner.jobs.setting import Job
 from ci_compiler.runner.jobs.summary import add_row, reporting
 from ci_compiler.runner.targets import find
@@ -34,16 +37,31 @@ LOG = "build.log"
 """The log's name in a build's output folder."""
 
 
-def build(job: Job, name: str, branch: str, out: Path, staged: Sequence[str] = ()) -> tuple[Manifest, str]:
+class Given(NamedTuple):
+    """What a build gets from others: the `staged` builds of what it needs, or folders of the outputs of builds.
+
+    `chosen` are the variants that the run builds.
+    """
+
+    staged: tuple[str, ...] = ()
+    needs: tuple[Path, ...] = ()
+    chosen: tuple[str, ...] = ()
+
+
+NOTHING = Given()
+
+
+def build(job: Job, name: str, branch: str, out: Path, given: Given = NOTHING) -> tuple[Manifest, str]:
     """Builds `name` of `branch` in the checkout of `job`, and writes the log and the manifest to `out`.
 
-    Returns the manifest and the digest of its file. `staged` are the staged builds of what it needs. A failed build
-    leaves the log and no manifest. Raises InputError and StageError.
+    Returns the manifest and the digest of its file. A failed build leaves the log and no manifest. Raises InputError
+    and StageError.
     """
     built = find(job.spec, name, branch)
     output_folder(out, (MANIFEST_FILE, SUBJECTS_FILE, LOG))
-    with reporting(name, BUILD):
-        manifest, others = _build(job, built, out, tuple(staged))
+    with reporting(name, BUILD), TemporaryDirectory(prefix="ci-runner-build-") as scratch:
+        handed = hand_over(job, [built], given.needs, Path(scratch), given.chosen)
+        manifest, others = _build(job, built, out, given.staged, handed)
     for remark in others:
         show(remark)
     digest = write_json(out / MANIFEST_FILE, manifest.as_json())
@@ -69,11 +87,13 @@ def staged_builds(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
 
-def _build(job: Job, built: BuiltVariant, out: Path, staged: tuple[str, ...]) -> tuple[Manifest, tuple[str, ...]]:
+def _build(
+    job: Job, built: BuiltVariant, out: Path, staged: tuple[str, ...], handed: HandedOver
+) -> tuple[Manifest, tuple[str, ...]]:
     """The manifest of the build, and remarks about other builds of the same derivation."""
     spec = job.spec
     commit = commit_of(spec, job.root, built)
-    programs = job.programs(spec.timeouts[BUILD], built=built, folder=out)
+    programs = job.programs(spec.timeouts[BUILD], built=built, folder=out, needs=handed.folder, needed=handed.files)
     needs = tuple(_needed(spec, built))
     order = BuildOrder(name=built.variant.name, recipe=built.recipe, needs=needs, log=out / LOG, staged=staged)
     # A build takes hours and an evaluation seconds, so this comes first.
@@ -84,7 +104,7 @@ def _build(job: Job, built: BuiltVariant, out: Path, staged: tuple[str, ...]) ->
         result = programs.build(order)
     host = this_machine(spec.hardware, software=False)
     machine = Builder(system=host.system, cpu=host.cpu, cores=host.cores)
-    manifest = manifest_of(spec, built, result, commit=commit, machine=machine)
+    manifest = replace(manifest_of(spec, built, result, commit=commit, machine=machine), needs=handed.contents)
     if result.built:
         seed = found_in((out / LOG).read_text("utf-8", errors="replace")) or {}
         manifest = replace(manifest, memory=peak.memory, seed=seed)

@@ -8,7 +8,9 @@ the patterns of its package's `files` say, with the variant's values in place of
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from ci_compiler.backends.command_files import filled
 from ci_compiler.backends.job import BuildOrder, JoinedVariant
@@ -17,9 +19,10 @@ from ci_compiler.plan.lookup import BuiltVariant, built_variants
 from ci_compiler.plan.pipeline import plan
 from ci_compiler.runner.detect.this_machine import this_machine
 from ci_compiler.runner.jobs.attested import subjects
-from ci_compiler.runner.jobs.build import LOG, commit_of, manifest_of
+from ci_compiler.runner.jobs.build import LOG, NOTHING, Given, commit_of, manifest_of
 from ci_compiler.runner.jobs.files import output_folder, write_json
 from ci_compiler.runner.jobs.manifest import Builder, Manifest
+from ci_compiler.runner.jobs.needed import HandedOver, hand_over, needed_variants
 from ci_compiler.runner.jobs.setting import Job, values_of
 from ci_compiler.runner.jobs.summary import add_row, reporting
 from ci_compiler.spec.model import Spec
@@ -35,7 +38,7 @@ def members(spec: Spec, built: BuiltVariant) -> tuple[BuiltVariant, ...]:
     return tuple(by_name[variant.name] for _, variant in build.variants)
 
 
-def build_joined(job: Job, built: BuiltVariant, out: Path) -> dict[str, str]:
+def build_joined(job: Job, built: BuiltVariant, out: Path, given: Given = NOTHING) -> dict[str, str]:
     """Runs the build that makes `built` and others, and writes the manifest of each to a folder of `out` with its name.
 
     Returns the digests of the manifests by name. Raises InputError and StageError, also if the script leaves other
@@ -44,8 +47,8 @@ def build_joined(job: Job, built: BuiltVariant, out: Path) -> dict[str, str]:
     spec, every = job.spec, members(job.spec, built)
     output_folder(out, (SUBJECTS_FILE, LOG))
     leader = _leader(every)
-    with reporting(built.cell.joined, BUILD):
-        made = _run(job, every, leader, out)
+    with reporting(built.cell.joined, BUILD), TemporaryDirectory(prefix="ci-runner-build-") as scratch:
+        made = _run(job, every, leader, out, hand_over(job, every, given.needs, Path(scratch), given.chosen))
     digests = {}
     for manifest in made:
         output_folder(out / manifest.name, (MANIFEST_FILE,))
@@ -65,17 +68,27 @@ def _leader(every: Sequence[BuiltVariant]) -> BuiltVariant:
     return max(leading, key=lambda one: len(one.variant.package))
 
 
-def _run(job: Job, every: Sequence[BuiltVariant], leader: BuiltVariant, out: Path) -> list[Manifest]:
+def _run(
+    job: Job, every: Sequence[BuiltVariant], leader: BuiltVariant, out: Path, handed: HandedOver
+) -> list[Manifest]:
     spec = job.spec
     commit = commit_of(spec, job.root, leader)
     values = {one.variant.name: values_of(spec, one) for one in every}
     first = [leader, *(one for one in every if one is not leader)]
-    programs = job.programs(spec.timeouts[BUILD], built=first, folder=out)
+    programs = job.programs(spec.timeouts[BUILD], built=first, folder=out, needs=handed.folder, needed=handed.files)
     order = BuildOrder(name=leader.cell.joined, recipe=leader.recipe, needs=(), log=out / LOG)
     results = programs.build_joined(order, [_member(spec, one, values[one.variant.name], out) for one in every])
     machine = this_machine(spec.hardware, software=False)
     builder = Builder(system=machine.system, cpu=machine.cpu, cores=machine.cores)
-    return [manifest_of(spec, one, results[one.variant.name], commit=commit, machine=builder) for one in every]
+    made: dict[str, Manifest] = {}
+    contents = dict(handed.contents)
+    for one in every:  # in build order, so that what one needs of the others is known
+        name = one.variant.name
+        needs = {need.variant.name: contents[need.variant.name] for need in needed_variants(spec, [one])}
+        manifest = manifest_of(spec, one, results[name], commit=commit, machine=builder)
+        made[name] = replace(manifest, needs=needs)
+        contents[name] = made[name].content
+    return list(made.values())
 
 
 def _member(spec: Spec, one: BuiltVariant, values: Mapping[str, str], out: Path) -> JoinedVariant:

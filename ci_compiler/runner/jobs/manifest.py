@@ -51,6 +51,7 @@ class Manifest:
     `staged` is the store path that other machines get the build from; '' if the cache has all of it.
     `seed` has how many host objects were `found` in the compiler seed, `of` how many; it is empty without a seed.
     `python_modules` are the paths that nixpkgs' `withPackages` adds to an interpreter with the package (none: unknown).
+    `needs` has the content of each needed variant whose files were handed over, by name.
     """
 
     name: str
@@ -74,16 +75,19 @@ class Manifest:
     staged: str = ""
     python_modules: tuple[str, ...] = ()
     seed: Mapping[str, int] = field(default_factory=dict)
+    needs: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def content(self) -> str:
-        """A hash of the content of the whole closure: what a test of the build was a test of."""
-        return closure_digest(self.closure)
+        """A hash of the content of the build and of all that it needs: what a test of it was a test of."""
+        return closure_digest({**self.closure, **self.needs})
 
     def as_json(self) -> dict[str, Any]:
         """What the file says."""
         plain = {"backend": self.backend.name, "machine": self.machine._asdict(), "untested": dict(self.untested)}
-        return {field.name: getattr(self, field.name) for field in fields(self)} | plain | {"seed": dict(self.seed)}
+        found = {field.name: getattr(self, field.name) for field in fields(self)} | plain | {"seed": dict(self.seed)}
+        del found["needs"]
+        return found | ({"needs": dict(self.needs)} if self.needs else {})
 
 
 def read_manifest(path: Path, digest: str | None = None) -> Manifest:
@@ -156,6 +160,8 @@ def _if(valid: Callable[[Any], object]) -> Reader:
 _line = _if(lambda value: isinstance(value, str) and value.isprintable())
 _count = _if(lambda value: type(value) is int and value >= 0)
 _dict = _if(lambda value: type(value) is dict)
+_name = _if(ATTRIBUTE.fullmatch)
+_digest = _if(re.compile("sha256:[0-9a-f]{64}").fullmatch)
 
 
 def _output_readers(backend: Any) -> dict[str, Reader]:
@@ -197,12 +203,12 @@ def _seed(value: Any) -> dict[str, int]:
     return row  # type: ignore[no-any-return]
 
 
-_OPTIONAL = frozenset({"memory", "python_modules", "seed", "staged"})
+_OPTIONAL = frozenset({"memory", "needs", "python_modules", "seed", "staged"})
 """Fields that a manifest of an earlier version lacks."""
 
 _READERS: dict[str, Reader] = {
-    "name": _if(ATTRIBUTE.fullmatch),
-    "package": _if(ATTRIBUTE.fullmatch),
+    "name": _name,
+    "package": _name,
     "version": _line,
     "branch": _line,
     "commit": _if(_COMMIT.fullmatch),
@@ -216,4 +222,5 @@ _READERS: dict[str, Reader] = {
     "untested": _untested,
     "memory": _count,
     "seed": _seed,
+    "needs": lambda value: {_name(key): _digest(content) for key, content in _dict(value).items()},
 }

@@ -20,6 +20,7 @@ from typing import Any
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError, Place, StageError, wrong
 from ci_compiler.outside import bytes_of, json_of, object_of
+from ci_compiler.plan.handed import needed as needed_across
 from ci_compiler.plan.job_graph import needs_of
 from ci_compiler.plan.lookup import BuiltVariant
 from ci_compiler.plan.matrix import Cell
@@ -76,8 +77,18 @@ class RunResults:
         failed = [key for key, test in tests.items() if not self.passed(name, test)]
         return f"{name} did not pass {' and '.join(failed)}" if failed else ""
 
+    def stale(self, name: str, needs: Iterable[str]) -> str:
+        """Which of `needs` the build of `name` got other files of than this run made, in words; '' for none."""
+        if name not in self.manifests or not (handed := self.manifests[name][0].needs):
+            return ""
+        made = {need: self.manifests[need][0].content for need in needs if need in self.manifests}
+        other = [need for need, content in made.items() if handed.get(need) != content]
+        return f"{name} was built with other files of {' and '.join(other)}" if other else ""
+
     def built_with(self, name: str, need: str) -> bool:
         """Whether `name` was built with the very content of `need` that this run built."""
+        if handed := self.manifests[name][0].needs:
+            return handed.get(need) == self.manifests[need][0].content
         with_, (built, _) = self.manifests[name][0].closure, self.manifests[need]
         return all(with_.get(path, content) == content for path, content in built.closure.items())
 
@@ -185,11 +196,19 @@ def _record(path: Path, reported: Reported) -> TestRecord:
 
 
 def candidates(
-    spec: Spec, cells: Sequence[tuple[Cell, Route]], chosen: Collection[str], results: RunResults
+    spec: Spec,
+    cells: Sequence[tuple[Cell, Route]],
+    chosen: Collection[str],
+    results: RunResults,
+    among: Sequence[tuple[Cell, Route]] = (),
 ) -> Iterator[Candidate]:
-    """The variants of `cells` that the run chose, each with whether it may be published."""
-    across = Needs(spec, [cell for cell, _ in cells])
-    routes = {variant.name: route for cell, route in cells for variant in cell.variants}
+    """The variants of `cells` that the run chose, each with whether it may be published.
+
+    `among` are all cells of the shard, of which what they need may be published by another job.
+    """
+    every = [*cells, *(part for part in among if part not in cells)]
+    across = Needs(spec, [cell for cell, _ in every])
+    routes = {variant.name: route for cell, route in every for variant in cell.variants}
     for cell, route in cells:
         tests = {variant.name: required_tests(spec, variant, route) for variant in cell.variants}
         claims = {variant.name: coverage(spec, variant, route) for variant in cell.variants}
@@ -199,11 +218,13 @@ def candidates(
         for name, package in ((variant.name, variant.package) for variant in cell.variants if variant.name in chosen):
             needs = needs_of(spec, package)
             needed = {variant.name: tuple(tests[variant.name]) for variant in cell.variants if variant.package in needs}
-            for other, need in across.of(cell, package):
+            for other, need in needed_across(across, cell, package).values():
                 if other != cell and need.name in chosen:  # of another cell, which serves this one
                     required = required_tests(spec, need, routes[need.name])
                     unproved[need.name], needed[need.name] = results.unproved(need.name, required), tuple(required)
-            because, evidence = "; ".join(filter(None, map(unproved.get, (name, *needed)))), PassedTests()
+            stale = results.stale(name, [need for need in needed if need in chosen])
+            because = "; ".join(filter(None, [*map(unproved.get, (name, *needed)), stale]))
+            evidence = PassedTests()
             if not because:  # this run shows that a test passed, or records do for what it did not build
                 elsewhere = [need for need in needed if need not in chosen or not results.built_with(name, need)]
                 evidence = PassedTests(tuple(tests[name]), claims[name], needed, elsewhere)

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from ci_compiler.backends import backends
-from ci_compiler.backends.job import BackendPrograms, JobContext
+from ci_compiler.backends.job import BackendPrograms, JobContext, NeededFiles
 from ci_compiler.plan.lookup import BuiltVariant
 from ci_compiler.plan.matrix import open_values
 from ci_compiler.runner.limits import job_seconds
@@ -51,12 +51,14 @@ class Job(NamedTuple):
         built: BuiltVariant | Sequence[BuiltVariant] | None = None,
         folder: Path = Path(),
         recipes: Path | None = None,
+        needs: Path | None = None,
+        needed: tuple[NeededFiles, ...] = (),
     ) -> BackendPrograms:
         """The programs of the spec's backend, for a job of `minutes`. Raises InputError.
 
         `built` is the variant that they work on, or those of one build, the one whose commands run first; None where
         only a manifest matters. `folder` is the manifest's. `recipes` has the tree to read recipes from, None for
-        `root`.
+        `root`. `needs` and `needed` are those of the `JobContext`.
         """
         cache = self.spec.cache
         every = () if built is None else (built,) if isinstance(built, BuiltVariant) else tuple(built)
@@ -71,6 +73,8 @@ class Job(NamedTuple):
             commands=self.spec.packages[every[0].variant.package].command if every else None,
             recipes=recipes,
             shares=self.shared,
+            needs=needs,
+            needed=needed,
         )
         return self.spec.backend.programs(context)
 

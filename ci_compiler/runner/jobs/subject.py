@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from ci_compiler.plan.lookup import BuiltVariant
 from ci_compiler.runner.jobs.expectation import Expectation, expectation
 from ci_compiler.runner.jobs.files import write_json
 from ci_compiler.runner.jobs.manifest import Manifest, expect, read_manifest
+from ci_compiler.runner.jobs.needed import hand_over
 from ci_compiler.runner.jobs.setting import Job, values_of
 from ci_compiler.runner.nvidia.libcuda import CudaAttempt
 from ci_compiler.runner.targets import find
@@ -30,7 +31,8 @@ class SmokeSubject:
 
     `store_path` and `content`, the hash of its closure, are '' for an interpreter of the user, and `build` and
     `programs`, which keep the records of passed tests, are None. `given`: expectations of the user in place of the
-    spec's, by the fields of `Expectation`. `cuda` are the attempts to use CUDA on this machine.
+    spec's, by the fields of `Expectation`. `needs` is the folder of the files
+    that were handed over. `cuda` are the attempts to use CUDA on this machine.
     """
 
     spec: Spec
@@ -42,6 +44,7 @@ class SmokeSubject:
     content: str = ""
     build: Manifest | None = None
     programs: BackendPrograms | None = None
+    needs: Path | None = None
     cuda: tuple[CudaAttempt, ...] = ()
 
     @property
@@ -79,8 +82,9 @@ class SmokeSubject:
 
     @property
     def variables(self) -> dict[str, str]:
-        """The values of the variant as environment variables."""
-        return variables(self.values)
+        """The values of the variant as environment variables, and the folder of what it needs."""
+        needs = {"VARIANT_NEEDS": os.fspath(self.needs)} if self.needs else {}
+        return variables(self.values) | needs
 
     def write_result(self, path: Path, *, passed: bool, recorded: bool, seconds: float, **more: Any) -> str:
         """Writes the result of the test to `path`, where publishing reads it; returns the digest of the file."""
@@ -100,17 +104,29 @@ class SmokeSubject:
 
 
 def of_manifest(
-    job: Job, name: str, branch: str, stage: Stage, path: Path, given: Mapping[str, Any], *, scratch: Path
+    job: Job,
+    name: str,
+    branch: str,
+    stage: Stage,
+    path: Path,
+    given: Mapping[str, Any],
+    *,
+    scratch: Path,
+    needs: Sequence[Path] = (),
 ) -> SmokeSubject:
     """The build of the manifest at `path`, in its own interpreter. Raises InputError and StageError.
 
-    `scratch` is an empty folder for what the interpreter needs; it must outlive the test. Unless the job is
-    `shared`, no record of the test is read or written.
+    `scratch` is an empty folder for what the interpreter needs; it must outlive the test. `needs` are folders of the
+    outputs of other builds. Unless the job is `shared`, no record of the test is read or written.
     """
     manifest = read_manifest(path)
     expect(manifest, path, name=name, branch=branch or manifest.branch)
     built = find(job.spec, name, manifest.branch)
-    programs = job.programs(job.spec.timeouts[stage], built=built, folder=path.parent)
+    beside = [path.parent.parent] if built.cell.joined else []  # the other variants of the build
+    handed = hand_over(job, [built], [*needs, *beside], scratch)
+    handed.check(manifest)
+    minutes = job.spec.timeouts[stage]
+    programs = job.programs(minutes, built=built, folder=path.parent, needs=handed.folder, needed=handed.files)
     if not programs.closure(manifest):
         message = f"{manifest.store_path} is not in this machine's store; `ci-runner fetch {path}` brings it there"
         raise failure(name, Code.CLOSURE_MISSING, message)
@@ -124,6 +140,7 @@ def of_manifest(
         content=manifest.content,
         build=manifest,
         programs=programs,
+        needs=handed.folder,
         given=given,
     )
 

@@ -1,6 +1,7 @@
 """Copies artifacts of the run: one by name, or those of a pattern into folders, a single match without one (v5)."""
 
 import os
+import re
 import shutil
 import sys
 from fnmatch import fnmatchcase
@@ -13,7 +14,10 @@ if wanted := os.environ["NAME"]:
         sys.exit(f"Error: Unable to download artifact(s): Artifact not found for name: {wanted}")
     shutil.copytree(store / wanted, target, dirs_exist_ok=True)
 else:
-    found = [name for name in names if fnmatchcase(name, os.environ["PATTERN"] or "*")]
+    pattern = os.environ["PATTERN"] or "*"
+    braces = re.fullmatch(r"(.*?)\{(.*)\}(.*)", pattern)  # as minimatch knows them
+    patterns = [f"{braces[1]}{one}{braces[3]}" for one in braces[2].split(",")] if braces else [pattern]
+    found = [name for name in names if any(fnmatchcase(name, one) for one in patterns)]
     for name in found:
         apart = len(found) > 1 and os.environ.get("MERGE") != "true"
         shutil.copytree(store / name, target / name if apart else target, dirs_exist_ok=True)

@@ -1,0 +1,133 @@
+"""The files of what a variant needs, handed over to its build and its tests.
+
+They come from builds of the same run, whose artifacts the job has downloaded, or from where they are published, by the
+command `fetch` that the package declares. The manifest of a build states the content of all of them: a test of the
+build takes the same, and so does publishing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
+
+from ci_compiler.backends.command_files import FOLDER, verify
+from ci_compiler.backends.job import NeededFiles
+from ci_compiler.backends.nar import closure_digest
+from ci_compiler.codes import Code
+from ci_compiler.errors import StageError, failure
+from ci_compiler.plan.handed import HandedFiles, hands_files, is_fetched
+from ci_compiler.plan.lookup import BuiltVariant, built_variants
+from ci_compiler.plan.pipeline import plan
+from ci_compiler.runner.jobs.manifest import Manifest, read_manifest
+from ci_compiler.runner.jobs.setting import Job, values_of
+from ci_compiler.spec.model import Spec
+from ci_compiler.stages import BUILD
+from ci_compiler.workflows.artifacts import MANIFEST_FILE, artifact_name
+
+
+class HandedOver(NamedTuple):
+    """What was handed over: `files` below `folder` (None: nothing was needed), and their contents by variant."""
+
+    folder: Path | None = None
+    files: tuple[NeededFiles, ...] = ()
+    contents: Mapping[str, str] = MappingProxyType({})
+
+    def check(self, manifest: Manifest) -> None:
+        """Raises StageError unless the build of `manifest` had the very same files."""
+        for name in sorted({*self.contents, *manifest.needs}):
+            if self.contents.get(name) != manifest.needs.get(name):
+                message = f"was built with other files of {name} than those that are here; build and test it again"
+                raise failure(manifest.name, Code.FILE_DIFFERS, message)
+
+
+def needed_variants(spec: Spec, every: Sequence[BuiltVariant]) -> tuple[BuiltVariant, ...]:
+    """What the variants of one build need whose files are handed over, in build order, without one another."""
+    if not any(hands_files(spec, one.variant.package) for one in every):
+        return ()
+    decided = plan(spec)
+    handed = HandedFiles(spec, decided.judged.cells)
+    names = {name: None for one in every for name in handed.needed(one.cell, one.variant.package)}
+    by_name = {one.variant.name: one for one in built_variants(decided) if one.cell.branch == every[0].cell.branch}
+    own = {one.variant.name for one in every}
+    return tuple(by_name[name] for name in names if name not in own)
+
+
+def artifacts(spec: Spec, every: Sequence[BuiltVariant]) -> tuple[str, ...]:
+    """The names of the artifacts that hold what the variants of one build need, if this run builds it."""
+    names = (
+        artifact_name(BUILD, one.cell.joined or one.variant.name, one.cell.branch)
+        for one in needed_variants(spec, every)
+    )
+    return tuple(dict.fromkeys(names))
+
+
+def pattern(names: Sequence[str]) -> str:
+    """One pattern that matches `names` alone; download-artifact matches with minimatch, which knows braces."""
+    # Assumes `artifact-braces`.
+    return f"{{{','.join(names)}}}" if len(names) > 1 else "".join(names)
+
+
+def hand_over(
+    job: Job, every: Sequence[BuiltVariant], folders: Sequence[Path], scratch: Path, chosen: Collection[str] = ()
+) -> HandedOver:
+    """What the variants of one build need, each package in a folder of its own below the folder `scratch`.
+
+    `folders` have the outputs of other builds, and `chosen` are the variants that the run builds: nothing else may take
+    their place. Raises StageError for files that are missing, or are not what their build made.
+    """
+    wanted = needed_variants(job.spec, every)
+    if not wanted:
+        return HandedOver()
+    found = _manifests(folders, wanted)
+    packages = [one.variant.package for one in wanted]
+    root, contents, files = scratch / "needs", dict[str, str](), list[NeededFiles]()
+    for one in wanted:
+        name, package = one.variant.name, one.variant.package
+        if name in found:
+            manifest, folder = found[name]
+            verify(name, folder, manifest.closure)
+            contents[name] = manifest.content
+        elif name in chosen or not is_fetched(job.spec, package):
+            raise _missing(every[0].variant.name, one, chosen=name in chosen)
+        else:
+            folder = scratch / "fetched" / name
+            contents[name] = _fetched(job, one, folder)
+        at = root / package / name if packages.count(package) > 1 else root / package
+        at.parent.mkdir(parents=True, exist_ok=True)
+        at.symlink_to((folder / FOLDER).resolve(), target_is_directory=True)
+        command = job.spec.packages[package].command
+        files.append(NeededFiles(package, at, command.setup if command else "", values_of(job.spec, one)))
+    return HandedOver(root, tuple(files), contents)
+
+
+def _manifests(folders: Sequence[Path], wanted: Sequence[BuiltVariant]) -> dict[str, tuple[Manifest, Path]]:
+    """The manifests in `folders`, or up to two folders below them, by the name of their variant."""
+    patterns = [f"{depth}{MANIFEST_FILE}" for depth in ("", "*/", "*/*/")]
+    branch, names = wanted[0].cell.branch, {one.variant.name for one in wanted}
+    found: dict[str, tuple[Manifest, Path]] = {}
+    for path in sorted(path for folder in folders for pattern in patterns for path in folder.glob(pattern)):
+        manifest = read_manifest(path)
+        if manifest.branch == branch and manifest.name in names:
+            found[manifest.name] = (manifest, path.parent)
+    return found
+
+
+def _fetched(job: Job, one: BuiltVariant, folder: Path) -> str:
+    """Fetches the published files of `one` to `folder`; returns their content."""
+    folder.mkdir(parents=True)
+    programs = job.programs(job.spec.timeouts[BUILD], built=one, folder=folder)
+    return closure_digest(programs.fetch_recipe(one.variant.name, one.recipe).closure)
+
+
+def _missing(name: str, need: BuiltVariant, *, chosen: bool) -> StageError:
+    needed, package = need.variant.name, need.variant.package
+    if chosen:
+        message = f"needs the files of {needed}, which this run was to build; see why it did not"
+    else:
+        message = (
+            f"needs the files of {needed}; build it first with `ci-runner build {needed} --out needs/{needed}`, and "
+            f"pass `--needs needs`, or declare `packages.{package}.command.fetch`"
+        )
+    return failure(name, Code.NEEDS_MISSING, message)

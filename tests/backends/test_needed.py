@@ -1,0 +1,195 @@
+"""Files that reach their dependents: by digest, from this run's builds or from where they are published."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ci_compiler.plan.pipeline import plan
+from ci_compiler.runner.jobs.publish_run import candidates, read_results, reported_outputs
+from ci_compiler.spec.build import parse_spec
+from tests.backends.project import Project
+from tests.backends.wheel import PYTHON, TAG
+
+SUFFIX = f"{TAG}-cpu-avx2"
+BASE, TOP = f"base-{SUFFIX}", f"top-{SUFFIX}"
+
+BASE_SCRIPT = "#!/bin/bash -e\nmkdir -p out\ncat src/base.txt >out/base.txt\n"
+TOP_SCRIPT = '#!/bin/bash -e\nmkdir -p dist\n{ cat "$VARIANT_NEEDS"/base/base.txt; echo top; } >dist/top.txt\n'
+SMOKE = """import os, sys
+for name in (os.environ["VARIANT_NEEDS"] + "/base/base.txt", sys.prefix + "/base.txt"):
+    assert open(name).read().strip() in {"first", "published"}
+"""
+
+
+def declared(fetch: str = "") -> dict[str, Any]:
+    def command(script: str, files: str, **more: str) -> dict[str, Any]:
+        return {"build": script, "files": [files], "install": "echo @name@", "publish": "cat", **more}
+
+    smoke = {"cpu": {"python": "ci/smoke.py"}}
+    base = command("ci/base.sh", "out/*.txt", **({"fetch": fetch} if fetch else {}))
+    setup = 'cp "$VARIANT_NEEDS"/base/base.txt "$VIRTUAL_ENV/base.txt"'
+    top = command("ci/top.sh", "dist/*.txt", setup=setup)
+    return {
+        "version": 1,
+        "owner": "my-org",
+        "backend": "command",
+        "branches": {"main": {"versions": {"base": "1.0.0", "top": "1.0.0"}}},
+        "packages": {
+            "base": {"disk": 1, "memory": 1, "command": base},
+            "top": {"disk": 1, "memory": 1, "needs": ["base"], "command": top, "smoke": smoke},
+        },
+        "matrix": {"python": [PYTHON], "isas": {"x86_64-linux": ["avx2"]}, "gpus": {"cpu": {}}},
+        "publish": {"on-shared-machines": True},
+        "runners": {"builder": {"runs-on": ["self-hosted", "linux", "x64", "builder"], "cpu": ["avx2"]}},
+    }
+
+
+def declare(project: Project, **options: str) -> None:
+    (project.root / ".github/ci-matrix.yaml").write_text(json.dumps(declared(**options)), "utf-8")
+    for name, text in {"base.sh": BASE_SCRIPT, "top.sh": TOP_SCRIPT, "smoke.py": SMOKE}.items():
+        path = project.root / "ci" / name
+        path.write_text(text, "utf-8")
+        path.chmod(0o755)
+    project.write("src/base.txt", "first\n")
+
+
+@pytest.fixture
+def two(project: Project) -> Project:
+    declare(project)
+    return project
+
+
+def build(project: Project, name: str, *options: str, status: int = 0) -> Any:
+    return project.job("build", name, "--branch", "main", "--out", f"made-output/{name}", *options, status=status)
+
+
+def manifest(project: Project, name: str) -> Any:
+    return json.loads((project.root / "made-output" / name / "manifest.json").read_text("utf-8"))
+
+
+def smoke(project: Project, *needs: str, status: int = 0) -> Any:
+    path = f"made-output/{TOP}/manifest.json"
+    return project.job("smoke", TOP, "--stage", "cpu-test", "--manifest", path, *needs, status=status)
+
+
+def test_a_build_and_its_test_get_the_files_of_what_they_need(two: Project) -> None:
+    build(two, BASE)
+    build(two, TOP, "--needs", "made-output")
+    assert (two.root / f"made-output/{TOP}/files/top.txt").read_text("utf-8") == "first\ntop\n"
+    (needed,) = manifest(two, TOP)["needs"].items()
+    assert needed[0] == BASE
+    assert "needs" not in manifest(two, BASE)
+    smoke(two, "--needs", "made-output")
+
+
+def test_without_the_files_nothing_is_built(two: Project) -> None:
+    refused = build(two, TOP, status=1).stderr
+    assert (
+        f"{TOP}: needs the files of {BASE}; build it first with `ci-runner build {BASE} --out needs/{BASE}`" in refused
+    )
+    assert not (two.root / "dist").exists()
+
+
+def test_a_test_takes_the_very_files_of_the_build(two: Project) -> None:
+    build(two, BASE)
+    build(two, TOP, "--needs", "made-output")
+    two.write("src/base.txt", "second\n")
+    build(two, BASE)
+    said = smoke(two, "--needs", "made-output", status=1).stderr
+    assert f"{TOP}: was built with other files of {BASE} than those that are here; build and test it again" in said
+
+
+def test_files_that_are_not_what_their_build_made_are_refused(two: Project) -> None:
+    build(two, BASE)
+    (two.root / f"made-output/{BASE}/files/base.txt").write_text("forged\n", "utf-8")
+    assert (
+        "base.txt is another file than the one that was built"
+        in build(two, TOP, "--needs", "made-output", status=1).stderr
+    )
+
+
+def test_what_the_run_does_not_build_is_fetched_from_where_it_is_published(project: Project) -> None:
+    declare(project, fetch='echo published >"$VARIANT_FILES/base.txt"')
+    build(project, TOP)
+    assert (project.root / f"made-output/{TOP}/files/top.txt").read_text("utf-8") == "published\ntop\n"
+    smoke(project)
+
+
+def test_what_the_run_builds_is_never_fetched(project: Project) -> None:
+    declare(project, fetch='echo published >"$VARIANT_FILES/base.txt"')
+    refused = build(project, TOP, "--chosen", json.dumps([BASE, TOP]), status=1).stderr
+    assert f"{TOP}: needs the files of {BASE}, which this run was to build; see why it did not" in refused
+
+
+@pytest.mark.parametrize(
+    ("fetch", "message"),
+    [
+        ("exit 7", "its command `fetch` ended with status 7"),
+        ("true", "its command `fetch` left no file in `VARIANT_FILES`"),
+        ('ln -s /etc/passwd "$VARIANT_FILES/base.txt"', "'base.txt' was fetched, and is not a file"),
+    ],
+)
+def test_a_fetch_that_brings_no_files_fails(project: Project, fetch: str, message: str) -> None:
+    declare(project, fetch=fetch)
+    assert f"{BASE}: {message}" in build(project, TOP, status=1).stderr
+
+
+def test_the_artifacts_of_the_run_are_named_by_one_pattern(two: Project, tmp_path: Path) -> None:
+    output = tmp_path / "output"
+    output.touch()
+    found = two.job("needs", TOP, "--branch", "main", GITHUB_OUTPUT=str(output))
+    assert found.stdout == f"build-{BASE}@main\n"
+    assert output.read_text("utf-8") == f"artifacts=build-{BASE}@main\n"
+    assert two.job("needs", BASE, "--branch", "main").stdout == ""
+
+
+def publishable(project: Project) -> dict[str, str]:
+    """Why each variant must not be published, by what lies in the folder of the builds, of which all tests passed."""
+    spec = parse_spec(json.dumps(declared()).encode(), shown="ci-matrix.yaml")
+    decided, folder = plan(spec), project.root / "made-output"
+    outputs: dict[str, str] = {}
+    for name in (BASE, TOP):
+        stated = manifest(project, name)
+        record = {
+            "name": name,
+            "branch": "main",
+            "stage": "cpu-test",
+            "passed": True,
+            "content": stated_content(stated),
+        }
+        (folder / name / "result.json").write_text(json.dumps(record), "utf-8")
+        package = name.split("-")[0]
+        outputs[f"{package}_build"] = digest(folder / name / "manifest.json")
+        outputs[f"{package}_cpu-test"] = digest(folder / name / "result.json")
+    needs = json.dumps({f"{TAG}-avx2": {"outputs": outputs}})
+    cells = list(zip(decided.judged.cells, decided.routes, strict=True))
+    reported = reported_outputs(decided.judged.cells, spec, needs)
+    results = read_results(folder, "main", manifest(project, TOP)["commit"], reported)
+    return {one.name: one.because for one in candidates(spec, cells, (BASE, TOP), results)}
+
+
+def stated_content(stated: Any) -> str:
+    from ci_compiler.backends.nar import closure_digest
+
+    return closure_digest({**stated["closure"], **stated.get("needs", {})})
+
+
+def digest(path: Path) -> str:
+    from ci_compiler.runner.jobs.files import digest_of
+
+    return digest_of(path.read_bytes())
+
+
+def test_what_was_built_with_other_files_is_not_published(two: Project) -> None:
+    build(two, BASE)
+    build(two, TOP, "--needs", "made-output")
+    assert publishable(two) == {BASE: "", TOP: ""}
+    path = two.root / f"made-output/{TOP}/manifest.json"
+    stated = manifest(two, TOP)
+    stated["needs"][BASE] = "sha256:" + "0" * 64
+    path.write_text(json.dumps(stated), "utf-8")
+    assert publishable(two) == {BASE: "", TOP: f"{TOP} was built with other files of {BASE}"}
