@@ -59,6 +59,15 @@ def filter_of(arguments: argparse.Namespace, kind: str, known: Collection[str], 
     return name
 
 
+def profiled(arguments: argparse.Namespace, decided: Plan) -> Plan:
+    """`decided`, or what of it the profile of `--profile` builds. Raises InputError if that is nothing."""
+    if arguments.profile is None:
+        return decided
+    from ci_compiler.reports.without import of_profile  # few commands have the option
+
+    return of_profile(decided, arguments.profile)
+
+
 def chosen_of(arguments: argparse.Namespace) -> dict[str, list[str]]:
     """The names in `--chosen`, by branch: a JSON mapping, or a list, whose branch is ''. Raises InputError."""
     with reading("--chosen", Code.WRONG_VALUE):

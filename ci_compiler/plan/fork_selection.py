@@ -131,7 +131,8 @@ def _leg(spec: Spec, cell: Cell, route: Route, chosen: tuple[str, ...]) -> ForkL
 
 def _untested(plan: Plan, legs: Iterable[ForkLeg]) -> Iterator[tuple[str, int]]:
     """What other pull requests test of the cells and these do not: why, and the number of variants."""
-    usual = {cell: route.of_request() for shard in plan.shards for cell, route in shard.cells}
+    tests = plan.spec.profiles.pull_request.tests
+    usual = {cell: route.of_request(tests) for shard in plan.shards for cell, route in shard.cells}
     for leg in legs:
         for stage in usual[leg.cell].pools:
             if stage.is_test and stage not in leg.tests:

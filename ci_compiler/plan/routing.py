@@ -10,7 +10,7 @@ cell per job (`routes_of_forks`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import permutations
 
@@ -45,17 +45,24 @@ class Route:
     suites: Mapping[Bench, Pool]
     skipped_suites: Mapping[Bench, str]
 
-    def of_request(self) -> Route:
-        """The route in a pull request or a merge group, which do not run every stage."""
-        left_out = [stage for stage in (*self.pools, *self.skipped) if not stage.in_requests]
-        if not left_out:
+    def of_request(self, tests: Collection[Stage]) -> Route:
+        """The route in a pull request or a merge group, which run no stage but those that can, and of tests `tests`."""
+        why = {
+            stage: "the profile of pull requests leaves it out"
+            if stage.in_requests
+            else f"pull requests do not run {stage}"
+            for stage in (*self.pools, *self.skipped)
+            if not stage.in_requests or (stage.is_test and stage not in tests)
+        }
+        if not why:
             return self
+        without = {bench: why[bench.stage] for bench in self.suites if bench.stage in why}
         return Route(
-            pools={stage: pool for stage, pool in self.pools.items() if stage.in_requests},
-            skipped=dict(self.skipped) | {stage: f"pull requests do not run {stage}" for stage in left_out},
-            neighbours={stage: one for stage, one in self.neighbours.items() if stage.in_requests},
-            suites=self.suites,
-            skipped_suites=self.skipped_suites,
+            pools={stage: pool for stage, pool in self.pools.items() if stage not in why},
+            skipped=dict(self.skipped) | why,
+            neighbours={stage: one for stage, one in self.neighbours.items() if stage not in why},
+            suites={bench: pool for bench, pool in self.suites.items() if bench not in without},
+            skipped_suites=dict(self.skipped_suites) | without,
         )
 
     def beside(self, cell: Cell) -> dict[Stage, str]:

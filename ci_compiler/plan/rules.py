@@ -17,6 +17,7 @@ from ci_compiler.hardware import CPU, Gpu, Hardware, Toolkit, tables
 from ci_compiler.plan.matrix import Candidate, Cell, OpenCells, Variant, candidates, cells_of, listed_cells
 from ci_compiler.plan.needs import Needs
 from ci_compiler.plan.pins import unverified_commits
+from ci_compiler.plan.profiles import unused
 from ci_compiler.plan.redistribution import redistribution_findings
 from ci_compiler.plan.releases import release_findings
 from ci_compiler.record import record
@@ -295,6 +296,7 @@ def _check_axis_use(spec: Spec, cells: list[Cell], left_out: Iterable[LeftOut]) 
                 why = "; ".join(dict.fromkeys(one.reason for one in mine)) or "all its variants are excluded"
                 message = f"no variant is built for {axis.name}: {why}"
                 yield spec.finding((*root, "gpus", axis.name), Code.UNUSED_GPU, message, key=True)
+    yield from unused(spec, cells)
     branches = {cell.branch for cell in cells}
     for name in spec.branches:
         if branches and name not in branches:

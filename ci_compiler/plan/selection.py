@@ -17,6 +17,7 @@ from ci_compiler.outside import reading
 from ci_compiler.plan.handed import HandedFiles, hands_files
 from ci_compiler.plan.limits import limit
 from ci_compiler.plan.matrix import Cell
+from ci_compiler.plan.profiles import PULL_REQUEST, PUSH, names_built
 from ci_compiler.plan.routing import Route
 from ci_compiler.plan.sharding import ALL, UNPUBLISHED, Shard, job_counter
 from ci_compiler.spec.patterns import matcher_of_any
@@ -123,8 +124,10 @@ def decide(plan: Plan, event: GitHubEvent, facts: Facts, shard: Shard | None = N
     wanted: Sequence[str] = shard.variants
     if event.name == "workflow_dispatch":
         wanted = [name for name in _dispatched(shard, event) if name not in facts.published]
-    elif shard.branch in facts.rebuilt:
-        wanted = facts.rebuilt[shard.branch].variants
+    else:
+        if shard.branch in facts.rebuilt:
+            wanted = facts.rebuilt[shard.branch].variants
+        wanted = names_built(plan.spec, PUSH, (cell for cell, _ in shard.cells), wanted)
     wanted = HandedFiles(plan.spec, plan.judged.cells).built_as_well(shard.branch, wanted)
     return Selection((_choice(shard.branch, shard.cells, Rebuilt(wanted)),))
 
@@ -155,16 +158,24 @@ def _of_request(plan: Plan, event: GitHubEvent, facts: Facts) -> Selection:
     if request.branch not in plan.spec.branches:
         return Selection()
     handed = HandedFiles(plan.spec, plan.judged.cells)
+    labels = _labels(event)
     rebuilt = {
         name: one._replace(variants=handed.built_as_well(name, one.variants)) for name, one in facts.rebuilt.items()
     }
     cells = {
-        name: [part for shard in plan.shards if shard.branch == name for part in in_request(shard)] for name in rebuilt
+        name: [part for shard in plan.shards if shard.branch == name for part in in_request(plan.spec, shard)]
+        for name in rebuilt
     }
     whole = {name: _choice(name, cells[name], one) for name, one in rebuilt.items()}
-    taken = _with_needed(handed, whole, most_cells(plan))
+    able = {
+        name: _choice(name, cells[name], one._replace(variants=handed.built_as_well(name, wanted)))
+        for name, one in rebuilt.items()
+        for wanted in [names_built(plan.spec, PULL_REQUEST, [cell for cell, _ in cells[name]], one.variants, labels)]
+    }
+    taken = _with_needed(handed, able, most_cells(plan))
     chosen = {
-        name: _choice(name, [part for part in cells[name] if part in taken], one) for name, one in rebuilt.items()
+        name: _choice(name, [part for part in cells[name] if part in taken], one._replace(variants=able[name].variants))
+        for name, one in rebuilt.items()
     }
     parts = tuple(
         one._replace(left=tuple(name for name in whole[branch].variants if name not in set(one.variants)))
@@ -194,9 +205,17 @@ def _with_needed(handed: HandedFiles, whole: Mapping[str, RunSelection], most: i
     return taken
 
 
-def in_request(shard: Shard) -> tuple[tuple[Cell, Route], ...]:
+def in_request(spec: Spec, shard: Shard) -> tuple[tuple[Cell, Route], ...]:
     """The cells of `shard` with their routes in a pull request or a merge group."""
-    return tuple((cell, route.of_request()) for cell, route in shard.cells)
+    return tuple((cell, route.of_request(spec.profiles.pull_request.tests)) for cell, route in shard.cells)
+
+
+def _labels(event: GitHubEvent) -> tuple[str, ...]:
+    """The labels of a pull request; none for a merge group."""
+    with reading("event", Code.UNKNOWN_EVENT):
+        labels = (event.payload.get("pull_request") or {}).get("labels") or ()
+        return tuple(str(one["name"]) for one in labels)
+    return ()
 
 
 class _Request(NamedTuple):

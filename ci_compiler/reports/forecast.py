@@ -14,6 +14,7 @@ from ci_compiler.plan.job_graph import PlannedJob, better_order, guessed_of, job
 from ci_compiler.plan.limits import limit
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.pipeline import Plan
+from ci_compiler.plan.profiles import PULL_REQUEST, builds
 from ci_compiler.plan.selection import in_request, most_cells, within_limit
 from ci_compiler.plan.simulation import LowerBound, QueueOrder, TimedJob, Timeline, critical_path, lower_bound, simulate
 from ci_compiler.recipes.capabilities import variants_with_capabilities
@@ -319,8 +320,9 @@ def _wave(group: Sequence[Sequence[PlannedJob]], machines: Mapping[str, int]) ->
 def _pull_requests(plan: Plan, history: History, machines: Mapping[str, int]) -> Iterator[PullRequest]:
     """For each branch, the pull request that rebuilds the whole branch; it publishes nothing."""
     for branch in plan.spec.branches:
-        shards = [replace(shard, cells=in_request(shard)) for shard in plan.shards if shard.branch == branch]
-        wanted = within_limit([part for shard in shards for part in shard.cells], most_cells(plan))
+        shards = [replace(shard, cells=in_request(plan.spec, shard)) for shard in plan.shards if shard.branch == branch]
+        cells = [part for shard in shards for part in shard.cells]
+        wanted = within_limit([part for part in cells if builds(plan.spec, PULL_REQUEST, part[0])], most_cells(plan))
         chosen = {(branch, variant.name) for cell, _ in wanted for variant in cell.variants}
         jobs = jobs_of(plan.spec, shards, chosen=chosen, recorded=history.seconds, publish=False)
         yield PullRequest(branch=branch, cells=tuple(cell for cell, _ in wanted), seconds=end_of(jobs, machines))

@@ -136,7 +136,8 @@ def _row(plan: Plan, run: SummarisedRun, branch: str, name: str, results: Path, 
         message = f"{name} is not built on {branch}; `ci-compile variants --branch {branch}` lists what is"
         raise wrong("--chosen", Code.UNKNOWN_VARIANT, message)
     manifest = _manifest(results, name, branch, built.cell.joined)
-    route = built.route.of_request() if run.event in _REQUESTS else built.route
+    asked = plan.spec.profiles.pull_request.tests
+    route = built.route.of_request(asked) if run.event in _REQUESTS else built.route
     tested = [stage for stage in plan.spec.stages if stage.is_test]
     tests = {stage: read_json(results / artifact_name(stage, name, branch) / RESULT) for stage in tested}
     needs = [variant_name(need, built.cell.suffix) for need in plan.spec.packages[built.variant.package].needs]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from ci_compiler.hardware import ALL, CPU, Version
+from ci_compiler.plan.handed import HandedFiles
 from ci_compiler.plan.job_graph import with_cells_ordered
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.pipeline import Plan
+from ci_compiler.plan.profiles import PULL_REQUEST, builds
+from ci_compiler.plan.selection import in_request
 from ci_compiler.plan.sharding import shards
 from ci_compiler.record import record
 from ci_compiler.reports.offers import Profile, fits, kit_of
@@ -38,9 +41,28 @@ def axis_values(plan: Plan) -> tuple[str, ...]:
 
 def without(plan: Plan, value: str) -> Plan:
     """`plan` without the cells that have `value` on an axis: with the shards and routes of all others."""
-    kept = [
-        (cell, route) for cell, route in zip(plan.judged.cells, plan.routes, strict=True) if value not in _values(cell)
-    ]
+    return _kept(plan, lambda cell: value not in _values(cell))
+
+
+def of_profile(plan: Plan, profile: str) -> Plan:
+    """`plan` with only what the profile builds, and what must be built with it; a pull request runs its tests alone."""
+    spec, cells = plan.spec, plan.judged.cells
+    handed = HandedFiles(spec, cells)
+    named = {(cell.branch, one.name) for cell in cells if builds(spec, profile, cell) for one in cell.variants}
+    names = {
+        (branch, name)
+        for branch in spec.branches
+        for name in handed.built_as_well(branch, (name for at, name in named if at == branch))
+    }
+    made = _kept(plan, lambda cell: any((cell.branch, one.name) in names for one in cell.variants))
+    if profile != PULL_REQUEST:
+        return made
+    shards = tuple(replace(shard, cells=in_request(spec, shard)) for shard in made.shards)
+    return replace(made, shards=shards)
+
+
+def _kept(plan: Plan, keeps: Callable[[Cell], bool]) -> Plan:
+    kept = [(cell, route) for cell, route in zip(plan.judged.cells, plan.routes, strict=True) if keeps(cell)]
     cells, routes = tuple(cell for cell, _ in kept), tuple(route for _, route in kept)
     made = with_cells_ordered(plan.spec, shards(plan.spec, cells, routes))
     return replace(plan, judged=replace(plan.judged, cells=cells), routes=routes, shards=made)

@@ -50,7 +50,7 @@ from ci_compiler.spec.pools import Cache, Pool, Prices, Publish, RunsOn
 from ci_compiler.spec.recalls import Recall
 from ci_compiler.spec.recipe_keys import WorkAround
 from ci_compiler.spec.suites import ExpectedStageFailure
-from ci_compiler.spec.triggers import PullRequest, Schedule, Sync, Watch
+from ci_compiler.spec.triggers import Profiles, PullRequest, Schedule, Sync, Watch
 from ci_compiler.spec.upstream import ActionName, ActionPin, Images, Update
 from ci_compiler.stages import BUILD, PUBLISH, Stage, StageKind, TestPolicy, stages, stages_that_test
 
@@ -227,6 +227,7 @@ class Spec:
     )
     attest: bool = key("Whether each build attests its manifest and its outputs (actions/attest).", default=False)
     pull_request: PullRequest = key(default=PullRequest())
+    profiles: Profiles = key(default=Profiles(), published=False)
     schedule: Schedule | None = key(default=None, published=False)
     sync: Sync | None = key(default=None, published=False)
     update: Update | None = key(default=None, published=False)

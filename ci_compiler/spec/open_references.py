@@ -41,6 +41,13 @@ def open_findings(spec: Spec) -> Iterator[Finding]:
     yield from _pools(spec)
 
 
+def profile_findings(spec: Spec) -> Iterator[Finding]:
+    """Errors about the axes in the conditions of profiles."""
+    known = {*AXES, *PARTS, "branch", *spec.axes}
+    for path, when in spec.profiles.conditions:
+        yield from _conditions(spec, path, when, known)
+
+
 def _settings(spec: Spec, known: Collection[str]) -> Iterator[Finding]:
     for name, rows in spec.settings.items():
         if name in {*NAMES, *known, "files"}:

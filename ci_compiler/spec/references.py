@@ -20,6 +20,7 @@ from ci_compiler.spec.packages import RecipeKind
 from ci_compiler.spec.patterns import matcher
 from ci_compiler.spec.proof_references import placeholder_findings, proof_findings
 from ci_compiler.spec.recipe_references import recipe_findings
+from ci_compiler.spec.triggers import Profiles
 from ci_compiler.spec.unknown_names import look_up, why_unknown
 from ci_compiler.spec.work_arounds import work_arounds
 from ci_compiler.stages import PUBLISH, TestPolicy
@@ -32,6 +33,10 @@ def reference_findings(spec: Spec) -> list[Finding]:
         from ci_compiler.spec.open_references import open_findings  # most specs have the short form
 
         opened = open_findings(spec)
+    if spec.profiles != Profiles():
+        from ci_compiler.spec.open_references import profile_findings
+
+        opened = (*opened, *profile_findings(spec))
     return [
         *opened,
         *_check_branches(spec),

@@ -1,8 +1,11 @@
 """The keys of the spec for what events do: pull requests, schedules, and a push of the spec itself."""
 
-from typing import Literal
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Annotated, Literal
 
-from ci_compiler.spec.declare import declared, key
+from ci_compiler.spec.axes import Conditions, When, to_when
+from ci_compiler.spec.declare import declared, form, key
+from ci_compiler.stages import Stage, stages_that_test
 
 
 @declared()
@@ -22,6 +25,73 @@ class PullRequest:
         "to write `pull-requests`. A request of a fork gets one only if a maintainer has it built.",
         default=False,
     )
+
+
+AnyOf = tuple[When, ...]
+"""Conditions of which one must hold."""
+
+GitHubLabel = Annotated[str, form(title="the name of a label on GitHub", pattern="^[^,\\s][^,]{0,49}$")]
+
+
+def _any_of(rows: Iterable[Mapping[str, object]]) -> AnyOf:
+    return tuple(map(to_when, rows))
+
+
+def _variants() -> AnyOf:
+    return key(  # type: ignore[no-any-return]
+        "The variants that it builds: those for which one of the conditions holds. Left out: all.",
+        written=tuple[Conditions, ...],
+        convert=_any_of,
+        minItems=1,
+        default=(),
+        published=False,
+        examples=[[{"accelerator": ["cpu", "cuda 13.0 sm90"]}, {"python": "3.13", "isa": "avx2"}]],
+    )
+
+
+@declared("profile")
+class PushProfile:
+    """What a push builds of what it rebuilds. The rest is left to the schedule, or to a dispatch."""
+
+    variants: AnyOf = _variants()
+
+
+@declared("request-profile")
+class RequestProfile:
+    """What a pull request builds and tests of what it rebuilds, and what its labels add."""
+
+    variants: AnyOf = _variants()
+    labels: Mapping[GitHubLabel, AnyOf] = key(
+        "Labels of a pull request, each with the variants that it adds.",
+        written=Mapping[GitHubLabel, tuple[Conditions, ...]],
+        convert=lambda labels: {name: _any_of(rows) for name, rows in labels.items()},
+        default={},
+        published=False,
+        examples=[{"ciflow/rocm": [{"accelerator": "rocm"}]}],
+    )
+    tests: tuple[Annotated[Stage, form(enum=list(map(str, stages_that_test())))], ...] = key(
+        "The tests that it runs, with their suites. Left out: all that a pull request can run.",
+        default=stages_that_test(),
+        published=False,
+        examples=[["cpu-test"]],
+    )
+
+
+@declared()
+class Profiles:
+    """What each event builds. Without a profile, a push builds all that it rebuilds."""
+
+    pull_request: RequestProfile = key(default=RequestProfile())
+    push: PushProfile = key(default=PushProfile())
+
+    @property
+    def conditions(self) -> Iterator[tuple[tuple[str | int, ...], When]]:
+        """Each condition of a profile, with its path in the spec."""
+        for event, rows in (("pull-request", self.pull_request.variants), ("push", self.push.variants)):
+            yield from ((("profiles", event, "variants", index), when) for index, when in enumerate(rows))
+        for name, rows in self.pull_request.labels.items():
+            path = ("profiles", "pull-request", "labels", name)
+            yield from (((*path, index), when) for index, when in enumerate(rows))
 
 
 Day = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]

@@ -52,7 +52,7 @@ from ci_compiler.workflows.steps import (
     select_job,
     verdict_job,
 )
-from ci_compiler.workflows.writer import Remarked
+from ci_compiler.workflows.writer import Node, Remarked
 
 if TYPE_CHECKING:
     from ci_compiler.plan.pipeline import Plan
@@ -114,7 +114,7 @@ def workflow(spec: Spec, shards: Iterable[Shard]) -> Workflow:
     return Workflow(
         name="pull request",
         on={
-            "pull_request": {"branches": list(spec.branches)},
+            "pull_request": _pull_requests(spec),
             "merge_group": {"types": ["checks_requested"], "branches": list(spec.branches)},
         },
         concurrency={
@@ -123,6 +123,14 @@ def workflow(spec: Spec, shards: Iterable[Shard]) -> Workflow:
         },
         jobs={**jobs, VERDICT: verdict, **comment},
     )
+
+
+def _pull_requests(spec: Spec) -> dict[str, Node]:
+    """The events of pull requests. A label that adds variants must start a run, which no condition may leave empty:
+    a verdict of nothing would stand for the pull request.
+    """
+    labeled: dict[str, Node] = {"types": ["opened", "synchronize", "reopened", "labeled"]}
+    return (labeled if spec.profiles.pull_request.labels else {}) | {"branches": list(spec.branches)}
 
 
 def _comment(spec: Spec, needs: Sequence[str]) -> Job:

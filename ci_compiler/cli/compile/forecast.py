@@ -7,12 +7,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ci_compiler.cli.console import note, print_json, table
-from ci_compiler.cli.where import plan_of
+from ci_compiler.cli.where import plan_of, profiled
 from ci_compiler.codes import Code
 from ci_compiler.errors import nearest, wrong
 from ci_compiler.files.atomic import cannot_write
 from ci_compiler.plan.limits import limit
 from ci_compiler.plan.pipeline import Plan
+from ci_compiler.plan.profiles import PULL_REQUEST
 from ci_compiler.reports.accuracy import Accuracy, accuracy
 from ci_compiler.reports.costs import bill_row
 from ci_compiler.reports.forecast import NO_HISTORY, Forecast, PoolForecast, Spread, forecast, pool_table
@@ -23,12 +24,13 @@ from ci_compiler.units import counted, duration, guess, machine_hours, size
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints the forecast. Raises InputError if the history cannot be read or the chart cannot be written."""
-    decided = plan_of(arguments)
+    decided = profiled(arguments, plan_of(arguments))
+    publish = not arguments.no_publish and arguments.profile != PULL_REQUEST
     history = read_history(arguments.history) if arguments.history is not None else NO_HISTORY
-    found = forecast(decided, history=history, publish=not arguments.no_publish)
+    found = forecast(decided, history=history, publish=publish)
     off = accuracy(decided, history.records) if history.records else None
     dropped = _dropped(arguments, decided)
-    less = forecast(dropped, history=history, publish=not arguments.no_publish) if dropped else None
+    less = forecast(dropped, history=history, publish=publish) if dropped else None
     instead = substitutes(decided, arguments.without) if less else ()
     if arguments.html is not None:
         from ci_compiler.reports.gantt import gantt

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from ci_compiler.cli.console import print_findings, print_json, table
-from ci_compiler.cli.where import filter_of, spec_of
+from ci_compiler.cli.where import filter_of, profiled, spec_of
 from ci_compiler.plan.document import document, plan_schema
 from ci_compiler.plan.pipeline import plan
 
@@ -17,7 +17,7 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     spec = spec_of(arguments)
     branch = filter_of(arguments, "branch", spec.branches)
-    decided = plan(spec)
+    decided = profiled(arguments, plan(spec))
     if arguments.json:
         print_json(document(decided, branch))
         return 0

@@ -1,0 +1,54 @@
+"""What an event builds of what a change rebuilds: the profiles of the spec, applied to cells.
+
+A variant that a profile leaves out stays as it is published; the schedule, or a dispatch, builds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+
+from ci_compiler.codes import Code
+from ci_compiler.errors import Finding
+from ci_compiler.plan.matrix import Cell
+from ci_compiler.spec.axes import When
+from ci_compiler.spec.model import Spec
+
+PULL_REQUEST, PUSH = "pull-request", "push"
+"""The events that have profiles."""
+
+
+def builds(spec: Spec, event: str, cell: Cell, labels: Iterable[str] = ()) -> bool:
+    """Whether the profile for `event` builds `cell`; `labels` are those of a pull request."""
+    conditions = _variants(spec, event)
+    if not conditions:
+        return True
+    added = spec.profiles.pull_request.labels
+    axes = cell.axes
+    return any(when.holds(axes) for when in (*conditions, *(when for name in labels for when in added.get(name, ()))))
+
+
+def _variants(spec: Spec, event: str) -> tuple[When, ...]:
+    profiles = spec.profiles
+    return profiles.pull_request.variants if event == PULL_REQUEST else profiles.push.variants
+
+
+def names_built(
+    spec: Spec, event: str, cells: Iterable[Cell], names: Collection[str], labels: Collection[str] = ()
+) -> list[str]:
+    """Those of `names`, variants of `cells`, that the profile for `event` builds."""
+    if not _variants(spec, event):
+        return list(names)
+    kept = {variant.name for cell in cells if builds(spec, event, cell, labels) for variant in cell.variants}
+    return [name for name in names if name in kept]
+
+
+def unused(spec: Spec, cells: Iterable[Cell]) -> Iterator[Finding]:
+    """An error for each condition of a profile that no cell meets."""
+    every = [cell.axes for cell in cells]
+    for path, when in spec.profiles.conditions:
+        if not any(map(when.holds, every)):
+            yield spec.finding(path, Code.UNUSED_CONDITION, f"{when} holds for no variant")
+    labels = spec.profiles.pull_request.labels
+    if labels and not spec.profiles.pull_request.variants:
+        message = "a pull request builds all variants already; say with `variants` which it builds without a label"
+        yield spec.finding(("profiles", PULL_REQUEST, "labels"), Code.UNUSED_CONDITION, message, key=True)
