@@ -64,7 +64,7 @@ def test_every_pattern_that_dependabot_excludes_matches_a_file() -> None:
 
 def test_every_hook_runs_a_command_of_the_gate() -> None:
     """The compiled files are checked by a test in the gate, and by a command of their own in the hooks."""
-    gate = (ROOT / ".ci/run").read_text("utf-8").splitlines()
+    gate = [line.strip() for line in (ROOT / ".ci/run").read_text("utf-8").splitlines()]
     [repository] = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text("utf-8"))["repos"]
     commands = [hook["entry"] for hook in repository["hooks"]]
     assert len(commands) > 1
