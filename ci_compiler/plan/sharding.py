@@ -78,7 +78,7 @@ class Shard:
 
 def job_id(cell: Cell) -> str:
     """The id of a cell's job in its shard's file, without the branch and the GPU of the file: `python313-avx2`."""
-    whole = (cell.listed or cell.joined or cell.named).replace(".", "_")
+    whole = (cell.key if cell.named or cell.listed or cell.joined else "").replace(".", "_")
     if whole[:1].isdigit():
         return f"cell-{whole}"
     return whole or f"{python_tag(cell.python)}-{cell.isa}"
@@ -86,7 +86,7 @@ def job_id(cell: Cell) -> str:
 
 def job_name(cell: Cell) -> str:
     """The name of a cell's job on GitHub, by which `status` recognizes it: `3.13 avx2`."""
-    return cell.listed or cell.joined or cell.named or f"{cell.python} {cell.isa}"
+    return cell.key if cell.named or cell.listed or cell.joined else f"{cell.python} {cell.isa}"
 
 
 def stages_of(spec: Spec) -> tuple[Stage, ...]:
@@ -212,9 +212,10 @@ def _split(spec: Spec, count: JobCount, branch: str, target: str, parts: list[Pa
 
 def _together(spec: Spec, cells: Sequence[Cell]) -> dict[str, tuple[str, str]]:
     """For jobs of open matrices: the first Python, and the first job, of those that need one another."""
-    if not any(cell.named for cell in cells):
+    needs = Needs(spec, cells)
+    if not needs.leave_cells:
         return {}
-    needs, of = Needs(spec, cells), {job_id(cell): {job_id(cell)} for cell in cells}
+    of = {job_id(cell): {job_id(cell)} for cell in cells}
     for cell in cells:
         for other in needs.cells_before(cell):
             whole = of[job_id(cell)] | of[job_id(other)]

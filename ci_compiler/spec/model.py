@@ -293,6 +293,11 @@ class Spec:
         declared = self.axes or self.settings or self.names or self.accelerators or self.hardware_rows.platforms
         return bool(open_packages or open_pools or declared or any(matrix.is_open for _, matrix, _ in self.matrices))
 
+    @property
+    def has_edges(self) -> bool:
+        """Whether what some package needs or gathers is more than the variants of the same cell."""
+        return any(one.gathers or len(one.needs) < len(one.edges) for one in self.packages.values())
+
     def lists(self, package: Package) -> bool:
         """Whether variants of `package` may be called by their names: those that fit no axis, or of open matrices."""
         if self.is_open and any(one is package for _, _, packages in self.matrices for one in packages):

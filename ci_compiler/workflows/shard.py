@@ -314,9 +314,9 @@ def _cells(spec: Spec, shard: Shard) -> dict[str, Job | CallJob]:
 def _jobs_before(spec: Spec, shard: Shard) -> dict[str, dict[str, str]]:
     """The other jobs of the shard that build what a job's variants need, each with the condition that it did."""
     cells = [cell for cell, _ in shard.cells]
-    if not any(cell.named for cell in cells):
-        return {}
     needs = Needs(spec, cells)
+    if not needs.leave_cells:
+        return {}
     found: dict[str, dict[str, str]] = {}
     for cell in cells:
         for variant in cell.variants:
