@@ -14,6 +14,7 @@ from typing import Any
 from ci_compiler import __version__
 from ci_compiler.files.compiled_by import COMPILED_BY
 from ci_compiler.hardware import BASELINE, CPU
+from ci_compiler.plan.job_graph import built_after
 from ci_compiler.plan.joins import cells_by_build
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.needs import Needs
@@ -134,7 +135,9 @@ def _paths(spec: Spec, shard: Shard) -> list[str]:
     recipes without a pin. Without recipes, the patterns are those of what its builds read.
     """
     if not spec.backend.has_recipes:
-        return path_filters(spec, dict.fromkeys(one.package for cell, _ in shard.cells for one in cell.variants))
+        own = dict.fromkeys(one.package for cell, _ in shard.cells for one in cell.variants)
+        others = (other for one in own if spec.has_edges for other in built_after(spec, one))
+        return path_filters(spec, dict.fromkeys([*own, *others]))
     found: dict[str, None] = {}
     packages: dict[str, None] = {}
     locks: dict[str, None] = {}

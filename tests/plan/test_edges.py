@@ -13,7 +13,7 @@ from ci_compiler.plan.job_graph import built_after
 from ci_compiler.plan.needs import Needs
 from ci_compiler.plan.pipeline import Plan, plan
 from ci_compiler.workflows.render import render
-from tests.plan.test_open_matrix import ARM, SERVING, X86, decided, refusals
+from tests.plan.test_open_matrix import ARM, COMMAND, SERVING, X86, decided, refusals
 from tests.specs import small, spec_of
 
 VALUES = {"platform": X86, "python": ["3.12", "3.13"], "accelerator": ["cpu", "cuda 12.8", "cuda 13.0"]}
@@ -198,6 +198,15 @@ def test_jobs_of_one_file_wait_for_what_their_variants_gather() -> None:
     job = text.split(f"  docs-{X86}:")[1].split("uses:")[0]
     assert f"needs.lib-python312-cpu-{X86}.result" in job
     assert f"needs.lib-python313-cpu-{X86}.result" in job
+
+
+def test_a_push_to_what_is_built_with_starts_the_file_of_the_dependent() -> None:
+    commands = {name: {"command": {**COMMAND, "sources": [f"src/{name}"]}} for name in ("lib", "ext")}
+    packages = {"lib": commands["lib"], "ext": {**commands["ext"], "needs": [{"package": "lib", "accelerator": "cpu"}]}}
+    packages["lib"]["when"] = {"accelerator": "cpu"}
+    made = decided({"values": VALUES}, packages)
+    texts = render(made.spec, made.shards)
+    assert "src/lib/**" in texts[".github/workflows/build-main-cuda12_8.yml"]
 
 
 def test_what_is_built_after_a_package_follows_every_kind_of_edge() -> None:

@@ -199,7 +199,7 @@ def candidates(
         for name, package in ((variant.name, variant.package) for variant in cell.variants if variant.name in chosen):
             needs = needs_of(spec, package)
             needed = {variant.name: tuple(tests[variant.name]) for variant in cell.variants if variant.package in needs}
-            for other, need in across.of(cell, package):
+            for other, need in across.every(cell, package):
                 if other != cell and need.name in chosen:  # of another cell, which serves this one
                     required = required_tests(spec, need, routes[need.name])
                     unproved[need.name], needed[need.name] = results.unproved(need.name, required), tuple(required)
