@@ -89,8 +89,7 @@ def _judge_matrix(
     left_out: list[LeftOut] = []
     on = {name: _packages_of(packages, name) for name in spec.branches}
     own = "" if path == ("matrix",) else packages[0].name
-    is_open = matrix.is_open or spec.has_edges or any(one.ignores or one.when for one in packages)
-    opened = OpenCells(spec, matrix) if is_open else None
+    opened = OpenCells(spec, matrix) if spec.opens(matrix, packages) else None
     for candidate in candidates(spec, path, matrix):
         built = on[candidate.branch]
         impossible = _impossible(spec.hardware, candidate)

@@ -105,11 +105,6 @@ def cell_packages(spec: Spec) -> tuple[Package, ...]:
     return tuple(one for one in ordered if one.name in on_axes and one.repository is None)
 
 
-def lists_any(spec: Spec) -> bool:
-    """Whether variants are called by their names: those that fit no axis, and those of open matrices."""
-    return any(map(spec.lists, spec.packages.values()))
-
-
 def joins_any(spec: Spec) -> bool:
     """Whether a build may make several variants."""
     return any(package.joins for package in spec.packages.values())

@@ -26,13 +26,10 @@ from ci_compiler.stages import BENCHMARK, BUILD, PUBLISH
 from ci_compiler.variant import RECIPES, cell_suffix, recipe_path, variant_name
 from ci_compiler.workflows import artifacts, called
 from ci_compiler.workflows.common import (
-    CELL,
     CHOSEN,
     COMMIT,
-    JOINED,
     RUN_GUARD,
     SELECT,
-    VARIANT,
     VERDICT,
     expression,
     local,
@@ -301,7 +298,7 @@ def _cells(spec: Spec, shard: Shard) -> dict[str, Job | CallJob]:
                     ]
                 )
             ),
-            uses=local(JOINED if cell.joined else VARIANT if cell.called else CELL),
+            uses=local(called.called_file(cell)),
             permissions=permissions,
             with_={
                 **_subject(spec, cell, joined.get(cell.joined, ())),
