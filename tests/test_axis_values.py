@@ -1,6 +1,6 @@
 """One function, `plan.needs.serves`, decides whether a build with a value of an axis can be used for another value.
 
-Nothing else compares two values to decide that. Comparisons that ask something else (which row of a table a cell is in,
+Nothing else compares two values to decide that. Comparisons that ask something else (which row shows a cell,
 whether a table has a name) are listed in `axis_values.toml`, by function, under what they ask.
 """
 
