@@ -92,6 +92,7 @@ class Code(StrEnum):
     HASH_DIFFERS = "hash-differs"
     HISTORY_EMPTY = "history-empty"
     HISTORY_MISSING = "history-missing"
+    HOSTED_HOURS = "hosted-hours", Severity.WARNING
     IMPOSSIBLE_MACHINE = "impossible-machine"
     IN_THE_WAY = "in-the-way"
     ISA_SYSTEM = "isa-system"

@@ -188,9 +188,13 @@ class _Jobs:
             seconds = self.recorded.get((cell.branch, variant_name(package, cell.suffix), BUILD.name))
             if seconds is not None:
                 return seconds
-        found = self.spec.packages[package]
-        minutes = found.minutes["cpu" if cell.target == CPU else "gpu"]
-        return minutes * 60 * min(BUILDER_CORES, found.jobs) // min(pool.cores, found.jobs)
+        return usual_seconds(self.spec.packages[package], cell, pool)
+
+
+def usual_seconds(package: Package, cell: Cell, pool: Pool) -> int:
+    """The duration of a build on `pool` by the minutes of the spec."""
+    minutes = package.minutes["cpu" if cell.target == CPU else "gpu"]
+    return minutes * 60 * min(BUILDER_CORES, package.jobs) // min(pool.cores, package.jobs)
 
 
 # The order in which jobs are written.

@@ -44,6 +44,10 @@ def plan(spec: Spec) -> Plan:
 
         findings += tuple(unused_findings(spec, judged.cells, routes))
     findings += tuple(untested_findings(spec, zip(judged.cells, routes, strict=True)))
+    if any(pool.hosted for pool in spec.pools):
+        from ci_compiler.plan.hosted_rules import hosted_findings  # most specs have machines of their own
+
+        findings += tuple(hosted_findings(spec, zip(judged.cells, routes, strict=True)))
     if errors := errors_among(findings):
         raise InputError(sorted(errors, key=lambda finding: finding.place))
     made = with_cells_ordered(spec, shards(spec, judged.cells, routes))
