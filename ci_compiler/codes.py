@@ -92,6 +92,7 @@ class Code(StrEnum):
     HASH_DIFFERS = "hash-differs"
     HISTORY_EMPTY = "history-empty"
     HISTORY_MISSING = "history-missing"
+    HOSTED_HOURS = "hosted-hours", Severity.WARNING
     IMPOSSIBLE_MACHINE = "impossible-machine"
     IN_THE_WAY = "in-the-way"
     ISA_SYSTEM = "isa-system"
@@ -110,7 +111,6 @@ class Code(StrEnum):
     MISSING_SYSTEM = "missing-system"
     MISSING_VERSION = "missing-version"
     NAME_ATTRIBUTE_PATH = "name-attribute-path"
-    NEED_OUT_OF_REACH = "need-out-of-reach"
     NEEDS_CIRCLE = "needs-circle"
     NEEDS_MISSING = "needs-missing"
     NEEDS_MISSING_VARIANT = "needs-missing-variant"

@@ -178,7 +178,7 @@ def _grid(plan: Plan, cells: Sequence[Cell]) -> str:
     for gpu in dict.fromkeys(cell.target for cell in cells):
         of_gpu = [cell for cell in cells if cell.target == gpu]
         recipes = [_recipes(plan, at[gpu, isa]) if (gpu, isa) in at else NONE for isa in isas]
-        workflows = [workflow(shard) for shard in own if shard.target == gpu and holds(shard, of_gpu)]
+        workflows = [workflow(shard) for shard in own if shard.target in {gpu, ""} and holds(shard, of_gpu)]
         rows.append([code(gpu), *recipes, "<br>".join(workflows)])
     return markdown_table(["GPU", *map(code, isas), "workflow"], rows)
 

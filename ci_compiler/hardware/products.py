@@ -15,7 +15,7 @@ from difflib import get_close_matches
 from functools import cache
 from typing import Any
 
-from ci_compiler.hardware import Hardware, UnknownHardwareError, Version, read_table
+from ci_compiler.hardware import Gpu, Hardware, UnknownHardwareError, Version, read_table
 from ci_compiler.hardware.families import DEFAULT, facts, family_of
 from ci_compiler.hardware.machine import GpuDevice, Machine
 
@@ -101,6 +101,8 @@ def device(hardware: Hardware, text: str, driver: str = "") -> GpuDevice | None:
     named = [name for name, gpu in hardware.gpus.items() if not any(gpu.capability)]
     if wanted.lower() in named:
         return GpuDevice(index=0, name=wanted, capability=Version(0, 0), driver=driver, target=wanted.lower())
+    if target := _target(hardware, wanted):
+        return GpuDevice(index=0, name=wanted, capability=Version(0, 0), driver=driver, target=target)
     names = _gpu_names(hardware)
     found = names.find(wanted)
     if found is None and (form := re.fullmatch(facts(DEFAULT, "names")["architecture"], wanted.lower())):
@@ -114,6 +116,28 @@ def device(hardware: Hardware, text: str, driver: str = "") -> GpuDevice | None:
             raise ForeignGpuError(message)
         raise UnknownHardwareError("GPU", wanted, names.nearest(wanted, hardware.gpus))
     return GpuDevice(index=0, name=wanted, capability=Version.parse(found), driver=driver)
+
+
+def _target(hardware: Hardware, text: str) -> str:
+    """The target of the GPU that `text` names, of a family that has no compute capabilities; '' if it names none.
+
+    Only families of which the tables have a GPU count, and those that list the products of their targets.
+    """
+    for name in dict.fromkeys(gpu.family for gpu in hardware.gpus.values() if not any(gpu.capability)):
+        family = family_of(name)
+        if family.lists_products:
+            return text.lower() if family.is_target(text.lower()) else _products(name).find(text) or ""
+    return ""
+
+
+def gpu_of(hardware: Hardware, device: GpuDevice) -> Gpu | None:
+    """The row of the tables for `device`; one without facts for a target of a family of which they have another."""
+    rows = [gpu for gpu in hardware.gpus.values() if not any(gpu.capability) and family_of(gpu.family).lists_products]
+    if device.sm in hardware.gpus or not device.target or not rows:
+        return hardware.gpus.get(device.sm)
+    row = next(one for one in rows if family_of(one.family).is_target(device.target))
+    architecture = f"{family_of(row.family).title} {device.target}"
+    return replace(row, name=device.target, architecture=architecture)
 
 
 def cpu(hardware: Hardware, text: str) -> Cpu:
@@ -227,6 +251,20 @@ def _gpu_names(hardware: Hardware) -> _Names:
         exact={_key(noise, product): str(gpu.capability) for gpu in gpus for product in gpu.products},
         patterns=tuple((_compiled(pattern), capability) for pattern, capability in (*known, *older)),
         shown=tuple(product for gpu in gpus for product in gpu.products),
+    )
+
+
+@cache
+def _products(family: str) -> _Names:
+    """The products of a family, whose names in the table are targets."""
+    content = facts(family, "names")
+    noise = tuple(map(_compiled, content["noise"]))
+    rows: Mapping[str, list[str]] = content["products"]
+    return _Names(
+        noise=noise,
+        exact={_key(noise, product): target for target, some in rows.items() for product in some},
+        patterns=(),
+        shown=tuple(product for some in rows.values() for product in some),
     )
 
 

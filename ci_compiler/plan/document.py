@@ -12,9 +12,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ci_compiler.plan.joins import builds
+from ci_compiler.plan.joins import Build, builds
 from ci_compiler.plan.matrix import Cell, Variant
-from ci_compiler.plan.needs import Needs
+from ci_compiler.plan.needs import GATHERS, NEEDS, Needs
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.routing import Route
 from ci_compiler.plan.sharding import Shard, job_name, waits_for
@@ -85,7 +85,7 @@ def document(plan: Plan, branch: str | None = None) -> Row:
         stages=[_stage(spec, stage) for stage in spec.stages],
         shards=[_shard(needs, shard) for shard in plan.shards if branch in {None, shard.branch}],
         builds=[
-            _row("build", one, variants=tuple(variant.name for _, variant in one.variants))
+            _row("build", one, variants=tuple(variant.name for _, variant in one.variants), edges=_edges(needs, one))
             for one in builds(plan.judged.cells)
             if branch in {None, one.branch}
         ],
@@ -141,7 +141,7 @@ def left_out_row(spec: Spec, one: Unbuilt) -> Row:
     return _row("left-out", one, out, url=url(out.code), place=str(spec.place(*out.path)))
 
 
-def _row(kind: str, *sources: object, **own: Any) -> Row:
+def _row(kind: str, /, *sources: object, **own: Any) -> Row:
     """A row of this kind: each value is the one in `own`, else the attribute with the key's name that a source has."""
     names = {key: key.replace("-", "_") for key in _rows()[kind]["properties"]}
     found = {name: getattr(one, name) for one in sources for name in names.values() if hasattr(one, name)} | own
@@ -187,14 +187,24 @@ def _variant(needs: Needs, cell: Cell, variant: Variant) -> Row:
         version=spec.branches[cell.branch].versions.get(variant.package, ""),
         recipe=package.source(variant.name),
         needs=tuple(_needed(needs, cell, package)),
+        gathers=tuple(link.variant.name for link in needs.links(cell, variant.package) if link.kind == GATHERS),
         build=cell.joined or variant.name,
     )
 
 
 def _needed(needs: Needs, cell: Cell, package: Package) -> Iterator[str]:
-    """The names of the variants that the one of `package` in `cell` is built with."""
-    for need in () if cell.listed else package.needs:
-        if cell.named and needs.spec.packages[need].repository is None:
-            yield from (held.name for _, held in needs.found(cell, need)[:1])
-        else:
-            yield variant_name(need, cell.suffix)
+    """The names of the variants that the one of `package` in `cell` needs, also those of other repositories."""
+    elsewhere = (need for need in package.needs if needs.spec.packages[need].repository is not None)
+    names = [link.variant.name for link in needs.links(cell, package.name) if link.kind == NEEDS]
+    yield from dict.fromkeys([*names, *(variant_name(need, cell.suffix) for need in elsewhere if not cell.listed)])
+
+
+def _edges(needs: Needs, build: Build) -> tuple[Row, ...]:
+    rows: dict[tuple[str, str], Row] = {}
+    for cell, variant in build.variants:
+        for link in needs.links(cell, variant.package):
+            made = link.cell.joined or link.variant.name
+            if made != build.name:
+                key = (link.kind, link.variant.name)
+                rows[key] = _row("edge", kind=link.kind, variant=link.variant.name, build=made)
+    return tuple(rows.values())

@@ -6,8 +6,9 @@ from the cache, and it tests what it built itself.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
+from math import prod
 from typing import Any, NamedTuple
 
 from ci_compiler.plan.job_graph import guessed_of, jobs_of, needs_of
@@ -26,17 +27,25 @@ _LONGEST = 5 * 24 * 60
 
 
 class ForkLeg(NamedTuple):
-    """A cell that is built of a fork: the variants to test, and all that are built for them, in build order."""
+    """A cell that is built of a fork: the variants to test, and all that are built for them, in build order.
 
-    cell: Cell
+    `cells` are also the others that the same build makes.
+    """
+
+    cells: tuple[Cell, ...]
     route: Route
     chosen: tuple[str, ...]
     built: tuple[str, ...]
 
     @property
+    def cell(self) -> Cell:
+        """The first of its cells."""
+        return self.cells[0]
+
+    @property
     def title(self) -> str:
         """The name of its job, by which its result is found."""
-        return f"{self.cell.branch} {self.cell.suffix}"
+        return f"{self.cell.branch} {self.cell.key}"
 
     @property
     def pool(self) -> Pool:
@@ -77,18 +86,27 @@ def fork_stages(spec: Spec) -> tuple[Stage, ...]:
 def fork_minutes(spec: Spec) -> int:
     """The minutes after which GitHub ends the job of a cell, which builds and tests one variant after the other."""
     each = sum(spec.timeouts[stage] for stage in (BUILD, *fork_stages(spec)))
-    return min(_LONGEST, each * max(1, len(cell_packages(spec))))
+    return min(_LONGEST, each * max(1, len(cell_packages(spec))) * _most_joined(spec))
+
+
+def _most_joined(spec: Spec) -> int:
+    """The most variants of a package that one build makes: one for each value of the axes that it joins."""
+    sizes = {name: len(row.values) for name, row in spec.axes.items()} | {"python": len(spec.pythons)}
+    joined = ({axis for row in package.joins for axis in row.axes} for package in spec.packages.values())
+    return max(prod(max(1, sizes.get(axis, 1)) for axis in axes) for axes in joined)
 
 
 def of_fork(plan: Plan, branch: str, rebuilt: Collection[str], paused: str) -> ForkSelection:
     """What is built of the `rebuilt` variants of `branch`. `paused` is the value of the variable of pauses."""
-    cells = [cell for shard in plan.shards if shard.branch == branch for cell, _ in shard.cells]
-    wanted = [(cell, names) for cell in cells if (names := _among(cell, rebuilt))]
-    routes = routes_of_forks(plan.spec, tuple(cell for cell, _ in wanted))
+    builds: dict[str, tuple[Cell, ...]] = {}
+    for cell in (cell for shard in plan.shards if shard.branch == branch for cell, _ in shard.cells):
+        builds[cell.key] = (*builds.get(cell.key, ()), cell)
+    rebuilds = {cells[0]: names for cells in builds.values() if (names := _among(cells, rebuilt))}
+    routes = routes_of_forks(plan.spec, tuple(rebuilds))
     words = set(paused.lower().split())
     able: list[tuple[Cell, Route]] = []
     left: dict[str, int] = {}
-    for cell, names in wanted:
+    for cell, names in rebuilds.items():
         route = routes.get(cell)
         if why := _why_not(route, branch, words):
             left[why] = left.get(why, 0) + len(names)
@@ -96,17 +114,17 @@ def of_fork(plan: Plan, branch: str, rebuilt: Collection[str], paused: str) -> F
             able.append((cell, route))
     most = plan.spec.pull_request.cells
     kept = within_limit(able, most)
-    over = sum(len(_among(cell, rebuilt)) for cell, _ in able) - sum(len(_among(cell, rebuilt)) for cell, _ in kept)
+    over = sum(len(rebuilds[cell]) for cell, _ in able) - sum(len(rebuilds[cell]) for cell, _ in kept)
     if over:
         left[f"a pull request builds at most {most} cells (`pull-request.cells`)"] = over
-    legs = tuple(_leg(plan.spec, cell, route, _among(cell, rebuilt)) for cell, route in kept)
+    legs = tuple(_leg(plan.spec, builds[cell.key], route, rebuilds[cell]) for cell, route in kept)
     for why, count in _untested(plan, legs):
         left[why] = left.get(why, 0) + count
     return ForkSelection(legs=legs, left=tuple(left.items()), **_cost(plan, branch, legs))
 
 
-def _among(cell: Cell, names: Collection[str]) -> tuple[str, ...]:
-    return tuple(variant.name for variant in cell.variants if variant.name in names)
+def _among(cells: Iterable[Cell], names: Collection[str]) -> tuple[str, ...]:
+    return tuple(variant.name for cell in cells for variant in cell.variants if variant.name in names)
 
 
 def _why_not(route: Route | None, branch: str, paused: set[str]) -> str:
@@ -117,16 +135,18 @@ def _why_not(route: Route | None, branch: str, paused: set[str]) -> str:
     return "builds are paused (`ci-compile resume`)" if paused & {word.lower() for word in words} else ""
 
 
-def _leg(spec: Spec, cell: Cell, route: Route, chosen: tuple[str, ...]) -> ForkLeg:
-    """The leg of `cell`, whose machine also builds what `chosen` need if it cannot be fetched."""
-    wanted = set(chosen)
-    if not (spec.cache and spec.cache.public):
-        by_name = {variant.name: variant.package for variant in cell.variants}
+def _leg(spec: Spec, cells: tuple[Cell, ...], route: Route, chosen: tuple[str, ...]) -> ForkLeg:
+    """The leg of the build of `cells`, whose machine also builds what `chosen` need if it cannot be fetched."""
+    wanted, cell = set(chosen), cells[0]
+    by_name = {variant.name: variant.package for one in cells for variant in one.variants}
+    if cell.joined:
+        wanted = set(by_name)
+    elif not (spec.cache and spec.cache.public):
         wanted |= {variant_name(need, cell.suffix) for name in chosen for need in needs_of(spec, by_name[name])}
-    built = tuple(variant.name for variant in cell.variants if variant.name in wanted)
+    built = _among(cells, wanted)
     stages = fork_stages(spec)
     pools = {stage: pool for stage, pool in route.pools.items() if stage is BUILD or stage in stages}
-    return ForkLeg(cell=cell, route=replace(route, pools=pools, suites={}), chosen=chosen, built=built)
+    return ForkLeg(cells=cells, route=replace(route, pools=pools, suites={}), chosen=chosen, built=built)
 
 
 def _untested(plan: Plan, legs: Iterable[ForkLeg]) -> Iterator[tuple[str, int]]:
@@ -141,20 +161,20 @@ def _untested(plan: Plan, legs: Iterable[ForkLeg]) -> Iterator[tuple[str, int]]:
             yield "without their test suites, which builds of forks do not run", len(leg.chosen)
 
 
-def _cost(plan: Plan, branch: str, legs: Iterable[ForkLeg]) -> dict[str, Any]:
+def _cost(plan: Plan, branch: str, legs: Sequence[ForkLeg]) -> dict[str, Any]:
     """The forecast of `legs`: each job builds and tests one variant after the other."""
-    by_cell = {leg.cell: leg for leg in legs}
+    by_cell = {cell: leg for leg in legs for cell in leg.cells}
     shards = [
         replace(shard, cells=tuple((cell, by_cell[cell].route) for cell, _ in shard.cells if cell in by_cell))
         for shard in plan.shards
         if shard.branch == branch
     ]
-    chosen = {(branch, name) for leg in by_cell.values() for name in leg.built}
+    chosen = {(branch, name) for leg in legs for name in leg.built}
     jobs = jobs_of(plan.spec, [one for one in shards if one.cells], chosen=chosen, publish=False)
     seconds: dict[Cell, int] = {}
     for job in jobs:
         seconds[job.cell] = seconds.get(job.cell, 0) + job.seconds
-    end = max(_ends(by_cell.values(), seconds), default=0)
+    end = max(_ends(legs, seconds), default=0)
     return {"work": sum(seconds.values()), "end": end, "guessed": guessed_of(plan.spec, jobs)}
 
 
@@ -164,5 +184,5 @@ def _ends(legs: Iterable[ForkLeg], seconds: dict[Cell, int]) -> Iterator[int]:
     for leg in legs:
         busy = machines.setdefault(leg.pool.name, [0] * leg.pool.count)
         first = busy.index(min(busy))
-        busy[first] += seconds.get(leg.cell, 0)
+        busy[first] += sum(seconds.get(cell, 0) for cell in leg.cells)
         yield busy[first]

@@ -8,27 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from ci_compiler.codes import Code
-from ci_compiler.errors import Finding
 from ci_compiler.plan.matrix import Cell, Variant
-from ci_compiler.plan.needs import Needs
-from ci_compiler.plan.sharding import Shard, job_id
+from ci_compiler.plan.needs import GATHERS, Needs, hands_files, is_fetched
+from ci_compiler.plan.sharding import job_id
 from ci_compiler.spec.model import Spec
 
 JobKey = tuple[str, str]
 """A job that builds: its branch, and its id in the file of its shard."""
-
-
-def hands_files(spec: Spec, package: str = "") -> bool:
-    """Whether variants of `package` ('': of any) are built and tested with the files of others."""
-    asked = [spec.packages[package]] if package else spec.packages.values()
-    return spec.backend.uses_artifacts and any(one.needs for one in asked)
-
-
-def is_fetched(spec: Spec, package: str) -> bool:
-    """Whether the files of `package` can be fetched from where they are published."""
-    command = spec.packages[package].command
-    return bool(command and command.fetch)
 
 
 def needed(needs: Needs, cell: Cell, package: str) -> dict[str, tuple[Cell, Variant]]:
@@ -51,6 +37,10 @@ class HandedFiles:
     def needed(self, cell: Cell, package: str) -> dict[str, tuple[Cell, Variant]]:
         """As the function of this name; {} where no files are handed over."""
         return needed(self._needs, cell, package) if hands_files(self.spec, package) else {}
+
+    def gathered(self, cell: Cell, package: str) -> set[str]:
+        """The names of what the variant of `package` in `cell` gathers."""
+        return {link.variant.name for link in self._needs.links(cell, package) if link.kind == GATHERS}
 
     def built_as_well(self, branch: str, names: Iterable[str]) -> tuple[str, ...]:
         """`names`, and what must be built with them on `branch`, because it cannot be fetched."""
@@ -91,22 +81,3 @@ class HandedFiles:
 def job_key(cell: Cell) -> JobKey:
     """The job that builds `cell`."""
     return cell.branch, job_id(cell)
-
-
-def out_of_reach(spec: Spec, shards: Iterable[Shard]) -> Iterator[Finding]:
-    """Files that cannot be handed over: another file's workflow builds them, and no command fetches them."""
-    held = [(shard, cell, variant) for shard in shards for cell, _ in shard.cells for variant in cell.variants]
-    shard_of = {(cell.branch, variant.name): shard for shard, cell, variant in held}
-    needs = Needs(spec, dict.fromkeys(cell for _, cell, _ in held))
-    said: set[tuple[str, str]] = set()
-    for shard, cell, variant in held:
-        for other, need in needs.of(cell, variant.package):
-            elsewhere, pair = shard_of[other.branch, need.name], (variant.package, need.package)
-            if elsewhere is shard or is_fetched(spec, need.package) or pair in said:
-                continue
-            said.add(pair)
-            message = (
-                f"{variant.name} needs the files of {need.name}, which {elsewhere.name}.yml builds, and not "
-                f"{shard.name}.yml; declare `packages.{need.package}.command.fetch`, which fetches what is published"
-            )
-            yield spec.finding(("packages", variant.package, "needs"), Code.NEED_OUT_OF_REACH, message)

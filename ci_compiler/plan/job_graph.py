@@ -65,7 +65,7 @@ def jobs_of(
             built: dict[str, JobsByStage] = {}
             for variant in cell.variants:
                 if chosen is None or (cell.branch, variant.name) in chosen:
-                    needs = () if alone else needs_of(spec, variant.package)
+                    needs = () if alone else built_after(spec, variant.package)
                     needed = [built[need] for need in needs if need in built]
                     built[variant.package] = made.add(shard, cell, route, variant, needed)
         made.publish()
@@ -81,14 +81,23 @@ def guessed_of(spec: Spec, jobs: Iterable[PlannedJob], recorded: Recorded | None
 
 
 def needs_of(spec: Spec, package: str) -> tuple[str, ...]:
-    """The packages that `package` needs, directly and transitively, each once."""
+    """The packages that `package` needs in every cell, directly and transitively, each once."""
+    return _reached(package, lambda name: spec.packages[name].needs)
+
+
+def built_after(spec: Spec, package: str) -> tuple[str, ...]:
+    """The packages that any edge of `package` leads to, directly and transitively, each once, without itself."""
+    return tuple(name for name in _reached(package, lambda name: spec.packages[name].built_after()) if name != package)
+
+
+def _reached(package: str, next_to: Callable[[str], Iterable[str]]) -> tuple[str, ...]:
     found: dict[str, None] = {}
-    waiting = list(spec.packages[package].needs)
+    waiting = list(next_to(package))
     while waiting:
         name = waiting.pop(0)
         if name not in found:
             found[name] = None
-            waiting += spec.packages[name].needs
+            waiting += next_to(name)
     return tuple(found)
 
 
@@ -179,9 +188,13 @@ class _Jobs:
             seconds = self.recorded.get((cell.branch, variant_name(package, cell.suffix), BUILD.name))
             if seconds is not None:
                 return seconds
-        found = self.spec.packages[package]
-        minutes = found.minutes["cpu" if cell.target == CPU else "gpu"]
-        return minutes * 60 * min(BUILDER_CORES, found.jobs) // min(pool.cores, found.jobs)
+        return usual_seconds(self.spec.packages[package], cell, pool)
+
+
+def usual_seconds(package: Package, cell: Cell, pool: Pool) -> int:
+    """The duration of a build on `pool` by the minutes of the spec."""
+    minutes = package.minutes["cpu" if cell.target == CPU else "gpu"]
+    return minutes * 60 * min(BUILDER_CORES, package.jobs) // min(pool.cores, package.jobs)
 
 
 # The order in which jobs are written.

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ci_compiler.hardware import CPU
 from ci_compiler.record import record
@@ -38,7 +38,8 @@ class Cell:
     is the family where code is not compiled for a target, and `cpu` without an accelerator; `toolkit` may be ''. The
     cell of a variant that fits no axis is a CPU cell that `listed` names; its `python` is '' and its `isa` the baseline
     of its system. `named` is the suffix of an open matrix, and `values` what it spells. `joined` names the build that
-    makes its variants together with those of other cells, or with each other.
+    makes its variants together with those of other cells, or with each other. An `alone` cell holds one variant, so
+    that edges between variants make no circle of jobs.
     """
 
     branch: str
@@ -52,6 +53,7 @@ class Cell:
     named: str = ""
     values: Values = ()
     joined: str = ""
+    alone: bool = False
 
     @property
     def called(self) -> str:
@@ -61,8 +63,8 @@ class Cell:
 
     @property
     def key(self) -> str:
-        """What the conditions of jobs name: its suffix, or the build that makes it."""
-        return self.joined or self.suffix
+        """What the conditions of jobs name: its suffix, its only variant, or the build that makes it."""
+        return self.joined or (self.variants[0].name if self.alone else self.suffix)
 
     @property
     def suffix(self) -> str:
@@ -224,7 +226,7 @@ def first_system(spec: Spec, matrix: Matrix) -> str:
     return serves.get(name, (name,))[0]
 
 
-def machine_values(spec: Spec, values: Mapping[str, str], usual_system: str) -> dict[str, str]:
+def machine_values(spec: Spec, values: Mapping[str, str], usual_system: str) -> dict[str, Any]:
     """What a cell with `values` needs of a machine; a platform that serves several is built on the first of them."""
     platform = values.get("platform", usual_system)
     serves = spec.axes["platform"].serves if "platform" in spec.axes else {}

@@ -1,11 +1,16 @@
-"""Which variant of a needed package a variant is built with: one whose values equal its own, or serve them."""
+"""The variants that a variant is built with: those whose values equal its own or serve them, or that an edge names.
+
+`Needs.links` gives those of one variant, with the kind of each edge: `needs` takes one variant, `gathers` every match.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from typing import NamedTuple
 
 from ci_compiler.plan.matrix import Cell, Variant
+from ci_compiler.spec.edges import Edge
 from ci_compiler.spec.model import Spec
 
 
@@ -20,10 +25,34 @@ def serves(spec: Spec, axis: str, value: str, wanted: str) -> bool:
     return axis == "target" and value in gpus and wanted in gpus and gpus[wanted].runs_code_of(gpus[value])
 
 
+NEEDS, GATHERS = "needs", "gathers"
+"""The kinds of edges."""
+
+
+class Link(NamedTuple):
+    """A variant that another one is built with, its cell, and the kind of the edge that leads to it."""
+
+    kind: str
+    cell: Cell
+    variant: Variant
+
+
+def hands_files(spec: Spec, package: str = "") -> bool:
+    """Whether variants of `package` ('': of any) are built and tested with the files of others."""
+    asked = [spec.packages[package]] if package else spec.packages.values()
+    return spec.backend.uses_artifacts and any(one.edges or one.gathers for one in asked)
+
+
+def is_fetched(spec: Spec, package: str) -> bool:
+    """Whether the files of `package` can be fetched from where they are published."""
+    command = spec.packages[package].command
+    return bool(command and command.fetch)
+
+
 class Needs:
     """The variants that others are built with, among all cells of a plan.
 
-    Cells of the short form hold all that their variants need; only those of open matrices are searched.
+    Cells of the short form hold all that their variants need without naming an axis; others are searched.
     """
 
     def __init__(self, spec: Spec, cells: Iterable[Cell]) -> None:
@@ -46,16 +75,28 @@ class Needs:
             return [(cell, own)] if own else []
         if not cell.named:
             return []
-        wanted = cell.axes
-        if exact := self._exact(cell.branch, need, wanted):
+        return self._nearest(cell.branch, need, [cell.axes])
+
+    def _nearest(self, branch: str, need: str, wanted: Sequence[Mapping[str, str]]) -> list[tuple[Cell, Variant]]:
+        if len(wanted) == 1 and (exact := self._exact(branch, need, *wanted)):
             return exact
-        fitting = [
-            (sum(wanted.get(axis) == value for axis, value in other.axes.items()), other, variant)
-            for other, variant in self._holding.get((cell.branch, need), ())
-            if all(axis not in wanted or self._serves(axis, value, wanted[axis]) for axis, value in other.axes.items())
-        ]
+        fitting = list(self._fitting(branch, need, wanted))
         most = max((alike for alike, _, _ in fitting), default=0)
         return [(other, variant) for alike, other, variant in fitting if alike == most]
+
+    def _fitting(
+        self, branch: str, need: str, wanted: Sequence[Mapping[str, str]]
+    ) -> Iterator[tuple[int, Cell, Variant]]:
+        """The variants whose values equal or serve one of `wanted`, each with the number of values that are equal."""
+        for other, variant in self._holding.get((branch, need), ()):
+            axes = other.axes
+            alike = [
+                sum(one.get(axis) == value for axis, value in axes.items())
+                for one in wanted
+                if all(axis not in one or serves(self.spec, axis, value, one[axis]) for axis, value in axes.items())
+            ]
+            if alike:
+                yield max(alike), other, variant
 
     def _exact(self, branch: str, need: str, wanted: Mapping[str, str]) -> list[tuple[Cell, Variant]]:
         """Those with no value but the ones that are wanted, if no other variant can be nearer; else []."""
@@ -79,17 +120,59 @@ class Needs:
                 of_shape[tuple(axes[axis] for axis in sorted(axes))] = (cell, variant)
         return found
 
-    def _serves(self, axis: str, value: str, wanted: str) -> bool:
-        return serves(self.spec, axis, value, wanted)
+    def values_of(self, branch: str, package: str, axis: str) -> set[str]:
+        """The values on `axis` that variants of `package` have on `branch`."""
+        return {cell.axes[axis] for cell, _ in self._holding.get((branch, package), ()) if axis in cell.axes}
+
+    @cached_property
+    def leave_cells(self) -> bool:
+        """Whether a variant may be built with one of another cell."""
+        return any(cell.named for cell in self._cells)
+
+    def edges(self, cell: Cell, package: str) -> Iterator[tuple[str, Edge]]:
+        """The edges that hold for the variant of `package` in `cell`, each with its kind."""
+        found = self.spec.packages[package]
+        for kind, edges in () if cell.listed else ((NEEDS, found.edges), (GATHERS, found.gathers)):
+            yield from ((kind, one) for one in edges if one.when is None or one.when.holds(cell.axes))
+
+    def reached(self, cell: Cell, kind: str, edge: Edge) -> list[tuple[Cell, Variant]]:
+        """The variants that `edge` leads to from `cell`; several that are alike near if it needs one of them."""
+        if kind == GATHERS:
+            found = self._fitting(cell.branch, edge.package, edge.wanted(cell.axes))
+            return [(other, variant) for _, other, variant in found]
+        if edge.values:
+            return self._nearest(cell.branch, edge.package, edge.wanted(cell.axes))
+        return self.found(cell, edge.package)
+
+    def links(self, cell: Cell, package: str) -> Iterator[Link]:
+        """What the variant of `package` in `cell` needs and gathers, without what other repositories build.
+
+        An edge that leads to the variant itself does not hold for it.
+        """
+        for kind, edge in self.edges(cell, package):
+            found = self.reached(cell, kind, edge)
+            others = [one for one in found if one[0] != cell or one[1].package != package]
+            if kind == GATHERS or others == found:
+                yield from (Link(kind, *one) for one in (others if kind == GATHERS else others[:1]))
+
+    def every(self, cell: Cell, package: str) -> tuple[tuple[Cell, Variant], ...]:
+        """What the variant of `package` in `cell` is built with, directly and transitively."""
+        found: dict[tuple[Cell, Variant], None] = {}
+        waiting = list(self.of(cell, package))
+        while waiting:
+            one = waiting.pop(0)
+            if one not in found:
+                found[one] = None
+                waiting += self.of(one[0], one[1].package)
+        return tuple(found)
 
     def of(self, cell: Cell, package: str) -> Iterator[tuple[Cell, Variant]]:
         """The variants that the variant of `package` in `cell` is built with, without those of other repositories."""
-        for need in () if cell.listed else self.spec.packages[package].needs:
-            yield from self.found(cell, need)[:1]
+        return ((link.cell, link.variant) for link in self.links(cell, package))
 
     def cells_before(self, cell: Cell) -> list[Cell]:
         """The other cells with a variant that one of `cell` is built with."""
-        if not cell.named:
+        if not self.leave_cells:
             return []
         every = (other for variant in cell.variants for other, _ in self.of(cell, variant.package))
         return list(dict.fromkeys(other for other in every if other != cell))

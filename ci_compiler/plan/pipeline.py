@@ -14,7 +14,6 @@ Reading the spec and writing the files happen outside, in `spec.load` and `files
 from __future__ import annotations
 
 from ci_compiler.errors import Finding, InputError
-from ci_compiler.plan.handed import hands_files, out_of_reach
 from ci_compiler.plan.job_graph import with_cells_ordered
 from ci_compiler.plan.proof import untested_findings
 from ci_compiler.plan.routing import Route, route
@@ -45,9 +44,11 @@ def plan(spec: Spec) -> Plan:
 
         findings += tuple(unused_findings(spec, judged.cells, routes))
     findings += tuple(untested_findings(spec, zip(judged.cells, routes, strict=True)))
+    if any(pool.hosted for pool in spec.pools):
+        from ci_compiler.plan.hosted_rules import hosted_findings  # most specs have machines of their own
+
+        findings += tuple(hosted_findings(spec, zip(judged.cells, routes, strict=True)))
     if errors := errors_among(findings):
         raise InputError(sorted(errors, key=lambda finding: finding.place))
     made = with_cells_ordered(spec, shards(spec, judged.cells, routes))
-    if hands_files(spec) and (unreached := tuple(out_of_reach(spec, made))):
-        raise InputError(unreached)
     return Plan(spec=spec, judged=judged, routes=routes, shards=made, warnings=findings)

@@ -224,6 +224,12 @@ class _Router:
             parts = [f"{has} {cell.target}"] if stage.runs_on_gpu(of_gpu=cell.target != CPU) else []
             parts += [f"a CPU that runs {cell.isa}"] if stage.needs_isa else []
             wanted = " beside ".join(parts) or f"{disk} GB of disk and {memory} GB of memory"
+            if not parts:
+                wanted += "".join(
+                    f"; {pool.name} ({pool.hosted}) has {pool.disk} GB of disk and {pool.memory} GB of memory"
+                    for pool in pools
+                    if pool.hosted and self._fits(stage, cell, pool)
+                )
             reason = f"{who} lacks what {stage} needs: {wanted}" if alone else f"{who} on {cell.system} has {wanted}"
         at = ("packages", cell.variants[0].package, "variants", cell.listed, "pool") if alone else ("runners",)
         return self._report(stage, cell, reason, at)

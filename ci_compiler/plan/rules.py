@@ -14,8 +14,8 @@ from itertools import chain
 from ci_compiler.codes import Code, Severity
 from ci_compiler.errors import Finding
 from ci_compiler.hardware import CPU, Gpu, Hardware, Toolkit, tables
+from ci_compiler.plan.edge_rules import edge_findings
 from ci_compiler.plan.matrix import Candidate, Cell, OpenCells, Variant, candidates, cells_of, listed_cells
-from ci_compiler.plan.needs import Needs
 from ci_compiler.plan.pins import unverified_commits
 from ci_compiler.plan.profiles import unused
 from ci_compiler.plan.redistribution import redistribution_findings
@@ -25,7 +25,7 @@ from ci_compiler.spec.axes import SHORT_FAMILY
 from ci_compiler.spec.load import Path_
 from ci_compiler.spec.model import Matrix, Package, RecipeKind, Spec, in_build_order
 from ci_compiler.spec.patterns import matcher
-from ci_compiler.variant import ATTRIBUTE, variant_name
+from ci_compiler.variant import ATTRIBUTE
 
 
 @record
@@ -90,7 +90,7 @@ def _judge_matrix(
     left_out: list[LeftOut] = []
     on = {name: _packages_of(packages, name) for name in spec.branches}
     own = "" if path == ("matrix",) else packages[0].name
-    opened = OpenCells(spec, matrix) if matrix.is_open or any(one.ignores or one.when for one in packages) else None
+    opened = OpenCells(spec, matrix) if spec.opens(matrix, packages) else None
     for candidate in candidates(spec, path, matrix):
         built = on[candidate.branch]
         impossible = _impossible(spec.hardware, candidate)
@@ -112,15 +112,21 @@ def _judge_matrix(
 
 
 def _merged(spec: Spec, groups: Iterable[Iterable[Cell]]) -> Iterator[Cell]:
-    """The cells of several matrices, branch by branch, each once with the variants of all of them in build order."""
+    """The cells of several matrices, branch by branch, each once with the variants of all of them in build order.
+
+    Where edges lead to other cells, each variant has a cell of its own.
+    """
     order = {package.name: index for index, package in enumerate(in_build_order(spec.packages))}
     found: dict[tuple[object, ...], list[Cell]] = {}
     for cell in chain.from_iterable(groups):
-        found.setdefault((cell.branch, cell.suffix, frozenset(cell.values)), []).append(cell)
+        own = cell.variants if spec.has_edges else ()
+        found.setdefault((cell.branch, cell.suffix, frozenset(cell.values), own), []).append(cell)
     branches = {name: index for index, name in enumerate(spec.branches)}
     for same in sorted(found.values(), key=lambda cells: branches[cells[0].branch]):
         variants = dict.fromkeys(chain.from_iterable(cell.variants for cell in same))
-        yield replace(same[0], variants=tuple(sorted(variants, key=lambda variant: order[variant.package])))
+        yield replace(
+            same[0], variants=tuple(sorted(variants, key=lambda variant: order[variant.package])), alone=spec.has_edges
+        )
 
 
 HARDWARE_CODES = (Code.GPU_NEEDS_NEWER_CUDA, Code.GPU_DROPPED_BY_CUDA, Code.GPU_HOST)
@@ -202,28 +208,8 @@ def _exclude(
 def _check_cells(spec: Spec, cells: list[Cell]) -> Iterator[Finding]:
     if not cells:
         yield spec.finding(("matrix",), Code.EMPTY_MATRIX, "no variant is left; nothing would be built")
-    seen: set[tuple[str, str, str]] = set()
-    needs = Needs(spec, cells)
+    yield from edge_findings(spec, cells)
     for cell in cells:
-        held = {variant.package for variant in cell.variants}
-        for variant in () if cell.listed else cell.variants:
-            for need in spec.packages[variant.package].needs:
-                key = (cell.branch, variant.package, need)
-                elsewhere = spec.packages[need].repository is not None
-                if (
-                    need not in held
-                    and not elsewhere
-                    and key not in seen
-                    and len(found := needs.found(cell, need)) != 1
-                ):
-                    seen.add(key)
-                    message = (
-                        f"{variant.name} needs {variant_name(need, cell.suffix)}, which {cell.branch} does not build"
-                        if not found
-                        else f"{variant.name} needs one variant of {need}, and several serve it alike: "
-                        f"{', '.join(other.name for _, other in found[:3])}"
-                    )
-                    yield spec.finding(("packages", variant.package, "needs"), Code.NEEDS_MISSING_VARIANT, message)
         odd = next((v.name for v in cell.variants if not cell.listed and not ATTRIBUTE.fullmatch(v.name)), None)
         if odd is not None:
             message = f"{odd!r} is not a Flox attribute; an attribute has letters, digits, _ and - only"
@@ -308,7 +294,7 @@ def _check_conditions(
     spec: Spec, matrix: Matrix, packages: Sequence[Package], cells: Iterable[Cell]
 ) -> Iterator[Finding]:
     """An error for each condition of a package, and each row of a setting, that no cell meets."""
-    if not (matrix.is_open or spec.settings):
+    if not (matrix.is_open or spec.settings or spec.has_edges):
         return
     of = {
         one.name: [cell.axes for cell in cells if any(v.package == one.name for v in cell.variants)] for one in packages
@@ -319,6 +305,12 @@ def _check_conditions(
             (("packages", one.name, "joins", row.index, "when"), row.when, of[one.name])
             for one in packages
             for row in one.joins
+        ),
+        *(
+            (("packages", one.name, kind, edge.index, "when"), edge.when, of[one.name])
+            for one in packages
+            for kind, edges in (("needs", one.edges), ("gathers", one.gathers))
+            for edge in edges
         ),
         *(
             (("settings", name, row.index, "when"), row.when, every)

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ci_compiler.codes import Code
 from ci_compiler.errors import nearest, wrong
 from ci_compiler.outside import reading
-from ci_compiler.plan.handed import HandedFiles, hands_files
+from ci_compiler.plan.handed import HandedFiles
 from ci_compiler.plan.limits import limit
 from ci_compiler.plan.matrix import Cell
+from ci_compiler.plan.needs import hands_files
 from ci_compiler.plan.profiles import PULL_REQUEST, PUSH, names_built
 from ci_compiler.plan.routing import Route
 from ci_compiler.plan.sharding import ALL, UNPUBLISHED, Shard, job_counter

@@ -18,7 +18,7 @@ from ci_compiler.errors import Finding, InputError
 from ci_compiler.hardware import CPU
 from ci_compiler.plan.limits import limit
 from ci_compiler.plan.matrix import Cell
-from ci_compiler.plan.needs import Needs
+from ci_compiler.plan.needs import Needs, hands_files, is_fetched
 from ci_compiler.plan.routing import Route
 from ci_compiler.plan.suites import suite_jobs
 from ci_compiler.record import record
@@ -78,7 +78,7 @@ class Shard:
 
 def job_id(cell: Cell) -> str:
     """The id of a cell's job in its shard's file, without the branch and the GPU of the file: `python313-avx2`."""
-    whole = (cell.listed or cell.joined or cell.named).replace(".", "_")
+    whole = (cell.key if cell.named or cell.listed or cell.joined else "").replace(".", "_")
     if whole[:1].isdigit():
         return f"cell-{whole}"
     return whole or f"{python_tag(cell.python)}-{cell.isa}"
@@ -86,7 +86,7 @@ def job_id(cell: Cell) -> str:
 
 def job_name(cell: Cell) -> str:
     """The name of a cell's job on GitHub, by which `status` recognizes it: `3.13 avx2`."""
-    return cell.listed or cell.joined or cell.named or f"{cell.python} {cell.isa}"
+    return cell.key if cell.named or cell.listed or cell.joined else f"{cell.python} {cell.isa}"
 
 
 def stages_of(spec: Spec) -> tuple[Stage, ...]:
@@ -103,11 +103,6 @@ def cell_packages(spec: Spec) -> tuple[Package, ...]:
     on_axes = {one.name for _, _, packages in spec.matrices for one in packages}
     ordered = in_build_order(spec.packages)
     return tuple(one for one in ordered if one.name in on_axes and one.repository is None)
-
-
-def lists_any(spec: Spec) -> bool:
-    """Whether variants are called by their names: those that fit no axis, and those of open matrices."""
-    return any(map(spec.lists, spec.packages.values()))
 
 
 def joins_any(spec: Spec) -> bool:
@@ -145,6 +140,9 @@ Part = tuple[Cell, Route]
 _LISTED = "listed"
 """What the shards of variants that fit no axis have in the GPU's place."""
 
+_MIXED = "mixed"
+"""What the shard of variants for several accelerators has in the GPU's place."""
+
 _LONGEST_START = 12
 """The most characters of a listed variant's name by which shards are split before each variant has its own."""
 
@@ -156,6 +154,7 @@ def shards(spec: Spec, cells: tuple[Cell, ...], routes: tuple[Route, ...]) -> tu
         cell = part[0]
         target = _LISTED if cell.listed else cell.target
         groups.setdefault((cell.branch, cell.family, cell.toolkit, target), []).append(part)
+    groups = _with_needs_in_one_file(spec, groups)
     found: list[Shard] = []
     too_large: list[Finding] = []
     count = job_counter(spec)
@@ -166,6 +165,26 @@ def shards(spec: Spec, cells: tuple[Cell, ...], routes: tuple[Route, ...]) -> tu
     if too_large:
         raise InputError(too_large)
     return tuple(found)
+
+
+def _with_needs_in_one_file(
+    spec: Spec, groups: dict[tuple[str, str, str, str], list[Part]]
+) -> dict[tuple[str, str, str, str], list[Part]]:
+    """The groups of a branch that get files from one another as one, since files reach the jobs of one run alone."""
+    if not hands_files(spec):
+        return groups
+    needs = Needs(spec, [cell for parts in groups.values() for cell, _ in parts])
+    of = {(cell.branch, one.name): key for key, parts in groups.items() for cell, _ in parts for one in cell.variants}
+    mixed: set[tuple[str, str, str, str]] = set()
+    for key, parts in groups.items():
+        given = (needs.of(cell, variant.package) for cell, _ in parts for variant in cell.variants)
+        files = {one.name for links in given for _, one in links if not is_fetched(spec, one.package)}
+        if others := {of[key[0], name] for name in files} - {key}:
+            mixed |= {key, *others}
+    found: dict[tuple[str, str, str, str], list[Part]] = {}
+    for key, parts in groups.items():
+        found.setdefault((key[0], "", "", _MIXED) if key in mixed else key, []).extend(parts)
+    return found
 
 
 def _split(spec: Spec, count: JobCount, branch: str, target: str, parts: list[Part]) -> list[Shard]:
@@ -212,9 +231,10 @@ def _split(spec: Spec, count: JobCount, branch: str, target: str, parts: list[Pa
 
 def _together(spec: Spec, cells: Sequence[Cell]) -> dict[str, tuple[str, str]]:
     """For jobs of open matrices: the first Python, and the first job, of those that need one another."""
-    if not any(cell.named for cell in cells):
+    needs = Needs(spec, cells)
+    if not needs.leave_cells:
         return {}
-    needs, of = Needs(spec, cells), {job_id(cell): {job_id(cell)} for cell in cells}
+    of = {job_id(cell): {job_id(cell)} for cell in cells}
     for cell in cells:
         for other in needs.cells_before(cell):
             whole = of[job_id(cell)] | of[job_id(other)]
@@ -255,7 +275,9 @@ def _shard(
     toolkit = [cuda_tag(cell.toolkit)] if several else []
     words = [f"CUDA {cell.toolkit}"] if several else []
     shown = "CPU" if target == CPU else target
-    if cell.named:
+    if mixed := target == _MIXED:
+        toolkit, words, target, shown = [], [], "", ""
+    elif cell.named:
         version = f"{cell.family}{cell.toolkit.replace('.', '_')}"
         toolkit, words = ([version], [f"{cell.family} {cell.toolkit}"]) if cell.toolkit else ([], [])
         target, shown = ("", "") if toolkit and target == cell.family else (target, shown)
@@ -265,8 +287,8 @@ def _shard(
         title=" ".join(filter(None, (branch, *words, shown, *key))),
         key=key,
         branch=branch,
-        toolkit=cell.toolkit,
-        target=cell.target,
+        toolkit="" if mixed else cell.toolkit,
+        target="" if mixed else cell.target,
         jobs=OWN_JOBS + sum(count(cell) for cell, _ in cells),
         cells=cells,
     )
@@ -275,8 +297,11 @@ def _shard(
 
 
 def _too_large(spec: Spec, shard: Shard) -> Finding:
+    what, advice = "packages of one cell", "split the packages between two specs"
+    if hands_files(spec) and shard.cells[0][0].named:
+        what, advice = "variants that get files from one another", "declare `command.fetch` of what many of them need"
     message = (
-        f"{shard.name}.yml would have {shard.jobs} jobs for the {len(shard.variants)} packages of one cell; a file can "
-        f"have {limit('jobs').gate}; split the packages between two specs"
+        f"{shard.name}.yml would have {shard.jobs} jobs for the {len(shard.variants)} {what}; a file can have "
+        f"{limit('jobs').gate}; {advice}"
     )
     return spec.finding(("packages",), Code.TOO_MANY_JOBS, message, key=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from ci_compiler.plan.job_graph import needs_of
+from ci_compiler.plan.job_graph import built_after
 from ci_compiler.plan.matrix import Cell, Variant
 from ci_compiler.spec.model import Package, RecipeKind, Spec
 
@@ -43,7 +43,7 @@ def rebuilt_packages(spec: Spec, changed: Iterable[str]) -> dict[str, str]:
     return {
         name: why
         for name in spec.packages
-        if (why := next(filter(None, (own[one] for one in (name, *needs_of(spec, name)))), ""))
+        if (why := next(filter(None, (own[one] for one in (name, *built_after(spec, name)))), ""))
     }
 
 

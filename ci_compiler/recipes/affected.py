@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from ci_compiler.errors import InputError
 from ci_compiler.git import Git
 from ci_compiler.plan.matrix import Cell, open_values
+from ci_compiler.plan.needs import Needs
 from ci_compiler.plan.rules import Judged, judge
 from ci_compiler.plan.sources import locks_of, rebuilt_packages
 from ci_compiler.recipes.identifiers import mentions
@@ -54,8 +55,18 @@ def affected(git: Git, *, base: str, head: str, spec: Spec, branch: str) -> tupl
         found = {name: packages[package] for name, package in built.items() if package in packages}
         if SPEC in changed:
             found |= _by_values(git, base, spec, cells, branch)
+        found |= _by_others(Needs(spec, cells), cells, found)
     names = [variant.name for cell in cells for variant in cell.variants]
     return tuple(Affected(name=name, because=found[name]) for name in names if name in found)
+
+
+def _by_others(needs: Needs, cells: Iterable[Cell], found: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """The further variants that are built with one of `found`, each with the cause of that one."""
+    for cell in cells:
+        for variant in cell.variants if found else ():
+            others = (one.name for _, one in needs.every(cell, variant.package) if one.name in found)
+            if variant.name not in found and (other := next(others, "")):
+                yield variant.name, found[other]
 
 
 def read_by_recipes(spec: Spec) -> tuple[str, ...]:
@@ -153,11 +164,12 @@ def _by_values(git: Git, base: str, spec: Spec, cells: Sequence[Cell], branch: s
 
 
 def _builds(spec: Spec, cells: Iterable[Cell]) -> dict[str, object]:
-    """How each variant of `cells` is built without a recipe: its values and its commands."""
+    """How each variant of `cells` is built without a recipe: its values, its commands and its edges."""
     return {
         variant.name: (
             open_values(spec, cell) | variant_values(spec, cell.branch, variant.package, variant.name, cell),
             spec.packages[variant.package].command,
+            (spec.packages[variant.package].edges, spec.packages[variant.package].gathers),
         )
         for cell in cells
         for variant in cell.variants

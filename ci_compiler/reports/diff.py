@@ -7,7 +7,7 @@ derivation changes (`build_inputs`), in its own package or in a package that it 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations
 from typing import Any
@@ -16,6 +16,7 @@ from ci_compiler.hardware import CPU
 from ci_compiler.plan.job_graph import PlannedJob, guessed_of, jobs_of, needs_of
 from ci_compiler.plan.lookup import BuiltVariant, built_variants
 from ci_compiler.plan.matrix import Cell, Variant, open_values
+from ci_compiler.plan.needs import Needs
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.recipes.capabilities import variants_with_capabilities
 from ci_compiler.recipes.seeds import seeder_of
@@ -159,7 +160,8 @@ def _package_inputs(spec: Spec, cell: Cell, name: str) -> Iterator[tuple[str, st
     pin = branch.pin(cell.toolkit)
     yield f"version of {name}", branch.versions.get(name, "")
     yield f"attribute of {name}", package.attribute
-    yield f"needs of {name}", ", ".join(package.needs)
+    yield f"needs of {name}", ", ".join(map(str, package.edges))
+    yield f"gathers of {name}", ", ".join(map(str, package.gathers))
     yield f"compile jobs of {name}", str(package.jobs)
     if package.command:
         yield f"build script of {name}", package.command.build
@@ -195,6 +197,8 @@ def diff(before: Plan, after: Plan, branch: str = "") -> PlanDifference:
     )
     both = [key for key in new if key in old]
     reasons = {key: reason for key in both if (reason := _reasons(before, after, old[key], new[key]))}
+    if after.spec.is_open or after.spec.has_edges:
+        reasons |= _with_others(after, new, both, reasons)
     built = {key for key in new if key not in old} | set(reasons)
     jobs = jobs_of(after.spec, after.shards, chosen=built)
     machines = machine_counts(after.spec)
@@ -254,6 +258,18 @@ def _reasons(before: Plan, after: Plan, old: BuiltVariant, new: BuiltVariant) ->
     return tuple(
         f"{name}{_from_to(was[name], value)}" for name, value in will.items() if name in was and was[name] != value
     )
+
+
+def _with_others(
+    after: Plan, new: Mapping[Key, BuiltVariant], both: Sequence[Key], changed: Container[Key]
+) -> Iterator[tuple[Key, tuple[str, ...]]]:
+    """The further variants for which something that they are built with is new, or is in `changed`; with the reason."""
+    needs, known = Needs(after.spec, after.judged.cells), set(both)
+    for key in both:
+        if key not in changed:
+            with_ = {(cell.branch, one.name) for cell, one in needs.every(new[key].cell, new[key].variant.package)}
+            if any(one in changed or one not in known for one in with_):
+                yield key, ("what it is built with",)
 
 
 def _from_to(before: str, after: str) -> str:

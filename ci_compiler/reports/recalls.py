@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from ci_compiler.codes import Code
 from ci_compiler.errors import InputError, wrong
 from ci_compiler.hardware import CPU
-from ci_compiler.plan.job_graph import needs_of
 from ci_compiler.plan.lookup import BuiltVariant
 from ci_compiler.plan.matrix import Cell
+from ci_compiler.plan.needs import Needs
 from ci_compiler.record import record
 from ci_compiler.reports.finder import Finder
 from ci_compiler.reports.offers import Offer, Profile, Wishes, recalled
@@ -60,15 +60,15 @@ def _instead(finder: Finder, cell: Cell) -> Offer | None:
     return finder.answer(profile, Wishes(package=finder.package)).unknown.best
 
 
-def built_with(spec: Spec, variants: Iterable[BuiltVariant]) -> dict[tuple[str, str], str]:
-    """The variants that contain one of `variants`, each with the one that it contains, by name and branch."""
-    own = list(variants)
-    names = {(one.variant.name, one.cell.branch) for one in own}
+def built_with(spec: Spec, cells: Sequence[Cell], variants: Iterable[BuiltVariant]) -> dict[tuple[str, str], str]:
+    """The variants of a plan's `cells` that contain one of `variants`, by name and branch, each with that one."""
+    needs, names = Needs(spec, cells), {(one.variant.name, one.cell.branch) for one in variants}
     return {
-        (other.name, one.cell.branch): one.variant.name
-        for one in own
-        for other in one.cell.variants
-        if one.variant.package in needs_of(spec, other.package) and (other.name, one.cell.branch) not in names
+        (other.name, cell.branch): held.name
+        for cell in cells
+        for other in cell.variants
+        for within, held in needs.every(cell, other.package)
+        if (held.name, within.branch) in names and (other.name, cell.branch) not in names
     }
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from ci_compiler.hardware.drivers import driver_number
 from ci_compiler.hardware.machine import GpuDevice, Machine
+from ci_compiler.hardware.products import gpu_of
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.needs import Needs
 from ci_compiler.plan.releases import cudnn_of
@@ -98,7 +99,7 @@ def select(
 
 def _profile(finder: Finder, machine: Machine, device: GpuDevice | None, wishes: Wishes) -> Profile:
     """What the answer depends on in `machine`; the weakest CPU that serves its GPU if its own is unknown."""
-    gpu = finder.hardware.gpus.get(device.sm) if device else None
+    gpu = gpu_of(finder.hardware, device) if device else None
     profile = Profile(system=machine.system, isas=machine.isas, gpu=gpu, has_gpu=device is not None)
     return profile if profile.system else finder.portable(profile, wishes)
 

@@ -16,6 +16,7 @@ from ci_compiler.outside import bytes_of, object_of
 from ci_compiler.plan.benchmarks import read_benchmark
 from ci_compiler.plan.expected import expected_failure, in_words
 from ci_compiler.plan.lookup import BuiltVariant, explain
+from ci_compiler.plan.needs import Needs
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.proof import is_imported_only, passed
 from ci_compiler.plan.routing import Route
@@ -26,7 +27,6 @@ from ci_compiler.spec.model import Spec
 from ci_compiler.spec.suites import Suite
 from ci_compiler.stages import BUILD, PUBLISH, Stage
 from ci_compiler.units import counted, duration, markdown_table, markdown_text, size
-from ci_compiler.variant import variant_name
 from ci_compiler.workflows.artifacts import (
     BENCHMARK,
     EXPECTED,
@@ -64,7 +64,8 @@ def table(plan: Plan, run: SummarisedRun, branch: str, chosen: Sequence[str], re
     if not chosen:
         return "Nothing was to be built.\n"
     head = ["variant", *(stage.name for stage in plan.spec.stages if stage is not PUBLISH), "time", "size", "published"]
-    rows = [_row(plan, run, branch, name, results, chosen) for name in chosen]
+    needs = Needs(plan.spec, plan.judged.cells)
+    rows = [_row(plan, needs, run, branch, name, results, chosen) for name in chosen]
     return f"{markdown_table(head, rows)}\n"
 
 
@@ -130,7 +131,9 @@ def left_to_dispatch(plan: Plan, request: Selection) -> str:
     return f"<details><summary>{count}; start them with</summary>\n\n```sh\n{listed}\n```\n\n</details>\n"
 
 
-def _row(plan: Plan, run: SummarisedRun, branch: str, name: str, results: Path, chosen: Sequence[str]) -> list[str]:
+def _row(
+    plan: Plan, needs: Needs, run: SummarisedRun, branch: str, name: str, results: Path, chosen: Sequence[str]
+) -> list[str]:
     built = next((one for one in explain(plan, name).built if one.cell.branch == branch), None)
     if built is None:
         message = f"{name} is not built on {branch}; `ci-compile variants --branch {branch}` lists what is"
@@ -140,8 +143,10 @@ def _row(plan: Plan, run: SummarisedRun, branch: str, name: str, results: Path, 
     route = built.route.of_request(asked) if run.event in _REQUESTS else built.route
     tested = [stage for stage in plan.spec.stages if stage.is_test]
     tests = {stage: read_json(results / artifact_name(stage, name, branch) / RESULT) for stage in tested}
-    needs = [variant_name(need, built.cell.suffix) for need in plan.spec.packages[built.variant.package].needs]
-    waited = any(need in chosen and not _manifest(results, need, branch) for need in needs)
+    waited = any(
+        one.name in chosen and not _manifest(results, one.name, branch, cell.joined)
+        for cell, one in needs.of(built.cell, built.variant.package)
+    )
     began = results.is_dir() and any(results.iterdir())
     cells = {BUILD: "passed" if manifest else "not reached" if waited or not began else _FAILED}
     for stage, result in tests.items():

@@ -14,11 +14,17 @@ def in_build_order(packages: Mapping[str, Package]) -> tuple[Package, ...]:
     done: dict[str, Package] = {}
     waiting = dict(packages)
     while waiting:
-        ready = [name for name, package in waiting.items() if all(need not in waiting for need in package.needs)]
+        ready = _ready(waiting, always=False) or _ready(waiting, always=True)[:1]
         if not ready:
             raise ValueError(circle_in_words(circle(waiting)))
         done |= {name: waiting.pop(name) for name in ready}
     return tuple(done.values())
+
+
+def _ready(waiting: Mapping[str, Package], *, always: bool) -> list[str]:
+    return [
+        name for name, one in waiting.items() if all(need not in waiting for need in one.built_after(always=always))
+    ]
 
 
 def circle(packages: Mapping[str, Package]) -> tuple[str, ...]:
@@ -27,7 +33,7 @@ def circle(packages: Mapping[str, Package]) -> tuple[str, ...]:
         paths: list[tuple[str, ...]] = [(first,)]
         seen = {first}
         for path in paths:  # grows on the way
-            needs = packages[path[-1]].needs
+            needs = packages[path[-1]].built_after(always=True)
             if first in needs:
                 return path
             new = [need for need in needs if need in packages and need not in seen]

@@ -4,7 +4,7 @@ A field made by `key` is a key of the file, with the description, form and defau
 `Spec` that `build` returns is complete, with every default filled in, and names nothing unknown.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Literal
 
 from ci_compiler import __version__
@@ -294,11 +294,20 @@ class Spec:
         declared = self.axes or self.settings or self.names or self.accelerators or self.hardware_rows.platforms
         return bool(open_packages or open_pools or declared or any(matrix.is_open for _, matrix, _ in self.matrices))
 
+    @property
+    def has_edges(self) -> bool:
+        """Whether what some package needs or gathers is more than the variants of the same cell."""
+        return any(one.gathers or len(one.needs) < len(one.edges) for one in self.packages.values())
+
+    def opens(self, matrix: Matrix, packages: Iterable[Package]) -> bool:
+        """Whether cells of `matrix`, which `packages` take, are those of an open one: each has the axes of its own."""
+        return matrix.is_open or self.has_edges or any(one.ignores or one.when for one in packages)
+
     def lists(self, package: Package) -> bool:
         """Whether variants of `package` may be called by their names: those that fit no axis, or of open matrices."""
-        if self.is_open and any(one is package for _, _, packages in self.matrices for one in packages):
-            return True
-        return any(package.listed(branch) for branch in self.branches)
+        opened = (packages for _, matrix, packages in self.matrices if self.opens(matrix, packages))
+        own = any(one is package for packages in opened for one in packages)
+        return own or any(package.listed(branch) for branch in self.branches)
 
     def axes_of(self, package: str) -> tuple[Path_, Matrix]:
         """The matrix that `package` takes, with its path in the file. Raises KeyError if it takes none."""

@@ -10,6 +10,7 @@ from ci_compiler.errors import Finding, nearest
 from ci_compiler.hardware import tables
 from ci_compiler.hardware.families import FAMILIES, family_of
 from ci_compiler.spec.axes import AXES, PARTS, SHORT_FAMILY, Accelerator, Matrix, When
+from ci_compiler.spec.edges import EVERY
 from ci_compiler.spec.forms import PYTHON_VERSION
 from ci_compiler.spec.load import Path_
 from ci_compiler.spec.model import Package, Spec
@@ -78,6 +79,25 @@ def _package(spec: Spec, package: Package, known: Collection[str]) -> Iterator[F
         if row.package and row.package not in spec.packages:
             message = f"unknown package {row.package!r}{nearest(row.package, spec.packages)}"
             yield spec.finding((*at, "with"), Code.UNKNOWN_PACKAGE, message)
+
+
+def edge_findings(spec: Spec) -> Iterator[Finding]:
+    """An error for each axis and value of an edge that nothing declares."""
+    known = {*AXES, *PARTS, *(name for name, axis in spec.axes.items() if axis.values)}
+    for package in spec.packages.values():
+        for key, edges in (("needs", package.edges), ("gathers", package.gathers)):
+            for edge in edges:
+                at: Path_ = ("packages", package.name, key, edge.index)
+                yield from _conditions(spec, (*at, "when"), edge.when, {*known, "branch"})
+                for axis, values in edge.values:
+                    listed = [value for value in values if value != EVERY]
+                    if axis not in known:
+                        yield _unknown_axis(spec, (*at, axis), axis, known)
+                    elif axis == "family":
+                        for value in listed:
+                            yield from _unknown_family(spec, (*at, axis), Accelerator(family=value))
+                    elif axis not in PARTS:  # the values of other parts are those of variants
+                        yield from _unknown_values(spec, (*at, axis), axis, listed)
 
 
 def _written(matrix: Matrix) -> Iterator[tuple[Path_, Mapping[str, Sequence[str]]]]:

@@ -8,6 +8,7 @@ from ci_compiler.spec.axes import AcceleratorRow, AxisName, Conditions, Join, Ma
 from ci_compiler.spec.benchmark import DeclaredBenchmark
 from ci_compiler.spec.command import Command
 from ci_compiler.spec.declare import declared, form, key
+from ci_compiler.spec.edges import Edge, WrittenEdges, to_edges
 from ci_compiler.spec.forms import (
     LINE,
     REVISION,
@@ -290,8 +291,21 @@ class Package(RecipeKeys):
         default={},
     )
     upstream: Upstream | None = key(default=None, published=False)
-    needs: tuple[str, ...] = key(
-        "Packages whose variant of the same cell this one is built with.", default=(), examples=[["pytorch"]]
+    edges: tuple[Edge, ...] = key(
+        "Packages of which a variant is built with one variant: that of the same cell, or of the axes that an entry "
+        "fixes.",
+        name="needs",
+        written=WrittenEdges,
+        convert=to_edges,
+        default=(),
+        examples=[["pytorch"], [{"package": "torch", "accelerator": "cpu"}]],
+    )
+    gathers: tuple[Edge, ...] = key(
+        "Packages of which a variant is built with every variant that fits, and at least one.",
+        written=WrittenEdges,
+        convert=to_edges,
+        default=(),
+        examples=[[{"package": "kernels", "python": "all", "isa": ["avx2", "avx512"]}]],
     )
     branches: BranchNames = key(default=(), published=False)
     minutes: Mapping[Literal["gpu", "cpu"], Minutes] = key(
@@ -330,6 +344,16 @@ class Package(RecipeKeys):
         default=(),
         published=False,
     )
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The packages whose variant of the same cell each of its variants is built with."""
+        return tuple(one.package for one in self.edges if one.is_plain)
+
+    def built_after(self, *, always: bool = False) -> tuple[str, ...]:
+        """The packages that its edges lead to; with `always`, without those of edges that a `when` limits."""
+        every = [one for one in (*self.edges, *self.gathers) if one.when is None or not always]
+        return tuple(dict.fromkeys(one.package for one in every if one.package != self.name or one.is_plain))
 
     def why_untested(self, name: str) -> str:
         """Why its variant `name` may be published without a test; '' if it may not."""

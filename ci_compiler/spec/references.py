@@ -36,7 +36,11 @@ def reference_findings(spec: Spec) -> list[Finding]:
     if spec.profiles != Profiles():
         from ci_compiler.spec.open_references import profile_findings
 
-        opened = (*opened, *profile_findings(spec))
+        opened = [*opened, *profile_findings(spec)]
+    if spec.has_edges:
+        from ci_compiler.spec.open_references import edge_findings
+
+        opened = [*opened, *edge_findings(spec)]
     return [
         *opened,
         *_check_branches(spec),
@@ -139,15 +143,16 @@ def _no_nixpkgs(spec: Spec, path: Path_, branch: Branch, package: Package) -> Fi
 def _check_packages(spec: Spec) -> Iterator[Finding]:
     for package in spec.packages.values():
         path: Path_ = ("packages", package.name)
-        for index, need in enumerate(package.needs):
-            if need not in spec.packages:
-                message = f"unknown package {need!r}{nearest(need, spec.packages)}"
-                yield spec.finding((*path, "needs", index), Code.UNKNOWN_PACKAGE, message)
+        for key, edges in (("needs", package.edges), ("gathers", package.gathers)):
+            for need in (edge for edge in edges if edge.package not in spec.packages):
+                message = f"unknown package {need.package!r}{nearest(need.package, spec.packages)}"
+                yield spec.finding((*path, key, need.index), Code.UNKNOWN_PACKAGE, message)
         yield from _known_branches(spec, (*path, "branches"), package.branches)
         yield from _check_repository(spec, package)
-    known = all(need in spec.packages for package in spec.packages.values() for need in package.needs)
+    known = all(need in spec.packages for package in spec.packages.values() for need in package.built_after())
     if known and (found := circle(spec.packages)):
-        yield spec.finding(("packages", found[0], "needs"), Code.NEEDS_CIRCLE, circle_in_words(found), key=True)
+        key = "needs" if spec.packages[found[0]].edges else "gathers"
+        yield spec.finding(("packages", found[0], key), Code.NEEDS_CIRCLE, circle_in_words(found), key=True)
 
 
 def _check_commands(spec: Spec) -> Iterator[Finding]:

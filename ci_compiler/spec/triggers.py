@@ -45,7 +45,7 @@ def _variants() -> AnyOf:
         minItems=1,
         default=(),
         published=False,
-        examples=[[{"accelerator": ["cpu", "cuda 13.0 sm90"]}, {"python": "3.13", "isa": "avx2"}]],
+        examples=[[{"accelerator": "cpu"}, {"python": "3.13", "isa": "avx2"}]],
     )
 
 
@@ -67,7 +67,7 @@ class RequestProfile:
         convert=lambda labels: {name: _any_of(rows) for name, rows in labels.items()},
         default={},
         published=False,
-        examples=[{"ciflow/rocm": [{"accelerator": "rocm"}]}],
+        examples=[{"ciflow/next": [{"python": "3.14"}]}],
     )
     tests: tuple[Annotated[Stage, form(enum=list(map(str, stages_that_test())))], ...] = key(
         "The tests that it runs, with their suites. Left out: all that a pull request can run.",

@@ -8,7 +8,7 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, about, raise_any
 from ci_compiler.github.client import Client
 from ci_compiler.github.waves import start_waves
-from ci_compiler.plan.job_graph import needs_of
+from ci_compiler.plan.job_graph import built_after
 from ci_compiler.plan.limits import limit
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.reports.load import load_of
@@ -29,7 +29,7 @@ def _started(decided: Plan, branch: str, changes: Collection[str]) -> Iterator[s
         if cell.branch == branch:
             changed = {v.package for v in cell.variants if recipe_path(v.name) in changes or v.package in shared}
             for variant in cell.variants:
-                if not changed.isdisjoint({variant.package, *needs_of(decided.spec, variant.package)}):
+                if not changed.isdisjoint({variant.package, *built_after(decided.spec, variant.package)}):
                     yield variant.name
 
 

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 from ci_compiler.backends.forms import CACHE_KEY
-from ci_compiler.plan.handed import hands_files
 from ci_compiler.plan.matrix import Cell
+from ci_compiler.plan.needs import hands_files
 from ci_compiler.plan.proof import is_imported_only, job_title
 from ci_compiler.plan.routing import Route
-from ci_compiler.plan.sharding import stages_of
+from ci_compiler.plan.sharding import Shard, stages_of
 from ci_compiler.plan.suites import benches, legs
 from ci_compiler.spec.model import Package, Pool, RunsOn, Spec
 from ci_compiler.stages import PUBLISH, Stage
-from ci_compiler.workflows.common import expression, runs_on
+from ci_compiler.workflows.common import CELL, JOINED, VARIANT, expression, runs_on
 from ci_compiler.workflows.model import READ, Permissions, input_node
 from ci_compiler.workflows.writer import Node, Remarked
 
@@ -25,6 +25,16 @@ ATTEST: Permissions = READ | {
     "artifact-metadata": Remarked("write", "actions/attest records what it is of"),
 }
 """What actions/attest needs (its README)."""
+
+
+def called_file(cell: Cell) -> str:
+    """The workflow that has the jobs of `cell`."""
+    return JOINED if cell.joined else VARIANT if cell.called else CELL
+
+
+def called_files(shards: Iterable[Shard]) -> frozenset[str]:
+    """The workflows that those of `shards` call, and that of pull requests."""
+    return frozenset(called_file(cell) for shard in shards for cell, _ in shard.cells)
 
 
 def listed_packages(spec: Spec) -> Iterator[Package]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ci_compiler import __version__
 from ci_compiler.files.compiled_by import COMPILED_BY
-from ci_compiler.plan.job_graph import needs_of
+from ci_compiler.plan.job_graph import built_after
 from ci_compiler.plan.sharding import cell_packages
 from ci_compiler.spec.model import Spec
 from ci_compiler.workflows import called, variant
@@ -22,7 +22,7 @@ def workflow(spec: Spec) -> Workflow:
     subjects: dict[str, variant.Subject] = {}
     jobs: dict[str, Job] = {}
     for package in cell_packages(spec):
-        needs = tuple(subjects[need] for need in needs_of(spec, package.name) if need in subjects)
+        needs = tuple(subjects[need] for need in built_after(spec, package.name) if need in subjects)
         subjects[package.name] = variant.Subject(package=package, needs=needs)
         jobs |= variant.jobs(spec, subjects[package.name])
     return Workflow(

@@ -30,8 +30,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from ci_compiler.plan.fork_selection import ForkLeg, fork_minutes, fork_stages
-from ci_compiler.plan.handed import hands_files
+from ci_compiler.plan.needs import hands_files
 from ci_compiler.plan.pause import ALL_WORD, PAUSE_VARIABLE
+from ci_compiler.plan.sharding import joins_any
 from ci_compiler.spec.model import Spec
 from ci_compiler.stages import Stage
 from ci_compiler.workflows.common import (
@@ -102,7 +103,8 @@ def legs(found: Iterable[ForkLeg], branch: str, onto: str, commit: str) -> list[
             "branch": branch,
             "onto": onto,
             "fork": commit,
-            "built": " ".join(leg.built),
+            "built": leg.built[0] if leg.cell.joined else " ".join(leg.built),
+            **({"into": "/"} if leg.cell.joined else {}),
             "chosen": " ".join(leg.chosen),
             "tests": [stage.name for stage in leg.tests],
         }
@@ -158,6 +160,7 @@ def _checked_out(*, hosted: bool = True) -> list[Step]:
 def _build(spec: Spec, needs: list[str], chosen: str) -> Job:
     """The jobs that build and test the cells, each on one machine of a pool for untrusted code."""
     keys = {"BRANCH": "branch", "ONTO": "onto", "FORK": "fork", "BUILT": "built", "CHOSEN": "chosen"}
+    keys |= {"INTO": "into"} if joins_any(spec) else {}
     keep = upload("Keep the logs", f"fork-{expression('matrix.number')}", "fork-output/")
     paused = f"contains(format(' {{0}} ', vars.{PAUSE_VARIABLE}), ' {ALL_WORD} ')"
     # Assumes `runs-on-json`.
@@ -175,13 +178,15 @@ def _build(spec: Spec, needs: list[str], chosen: str) -> Job:
 
 
 def _build_step(spec: Spec) -> RunStep:
+    """The step that builds. A build that makes several variants leaves a folder for each."""
+    into = "${INTO:-/$NAME}" if joins_any(spec) else "/$NAME"
     return RunStep(
         name=BUILD_STEP,
         run=f"""\
 for NAME in $BUILT; do
   export NAME
   ci-runner doctor --for build "$NAME"
-  ci-runner build "$NAME" --branch "$BRANCH" --out "fork-output/$NAME" --unshared{_needs(spec)}
+  ci-runner build "$NAME" --branch "$BRANCH" --out "fork-output{into}" --unshared{_needs(spec)}
 done
 """,
     )

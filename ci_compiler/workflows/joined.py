@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 from ci_compiler import __version__
 from ci_compiler.files.compiled_by import COMPILED_BY
-from ci_compiler.plan.handed import hands_files
 from ci_compiler.plan.matrix import Cell
+from ci_compiler.plan.needs import hands_files
 from ci_compiler.plan.sharding import stages_of, waits_for
 from ci_compiler.spec.model import Spec
 from ci_compiler.stages import BUILD, Stage

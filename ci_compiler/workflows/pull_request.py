@@ -17,14 +17,15 @@ add a pull request to the queue. What the request has built is in the cache by t
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ci_compiler.plan.handed import HandedFiles, hands_files, job_key
+from ci_compiler.plan.handed import HandedFiles, job_key
 from ci_compiler.plan.joins import cells_by_build
 from ci_compiler.plan.matrix import Cell
-from ci_compiler.plan.sharding import Shard, cell_packages, joins_any, lists_any
+from ci_compiler.plan.needs import hands_files
+from ci_compiler.plan.sharding import Shard
 from ci_compiler.spec.model import Spec
 from ci_compiler.workflows import called
 from ci_compiler.workflows.common import (
@@ -62,6 +63,9 @@ CELLS, LISTED, JOINED_BUILDS = "cells", "listed", "joined"
 """The jobs that build the affected cells, the affected variants that fit no axis, and the builds of several variants.
 """
 
+_FILES = {CELLS: CELL, LISTED: VARIANT, JOINED_BUILDS: JOINED}
+"""The workflows that they call."""
+
 COMMENT = "comment"
 """The job that keeps the comment."""
 
@@ -80,15 +84,14 @@ CHECK = "Pull request verdict"
 """The check to require. Rulesets know a check by its job's name, so no other workflow has a job of this name."""
 
 
-def workflow(spec: Spec, shards: Iterable[Shard]) -> Workflow:
-    """`pull-request.yml`, for the cells of `shards`."""
+def workflow(spec: Spec, files: Collection[str], shards: Iterable[Shard]) -> Workflow:
+    """`pull-request.yml`, which calls those of `files` that build, for the cells of `shards`."""
     compare = RunStep(name="Compile and compare", run=f"ci-compile --check --diff --branch {BRANCH}")
     audit = RunStep(name="Audit", run=f'ci-compile audit . --branch {BRANCH} --nixpkgs real --since "$BASE"')
     diff = RunStep(
         name="Compare with the base", continue_on_error=True, run='ci-compile diff "$BASE" >> "$GITHUB_STEP_SUMMARY"'
     )
-    outputs = ({"matrix": CELLS} if cell_packages(spec) else {}) | ({LISTED: LISTED} if lists_any(spec) else {})
-    outputs |= {JOINED_BUILDS: JOINED_BUILDS} if joins_any(spec) else {}
+    outputs = {"matrix" if name == CELLS else name: name for name, file in _FILES.items() if file in files}
     checks = {"compiled": _hosted(spec, "Files are as compiled", [compare])}
     if spec.backend.has_recipes:
         checks["recipes"] = _hosted(spec, "Recipes are sound", [SET_UP_NIX, audit])
@@ -281,7 +284,7 @@ def _calls(spec: Spec, name: str, output: str, needs: Sequence[str], after: int 
         needs=needs,
         if_=expression(f"{ready}needs.{SELECT}.outputs.{output} != '[]' && {_may_build(spec)}"),
         strategy=for_each(expression(f"fromJSON(needs.{SELECT}.outputs.{output})")),
-        uses=local({LISTED: VARIANT, CELLS: CELL, JOINED_BUILDS: JOINED}[name]),
+        uses=local(_FILES[name]),
         permissions=called.build_permissions(spec),
         with_={
             **{key: expression(f"matrix.{key}") for key in (*subject, "branch")},

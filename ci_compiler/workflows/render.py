@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError, Place
 from ci_compiler.files.drift import MARK
 from ci_compiler.plan.limits import limit
-from ci_compiler.plan.sharding import FOLDER, Shard, cell_packages, joins_any, lists_any
+from ci_compiler.plan.sharding import FOLDER, Shard
 from ci_compiler.spec.model import Pool, Spec
 from ci_compiler.workflows import cell, joined, pull_request, setup_action, shard, tasks, variant
+from ci_compiler.workflows.called import called_files
 from ci_compiler.workflows.common import (
     CELL,
     FLEET_WATCH,
@@ -41,10 +42,12 @@ def header(spec: Spec) -> tuple[str, ...]:
     return (f"{MARK} from {spec.document.file}. Do not edit: change the spec, then run `ci-compile`.",)
 
 
-def render(spec: Spec, shards: Iterable[Shard]) -> dict[str, str]:
+def render(spec: Spec, shards: Sequence[Shard]) -> dict[str, str]:
     """The text of every file by its path relative to the repository's root. Raises InputError if one is too large."""
     head = header(spec)
-    compiled: dict[str, Mapping[str, Node]] = {f"{FOLDER}/{name}": one.node() for name, one in _workflows(spec, shards)}
+    compiled: dict[str, Mapping[str, Node]] = {
+        f"{FOLDER}/{name}": one.node() for name, one in _workflows(spec, called_files(shards), shards)
+    }
     compiled[f"{SETUP_ACTION}/action.yml"] = setup_action.action(spec)
     compiled |= {part.path: shard.workflow(spec, part).node() for part in shards}
     if findings := [*unknown_pins(spec), *_image_problems(spec)]:
@@ -60,10 +63,11 @@ def render(spec: Spec, shards: Iterable[Shard]) -> dict[str, str]:
     return files
 
 
-def _workflows(spec: Spec, shards: Iterable[Shard]) -> Iterator[tuple[str, Workflow]]:
+def _workflows(spec: Spec, called: Collection[str], shards: Sequence[Shard]) -> Iterator[tuple[str, Workflow]]:
     """Each workflow that is not a shard's, by its file's name. Modules that few specs need are imported here."""
-    yield from _called(spec)
-    yield PULL_REQUEST, pull_request.workflow(spec, shards)
+    made = {VARIANT: variant.workflow, CELL: cell.workflow, JOINED: joined.workflow}
+    yield from ((name, make(spec)) for name, make in made.items() if name in called)
+    yield PULL_REQUEST, pull_request.workflow(spec, called, shards)
     yield WAVES, tasks.waves(spec)
     if spec.fleet_watch:
         yield FLEET_WATCH, tasks.fleet_watch(spec)
@@ -83,16 +87,6 @@ def _workflows(spec: Spec, shards: Iterable[Shard]) -> Iterator[tuple[str, Workf
         from ci_compiler.workflows import images
 
         yield IMAGES, images.workflow(spec, spec.images)
-
-
-def _called(spec: Spec) -> Iterator[tuple[str, Workflow]]:
-    """The workflows that those of shards and pull requests call."""
-    if lists_any(spec):
-        yield VARIANT, variant.workflow(spec)
-    if cell_packages(spec):
-        yield CELL, cell.workflow(spec)
-    if joins_any(spec):
-        yield JOINED, joined.workflow(spec)
 
 
 def _image_problems(spec: Spec) -> Iterable[Finding]:

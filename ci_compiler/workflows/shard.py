@@ -14,10 +14,10 @@ from typing import Any
 from ci_compiler import __version__
 from ci_compiler.files.compiled_by import COMPILED_BY
 from ci_compiler.hardware import BASELINE, CPU
-from ci_compiler.plan.handed import hands_files
+from ci_compiler.plan.job_graph import built_after
 from ci_compiler.plan.joins import cells_by_build
 from ci_compiler.plan.matrix import Cell
-from ci_compiler.plan.needs import Needs
+from ci_compiler.plan.needs import Needs, hands_files
 from ci_compiler.plan.sharding import ALL, UNPUBLISHED, Shard, job_id, job_name
 from ci_compiler.plan.sources import locks_of, path_filters
 from ci_compiler.spec.model import Pool, Spec
@@ -26,13 +26,10 @@ from ci_compiler.stages import BENCHMARK, BUILD, PUBLISH
 from ci_compiler.variant import RECIPES, cell_suffix, recipe_path, variant_name
 from ci_compiler.workflows import artifacts, called
 from ci_compiler.workflows.common import (
-    CELL,
     CHOSEN,
     COMMIT,
-    JOINED,
     RUN_GUARD,
     SELECT,
-    VARIANT,
     VERDICT,
     expression,
     local,
@@ -135,7 +132,9 @@ def _paths(spec: Spec, shard: Shard) -> list[str]:
     recipes without a pin. Without recipes, the patterns are those of what its builds read.
     """
     if not spec.backend.has_recipes:
-        return path_filters(spec, dict.fromkeys(one.package for cell, _ in shard.cells for one in cell.variants))
+        own = dict.fromkeys(one.package for cell, _ in shard.cells for one in cell.variants)
+        others = (other for one in own if spec.has_edges for other in built_after(spec, one))
+        return path_filters(spec, dict.fromkeys([*own, *others]))
     found: dict[str, None] = {}
     packages: dict[str, None] = {}
     locks: dict[str, None] = {}
@@ -311,7 +310,7 @@ def _cells(spec: Spec, shard: Shard) -> dict[str, Job | CallJob]:
                     ]
                 )
             ),
-            uses=local(JOINED if cell.joined else VARIANT if cell.called else CELL),
+            uses=local(called.called_file(cell)),
             permissions=permissions,
             with_={
                 **_subject(spec, cell, joined.get(cell.joined, ())),
@@ -327,9 +326,9 @@ def _cells(spec: Spec, shard: Shard) -> dict[str, Job | CallJob]:
 def _jobs_before(spec: Spec, shard: Shard) -> dict[str, dict[str, str]]:
     """The other jobs of the shard that build what a job's variants need, each with the condition that it did."""
     cells = [cell for cell, _ in shard.cells]
-    if not any(cell.named for cell in cells):
-        return {}
     needs = Needs(spec, cells)
+    if not needs.leave_cells:
+        return {}
     found: dict[str, dict[str, str]] = {}
     for cell in cells:
         for variant in cell.variants:

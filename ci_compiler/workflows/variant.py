@@ -17,8 +17,8 @@ from typing import Any
 
 from ci_compiler import __version__
 from ci_compiler.files.compiled_by import COMPILED_BY
-from ci_compiler.plan.handed import hands_files
 from ci_compiler.plan.matrix import Cell, Variant
+from ci_compiler.plan.needs import hands_files
 from ci_compiler.plan.proof import job_title
 from ci_compiler.plan.sharding import stages_of, waits_for
 from ci_compiler.plan.suites import Bench, benches, legs, longest_minutes

@@ -105,6 +105,7 @@ def test_variants_by_pattern_branch_and_package(capsys: pytest.CaptureFixture[st
         "version": "2.8.0",
         "recipe": ".flox/pkgs/torchaudio-python313-cuda12_8-sm90-avx2.nix",
         "needs": ["pytorch-python313-cuda12_8-sm90-avx2"],
+        "gathers": [],
         "build": "torchaudio-python313-cuda12_8-sm90-avx2",
         "branch": "main",
         "python": "3.13",

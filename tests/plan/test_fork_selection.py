@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,14 @@ from ci_compiler.cli.runner import PROGRAM
 from ci_compiler.codes import Code
 from ci_compiler.errors import InputError
 from ci_compiler.plan.fork_selection import ForkSelection, fork_minutes, of_fork
+from ci_compiler.plan.job_graph import jobs_of
 from ci_compiler.plan.pipeline import Plan, plan
 from ci_compiler.runner.deployment.kinds import deployment
 from ci_compiler.runner.limits import longest
 from ci_compiler.stages import BUILD, CPU_TEST, GPU_TEST
 from ci_compiler.sync.compiled import compile_files
+from ci_compiler.workflows import fork
+from tests.plan.test_open_matrix import decided as open_plan
 from tests.specs import CACHE, SMALL, small, spec_of
 
 CPU, GPU = "python313-cpu-avx2", "python313-cuda12_8-sm90-avx2"
@@ -63,6 +67,32 @@ def test_no_other_job_goes_to_such_a_pool_and_nothing_else_changes() -> None:
 def test_a_pool_for_untrusted_code_alone_builds_nothing_else() -> None:
     with pytest.raises(InputError, match="no-pool"):
         plan(spec_of(small(runners={"forks": FORKS})))
+
+
+def joined() -> Plan:
+    packages = {"lib": {"joins": ["python"]}, "docs": {"ignores": ["python"]}}
+    values = {"platform": "x86_64-linux", "python": ["3.12", "3.13"]}
+    pools = {"x86": {"runs-on": ["self-hosted", "linux", "x64", "builder"]}, "forks": FORKS}
+    return open_plan({"values": values}, packages, runners=pools)
+
+
+def test_a_build_that_makes_several_variants_is_one_job_that_tests_the_chosen_ones() -> None:
+    made, changed = joined(), "lib-python312-x86_64-linux"
+    found = chosen(made, changed, "docs-x86_64-linux")
+    every = (changed, "lib-python313-x86_64-linux")
+    assert {(leg.title, leg.chosen, leg.built) for leg in found.legs} == {
+        ("main lib-x86_64-linux", (changed,), every),
+        ("main x86_64-linux", ("docs-x86_64-linux",), ("docs-x86_64-linux",)),
+    }
+    rows = {row["title"]: row for row in fork.legs(found.legs, "main", "", "")}
+    assert (rows["main lib-x86_64-linux"]["built"], rows["main lib-x86_64-linux"]["into"]) == (changed, "/")
+    assert "into" not in rows["main x86_64-linux"]
+    jobs = jobs_of(made.spec, made.shards, publish=False)
+    assert (len(jobs), found.work) == (2 + 3, sum(job.seconds for job in jobs))
+    steps = compile_files(made)[".github/workflows/fork.yml"]
+    assert '--out "fork-output${INTO:-/$NAME}" --unshared' in steps
+    single = replace(made.spec, packages={"docs": made.spec.packages["docs"]})
+    assert fork_minutes(made.spec) == 2 * 2 * fork_minutes(single)  # two packages, one with two Pythons
 
 
 def test_a_job_builds_what_its_variants_need_and_tests_the_chosen_ones() -> None:

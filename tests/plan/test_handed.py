@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from ci_compiler.errors import InputError
-from ci_compiler.plan.handed import HandedFiles, hands_files
+from ci_compiler.plan.handed import HandedFiles
+from ci_compiler.plan.needs import hands_files
 from ci_compiler.plan.pipeline import Plan, plan
 from ci_compiler.plan.selection import Facts, GitHubEvent, Rebuilt, decide
 from ci_compiler.spec.build import load_spec, parse_spec
+from ci_compiler.workflows.common import VARIANT
 from ci_compiler.workflows.pull_request import matrices, workflow
 
 GOOD = Path(__file__).parents[1] / "examples/good"
@@ -69,7 +70,7 @@ def test_a_variant_gets_what_it_needs_directly_and_through_others_in_build_order
 def test_jobs_wait_for_as_many_others_as_must_make_files_before() -> None:
     levels = handed(decided()).levels()
     assert sorted(levels.values()) == [1, 1, 2, 2]
-    jobs = workflow(decided().spec, decided().shards).jobs
+    jobs = workflow(decided().spec, {VARIANT}, decided().shards).jobs
     assert [name for name in jobs if name.startswith("listed")] == ["listed", "listed-2", "listed-3"]
     assert set(jobs["listed-3"].needs or ()) >= {"select", "compiled", "listed", "listed-2"}
 
@@ -96,15 +97,16 @@ def test_fewer_cells_are_built_but_never_one_without_what_it_needs(most: int, bu
     assert set(handed(made).built_as_well("main", branch.variants)) == set(branch.variants)
 
 
-def test_what_the_file_of_another_workflow_builds_must_be_fetched() -> None:
+def test_what_gets_files_from_one_another_is_in_one_file_unless_they_are_fetched() -> None:
     matrix = {"values": {"abi": ["new"], "side": "a", "accelerator": ["cpu", "cuda 13.0"], "platform": "x86_64-linux"}}
     packages = {"lib": {"ignores": ["abi", "side", "accelerator"], "command": COMMAND}}
     packages |= {"ext": {"needs": ["lib"], "command": COMMAND}}
     branches = {"main": {"versions": {"lib": "1.0.0", "ext": "1.0.0"}}}
-    with pytest.raises(InputError, match=r"declare `packages\.lib\.command\.fetch`"):
-        decided(matrix=matrix, packages=packages, branches=branches)
+    together = decided(matrix=matrix, packages=packages, branches=branches)
+    assert [(shard.name, len(shard.variants)) for shard in together.shards] == [("build-main", 3)]
     packages["lib"]["command"] = COMMAND | {"fetch": "true"}
-    assert hands_files(decided(matrix=matrix, packages=packages, branches=branches).spec)
+    apart = decided(matrix=matrix, packages=packages, branches=branches)
+    assert sorted(shard.name for shard in apart.shards) == ["build-main-cpu", "build-main-cuda13_0"]
 
 
 def test_a_backend_whose_closures_travel_otherwise_hands_over_no_files() -> None:

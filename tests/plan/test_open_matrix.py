@@ -371,3 +371,38 @@ def test_machines_that_github_hosts_have_githubs_price_in_dollars(prices: dict[s
     pools = {"x86": {"hosted": "ubuntu-24.04"}, "mi300": POOLS["mi300"]}
     made = decided({"values": values}, runners=pools, prices=prices)
     assert machine_price(made.spec, "x86", 3600) == Decimal(amount)
+
+
+def hosted(**package: Any) -> list[str]:
+    """The warnings about a build for a GPU on a machine of GitHub, and for the CPU on one of one's own."""
+    pools = {"x86": {"hosted": "ubuntu-24.04"}, "arm": document({})["runners"]["arm"]}
+    rows = [{"platform": X86, "accelerator": "cuda 13.0"}, {"platform": ARM, "accelerator": "cpu"}]
+    more = {"timeouts": package.pop("timeouts")} if "timeouts" in package else {}
+    made = decided(
+        {"rows": rows}, {"ext": {"memory": 6, "untested": "There is no GPU.", **package}}, runners=pools, **more
+    )
+    return [one.message for one in made.warnings if one.code == "hosted-hours"]
+
+
+def test_a_time_limit_that_is_declared_beyond_githubs_own_is_a_warning() -> None:
+    assert hosted() == hosted(timeouts={"build": 360}) == []
+    (said,) = hosted(timeouts={"build": 600})
+    assert said == (
+        "GitHub ends a job on x86 (ubuntu-24.04) after 6 h, before the 10 h that `timeouts` gives to build; run it "
+        "on machines of your own, or lower it to 360"
+    )
+
+
+def test_a_build_that_takes_longer_than_githubs_machines_give_is_a_warning() -> None:
+    assert hosted(minutes={"gpu": 45, "cpu": 6000}) == []  # 45 minutes with 32 cores are 6 hours with 4
+    (said,) = hosted(minutes={"gpu": 60})
+    assert said.startswith(
+        "a build of ext takes about 8 h on x86 (ubuntu-24.04, 4 cores), and GitHub ends its job after 6 h"
+    )
+    assert hosted(minutes={"gpu": 60}, jobs=4) == []
+
+
+@pytest.mark.parametrize(("what", "size"), [("memory", 32), ("disk", 100)])
+def test_what_a_machine_of_github_has_is_said_where_a_build_takes_more(what: str, size: int) -> None:
+    found = refusals({"values": {"platform": X86}}, {"ext": {what: size}}, runners={"x86": {"hosted": "ubuntu-24.04"}})
+    assert "x86 (ubuntu-24.04) has 14 GB of disk and 16 GB of memory" in found["no-pool"]

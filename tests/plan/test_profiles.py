@@ -12,6 +12,7 @@ from ci_compiler.plan.selection import Facts, GitHubEvent, Rebuilt, decide
 from ci_compiler.reports.without import of_profile
 from ci_compiler.spec.build import parse_spec
 from ci_compiler.stages import BUILD
+from ci_compiler.workflows.common import CELL
 from ci_compiler.workflows.pull_request import workflow
 
 COMMAND = {"build": "ci/build.sh", "files": ["dist/*"], "install": "pip install x", "publish": "upload"}
@@ -93,14 +94,15 @@ def test_a_push_builds_what_its_profile_says_and_a_dispatch_what_it_names() -> N
 def test_without_profiles_everything_is_as_before() -> None:
     made = decided({})
     assert len(chosen(made, request("ciflow/blackwell"))) == 12
-    on = workflow(made.spec, made.shards).on
+    on = workflow(made.spec, {CELL}, made.shards).on
     assert on["pull_request"] == {"branches": ["main"]}
 
 
 def test_a_label_that_adds_variants_starts_a_run() -> None:
-    assert workflow(decided().spec, ()).on["pull_request"]["types"] == ["opened", "synchronize", "reopened", "labeled"]
+    types = workflow(decided().spec, {CELL}, ()).on["pull_request"]["types"]
+    assert types == ["opened", "synchronize", "reopened", "labeled"]
     without = {"pull-request": {"variants": REQUEST["variants"]}}
-    assert "types" not in workflow(decided(without).spec, ()).on["pull_request"]
+    assert "types" not in workflow(decided(without).spec, {CELL}, ()).on["pull_request"]
 
 
 @pytest.mark.parametrize(("profile", "variants"), [("pull-request", 2), ("push", 6)])

@@ -33,6 +33,7 @@ from ci_compiler.stages import CPU_TEST, GPU_TEST
 from ci_compiler.units import markdown_text
 from ci_compiler.workflows import pull_request
 from ci_compiler.workflows.artifacts import MANIFEST_FILE, PUBLISHED, RESULT, artifact_name
+from ci_compiler.workflows.common import CELL
 from ci_compiler.workflows.model import Job
 from tests.adoption.test_audit import CPU, V90, X90
 from tests.recipes.test_affected import PKGS, Repository, repository  # noqa: F401  (a fixture)
@@ -384,7 +385,7 @@ def test_a_pull_request_fits_into_one_run_of_github() -> None:
     document = small(**{"pull-request": {"cells": 64}})
     assert most_cells(plan(spec_of(document))) == (256 - OWN_JOBS) // (2 * 3)
     assert most_cells(plan(spec_of(small(**{"pull-request": {"cells": 3}})))) == 3
-    jobs = pull_request.workflow(spec_of(document), ()).jobs
+    jobs = pull_request.workflow(spec_of(document), {CELL}, ()).jobs
     assert [name for name, job in jobs.items() if isinstance(job, Job)] == [*jobs][:4] + [*jobs][-1:]
     assert len(jobs) == OWN_JOBS + 1
 

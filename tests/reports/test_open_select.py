@@ -21,6 +21,7 @@ from ci_compiler.reports.offers import Wishes
 from ci_compiler.reports.select import Recommendation, select
 from ci_compiler.spec.build import parse_spec
 from ci_compiler.spec.model import Spec
+from tests.plan.test_open_matrix import decided as open_plan
 from tests.plan.test_public_matrices import GOOD, planned
 from tests.specs import small, spec_of
 
@@ -55,6 +56,29 @@ def best(found: Recommendation) -> str:
 )
 def test_a_machine_gets_what_it_runs(name: str, gpu: str, cpu: str, chosen: str) -> None:
     assert best(answer(planned(name), gpu, cpu)) == chosen
+
+
+@pytest.mark.parametrize(
+    ("gpu", "chosen"),
+    [
+        ("MI300X", "ext-rocm7_1-gfx942"),
+        ("AMD Instinct MI325X", "ext-rocm7_1-gfx942"),
+        ("gfx942:sramecc+:xnack-", "ext-rocm7_1-gfx942"),
+        ("gfx1100", "ext-rocm7_1-gfx11-generic"),
+        ("AMD Radeon RX 7900 XTX", "ext-rocm7_1-gfx11-generic"),
+        ("gfx1030", "ext-cpu"),
+        ("H100", "ext-cpu"),
+    ],
+)
+def test_a_gpu_that_the_spec_does_not_list_gets_what_serves_it(gpu: str, chosen: str) -> None:
+    values = {"platform": "x86_64-linux", "accelerator": ["cpu", "rocm 7.1 gfx942", "rocm 7.1 gfx11-generic"]}
+    assert best(answer(open_plan({"values": values}), gpu, "znver4")) == f"{chosen}-x86_64-linux"
+
+
+def test_products_of_a_family_that_the_spec_lacks_are_foreign() -> None:
+    decided = open_plan({"values": {"platform": "x86_64-linux", "accelerator": ["cpu", "vulkan"]}})
+    with pytest.raises(products.ForeignGpuError, match="of others, write vulkan"):
+        answer(decided, "MI300X", "znver4")
 
 
 def test_no_machine_without_a_gpu_is_offered_an_accelerator() -> None:

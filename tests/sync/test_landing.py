@@ -22,6 +22,7 @@ from ci_compiler.stages import BUILD
 from ci_compiler.units import markdown_text
 from ci_compiler.workflows import pull_request
 from ci_compiler.workflows.artifacts import artifact_name
+from ci_compiler.workflows.common import CELL
 from tests.adoption.test_audit import CPU, N90, X90
 from tests.recipes.test_affected import Repository
 
@@ -282,5 +283,5 @@ def test_no_two_branches_share_the_name_of_an_artifact() -> None:
 
 
 def test_the_name_of_a_job_shows_its_branch() -> None:
-    jobs = pull_request.workflow(parse_spec(SPEC.encode(), shown=FILE), ()).jobs
+    jobs = pull_request.workflow(parse_spec(SPEC.encode(), shown=FILE), {CELL}, ()).jobs
     assert jobs["cells"].node()["name"] == "${{ matrix.branch }} ${{ matrix.cell }}"

@@ -21,8 +21,8 @@ from typing import Any
 import pytest
 import yaml
 
-from ci_compiler.plan.handed import hands_files
 from ci_compiler.plan.job_graph import needs_of
+from ci_compiler.plan.needs import hands_files
 from ci_compiler.plan.pipeline import Plan, plan
 from ci_compiler.plan.sharding import Shard, cell_packages, job_id, stages_of
 from ci_compiler.spec.build import bundled_spec, load_spec

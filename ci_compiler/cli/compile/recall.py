@@ -34,7 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
     text = with_recalls(text_of(file), spec, wanted, arguments.because, arguments.branch)
     write_text(file, text)
     recalled = _recalled(plan(parse_spec(text.encode(), shown=spec.document.file)), set(names))
-    derived = built_with(spec, wanted)
+    derived = built_with(spec, decided.judged.cells, wanted)
     _print(recalled, _derived(decided, root, derived), as_json=arguments.json)
     say = note if arguments.json else print
     say(f"\nto take them back: {spec.backend.withdrawal}")

@@ -73,7 +73,7 @@ class Family(NamedTuple):
     `targets` is the pattern of one of its targets. `rule` says whether a machine's target runs code that was compiled
     for another one; both are single targets of this family. `toolkit`, `vendor` and `tool` are how sentences call its
     toolkit, the vendor of its GPUs and the program that lists them. `next_branch` is the lowest driver of the branch
-    after that of a driver, by major versions.
+    after that of a driver, by major versions. `lists_products`: its `names.json` has the products of each target.
     """
 
     name: str
@@ -84,6 +84,7 @@ class Family(NamedTuple):
     vendor: str = ""
     tool: str = ""
     next_branch: Callable[[int], int] = _next
+    lists_products: bool = False
 
     def is_target(self, name: str) -> bool:
         """Whether `name` has the form of a target of the family, or of several: no two the same."""

@@ -17,8 +17,9 @@ from ci_compiler.backends.job import NeededFiles
 from ci_compiler.backends.nar import closure_digest
 from ci_compiler.codes import Code
 from ci_compiler.errors import StageError, failure
-from ci_compiler.plan.handed import HandedFiles, hands_files, is_fetched
+from ci_compiler.plan.handed import HandedFiles
 from ci_compiler.plan.lookup import BuiltVariant, built_variants
+from ci_compiler.plan.needs import hands_files, is_fetched
 from ci_compiler.plan.pipeline import plan
 from ci_compiler.runner.jobs.manifest import Manifest, read_manifest
 from ci_compiler.runner.jobs.setting import Job, values_of
@@ -74,13 +75,15 @@ def hand_over(
 ) -> HandedOver:
     """What the variants of one build need, each package in a folder of its own below the folder `scratch`.
 
+    Several variants of a package, and what is gathered, have a folder each below that of the package.
+
     `folders` have the outputs of other builds, and `chosen` are the variants that the run builds: nothing else may take
     their place. Raises StageError for files that are missing, or are not what their build made.
     """
     wanted = needed_variants(job.spec, every)
     if not wanted:
         return HandedOver()
-    found = _manifests(folders, wanted)
+    found, gathered = _manifests(folders, wanted), _gathered(job.spec, every)
     packages = [one.variant.package for one in wanted]
     root, contents, files = scratch / "needs", dict[str, str](), list[NeededFiles]()
     for one in wanted:
@@ -94,12 +97,17 @@ def hand_over(
         else:
             folder = scratch / "fetched" / name
             contents[name] = _fetched(job, one, folder)
-        at = root / package / name if packages.count(package) > 1 else root / package
+        at = root / package / name if packages.count(package) > 1 or name in gathered else root / package
         at.parent.mkdir(parents=True, exist_ok=True)
         at.symlink_to((folder / FOLDER).resolve(), target_is_directory=True)
         command = job.spec.packages[package].command
         files.append(NeededFiles(package, at, command.setup if command else "", values_of(job.spec, one)))
     return HandedOver(root, tuple(files), contents)
+
+
+def _gathered(spec: Spec, every: Sequence[BuiltVariant]) -> set[str]:
+    handed = HandedFiles(spec, plan(spec).judged.cells)
+    return {name for one in every for name in handed.gathered(one.cell, one.variant.package)}
 
 
 def _manifests(folders: Sequence[Path], wanted: Sequence[BuiltVariant]) -> dict[str, tuple[Manifest, Path]]:

@@ -20,7 +20,6 @@ from typing import Any
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError, Place, StageError, wrong
 from ci_compiler.outside import bytes_of, json_of, object_of
-from ci_compiler.plan.handed import needed as needed_across
 from ci_compiler.plan.job_graph import needs_of
 from ci_compiler.plan.lookup import BuiltVariant
 from ci_compiler.plan.matrix import Cell
@@ -218,7 +217,7 @@ def candidates(
         for name, package in ((variant.name, variant.package) for variant in cell.variants if variant.name in chosen):
             needs = needs_of(spec, package)
             needed = {variant.name: tuple(tests[variant.name]) for variant in cell.variants if variant.package in needs}
-            for other, need in needed_across(across, cell, package).values():
+            for other, need in across.every(cell, package):
                 if other != cell and need.name in chosen:  # of another cell, which serves this one
                     required = required_tests(spec, need, routes[need.name])
                     unproved[need.name], needed[need.name] = results.unproved(need.name, required), tuple(required)

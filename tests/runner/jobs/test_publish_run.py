@@ -60,7 +60,7 @@ def manifest(name: str, content: str = "0" * 52) -> Any:
     """The manifest of a build, as far as publishing looks at it."""
     path = f"/nix/store/{'a' * 32}-{name}"
     empty: Any = dict.fromkeys(Manifest.__slots__, "")
-    return Manifest(**empty | {"name": name, "branch": "main", "closure": {path: f"sha256:{content}"}})
+    return Manifest(**empty | {"name": name, "branch": "main", "closure": {path: f"sha256:{content}"}, "needs": {}})
 
 
 def test_what_passed_with_all_that_it_needs_is_published() -> None:

@@ -1,4 +1,5 @@
-"""ROCm: AMD's GPUs, by their LLVM target; `generic.json` has the targets that run generic code.
+"""ROCm: AMD's GPUs, by their LLVM target; `generic.json` has the targets that run generic code, `names.json` the
+products of each.
 
 `gfx90a` is a major version in decimal, then the minor one and the stepping as one hexadecimal digit each: nothing
 follows from their order. `gfx942:sramecc+:xnack-` fixes features of the target, in alphabetical order. Source: LLVM,
@@ -40,4 +41,6 @@ def _generic(processor: str) -> frozenset[str]:
     return frozenset(name for name, row in rows.items() if processor in row["runs_on"])
 
 
-FAMILY = Family(name="rocm", title="ROCm", toolkit="ROCm", targets=f"{_ID.pattern}|{_EVERY}|{ALL}", rule=_runs)
+FAMILY = Family(
+    name="rocm", title="ROCm", toolkit="ROCm", targets=f"{_ID.pattern}|{_EVERY}|{ALL}", rule=_runs, lists_products=True
+)
