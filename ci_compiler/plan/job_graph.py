@@ -15,6 +15,7 @@ from itertools import chain
 
 from ci_compiler.hardware import CPU
 from ci_compiler.plan.matrix import Cell, Variant
+from ci_compiler.plan.needs import Needs
 from ci_compiler.plan.routing import Route
 from ci_compiler.plan.sharding import Shard, waits_for
 from ci_compiler.plan.simulation import TimedJob, tails
@@ -61,15 +62,36 @@ def jobs_of(
     """
     made = _Jobs(spec, recorded or {}, publish=publish, alone=alone)
     for shard in shards:
-        for cell, route in shard.cells:
+        needs = Needs(spec, [cell for cell, _ in shard.cells])
+        every: dict[tuple[Cell, Variant], JobsByStage] = {}
+        for cell, route in _needed_first(needs, shard.cells):
             built: dict[str, JobsByStage] = {}
             for variant in cell.variants:
                 if chosen is None or (cell.branch, variant.name) in chosen:
-                    needs = () if alone else built_after(spec, variant.package)
-                    needed = [built[need] for need in needs if need in built]
-                    built[variant.package] = made.add(shard, cell, route, variant, needed)
+                    packages = () if alone else built_after(spec, variant.package)
+                    needed = [built[need] for need in packages if need in built]
+                    others = needs.of(cell, variant.package) if needs.leave_cells and not alone else ()
+                    needed += [every[one] for one in others if one in every and one[0] != cell]
+                    every[cell, variant] = built[variant.package] = made.add(shard, cell, route, variant, needed)
         made.publish()
     return tuple(made.jobs)
+
+
+def _needed_first(needs: Needs, cells: Iterable[tuple[Cell, Route]]) -> Iterable[tuple[Cell, Route]]:
+    """`cells` in their order, but each after those with variants that its own are built with."""
+    if not needs.leave_cells:
+        return cells
+    routes, found, started = dict(cells), dict[Cell, Route](), set[Cell]()
+    waiting = list(routes)[::-1]
+    while waiting:
+        cell = waiting[-1]
+        before = () if cell in started else (one for one in needs.cells_before(cell) if one in routes)
+        started.add(cell)
+        if first := [one for one in before if one not in started]:
+            waiting += first[::-1]
+        else:
+            found.setdefault(waiting.pop(), routes[cell])
+    return found.items()
 
 
 def guessed_of(spec: Spec, jobs: Iterable[PlannedJob], recorded: Recorded | None = None) -> tuple[str, ...]:

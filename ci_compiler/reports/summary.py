@@ -143,12 +143,8 @@ def _row(
     route = built.route.of_request(asked) if run.event in _REQUESTS else built.route
     tested = [stage for stage in plan.spec.stages if stage.is_test]
     tests = {stage: read_json(results / artifact_name(stage, name, branch) / RESULT) for stage in tested}
-    waited = any(
-        one.name in chosen and not _manifest(results, one.name, branch, cell.joined)
-        for cell, one in needs.of(built.cell, built.variant.package)
-    )
-    began = results.is_dir() and any(results.iterdir())
-    cells = {BUILD: "passed" if manifest else "not reached" if waited or not began else _FAILED}
+    reached = results.is_dir() and any(results.iterdir()) and not _waited(needs, built, results, chosen)
+    cells = {BUILD: "passed" if manifest else _FAILED if reached else "not reached"}
     for stage, result in tests.items():
         if stage not in route.pools:
             reason = route.skipped.get(stage, "")
@@ -235,6 +231,14 @@ def _why_not(run: SummarisedRun, branch: str, *, failed: bool) -> str:
     if not run.publish:
         return "no: not asked for"
     return "no: it failed before" if failed else _FAILED
+
+
+def _waited(needs: Needs, built: BuiltVariant, results: Path, chosen: Sequence[str]) -> bool:
+    """Whether something that `built` is built with was to be built in this run, and was not."""
+    before = needs.of(built.cell, built.variant.package)
+    return any(
+        one.name in chosen and not _manifest(results, one.name, cell.branch, cell.joined) for cell, one in before
+    )
 
 
 def _manifest(results: Path, name: str, branch: str, joined: str = "") -> Mapping[str, Any]:

@@ -115,13 +115,17 @@ def test_names_refer_to_rows_of_the_document(decided: Plan) -> None:
         assert cell["route"].keys() <= names["stages"]
         assert {where for where in cell["route"].values() if isinstance(where, str)} <= names["pools"]
         built = {f"{package}-{cell['suffix']}" for package in elsewhere}
+        own = {variant["name"] for variant in cell["variants"]}
         for variant in cell["variants"]:
-            assert {need for need in variant["needs"] if need.endswith(cell["suffix"])} <= built
-            assert set(variant["needs"]) <= every | built
+            assert set(variant["needs"]) & own <= built
+            assert {*variant["needs"], *variant["gathers"]} <= every | built
             built.add(variant["name"])
     made = [name for build in value["builds"] for name in build["variants"]]
     assert sorted(made) == sorted(variant["name"] for cell in cells(value) for variant in cell["variants"])
     assert {test["variant"] for test in value["tests"]} <= every
+    making = {name: build["name"] for build in value["builds"] for name in build["variants"]}
+    for edge in (edge for build in value["builds"] for edge in build["edges"]):
+        assert edge["build"] == making[edge["variant"]]
 
 
 def test_the_schema_refuses_what_it_does_not_know() -> None:

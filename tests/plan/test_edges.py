@@ -9,9 +9,10 @@ import pytest
 
 from ci_compiler.errors import InputError
 from ci_compiler.plan.document import document as plan_document
-from ci_compiler.plan.job_graph import built_after
+from ci_compiler.plan.job_graph import built_after, jobs_of
 from ci_compiler.plan.needs import Needs
 from ci_compiler.plan.pipeline import Plan, plan
+from ci_compiler.stages import BUILD
 from ci_compiler.workflows.render import render
 from tests.plan.test_open_matrix import ARM, COMMAND, SERVING, X86, decided, refusals
 from tests.specs import small, spec_of
@@ -198,6 +199,16 @@ def test_jobs_of_one_file_wait_for_what_their_variants_gather() -> None:
     job = text.split(f"  docs-{X86}:")[1].split("uses:")[0]
     assert f"needs.lib-python312-cpu-{X86}.result" in job
     assert f"needs.lib-python313-cpu-{X86}.result" in job
+
+
+def test_the_forecast_waits_for_what_a_variant_of_another_cell_gathers() -> None:
+    made = decided({"values": {**VALUES, "accelerator": "cpu"}}, {**GATHERING, "zip": {"needs": [{"package": "docs"}]}})
+    for recorded in ({}, {("main", f"docs-{X86}", "build"): 90_000}):  # what takes longest is written first
+        jobs = jobs_of(made.spec, made.shards, recorded=recorded)
+        builds = {job.variant.name: at for at, job in enumerate(jobs) if job.stage is BUILD}
+        gathered = tuple(builds[f"lib-python{python}-cpu-{X86}"] for python in ("312", "313"))
+        assert tuple(sorted(jobs[builds[f"docs-{X86}"]].needs)) == tuple(sorted(gathered))
+        assert jobs[builds[f"zip-python312-cpu-{X86}"]].needs == (builds[f"docs-{X86}"],)
 
 
 def test_a_push_to_what_is_built_with_starts_the_file_of_the_dependent() -> None:
