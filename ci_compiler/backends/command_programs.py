@@ -25,7 +25,6 @@ from ci_compiler.backends.job import (
     JoinedVariant,
     check_built,
     show,
-    variables,
 )
 from ci_compiler.codes import Code
 from ci_compiler.errors import failure, wrong
@@ -177,7 +176,7 @@ class CommandPrograms:
         return follow(command, show, seconds=self.job.seconds, env=env, folder=self.job.root, secret=secret)
 
     def _environment(self, **more: str) -> dict[str, str]:
-        return {**os.environ, **variables(self.job.values), **more}
+        return {**os.environ, **self.job.environment, **more}
 
     def _files(self) -> str:
         """The absolute path of the folder of the files; the commands run in the root of the repository."""

@@ -49,7 +49,8 @@ class JobContext(NamedTuple):
 
     `secrets` has the publishing secrets that the job was given, by name. `seconds` limits each program. `folder` is the
     folder of the manifest, in which a backend that `uses_artifacts` keeps what it builds. `values` are those of the
-    job's variant by name (`spec.values`), and `commands` what the spec declares for its package. `recipes` is the tree
+    job's variant by name (`spec.values`), `environment` are the variables that its commands get, and `commands` what
+    the spec declares for its package. `recipes` is the tree
     that recipes are read from, None for `root`. Unless it `shares`, it writes nothing to the cache, and no record of a
     test counts.
     """
@@ -61,6 +62,7 @@ class JobContext(NamedTuple):
     seconds: float
     folder: Path = Path()
     values: Mapping[str, str] = MappingProxyType({})
+    environment: Mapping[str, str] = MappingProxyType({})
     commands: DeclaredCommands | None = None
     recipes: Path | None = None
     shares: bool = True

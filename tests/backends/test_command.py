@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import sys
@@ -78,8 +79,19 @@ def test_the_script_gets_the_variants_values_and_no_secret(project: Project) -> 
         "VARIANT_FLAGS": "-mavx2 -mfma -mf16c",
         "VARIANT_SYSTEM": "x86_64-linux",
         "VARIANT_JOBS": "1",
+        "VARIANT_ACCELERATOR_TAG": "cpu",
     }
     assert TOKEN not in found.values()
+
+
+def test_the_script_runs_no_more_compilers_than_the_machine_has_cores(project: Project) -> None:
+    spec = wheel.spec(files=["jobs.txt"])
+    spec["packages"]["fastpath"] |= {"jobs": 1024}
+    project.write(".github/ci-matrix.yaml", json.dumps(spec))
+    project.write("ci/build.sh", '#!/bin/bash -e\necho "$VARIANT_JOBS" >jobs.txt\n')
+    project.build()
+    jobs = int((project.root / "build-output/files/jobs.txt").read_text("utf-8"))
+    assert 1 <= jobs <= (os.cpu_count() or 1)
 
 
 def test_a_file_that_changed_after_the_build_is_neither_tested_nor_published(built: Project) -> None:

@@ -10,13 +10,15 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from ci_compiler.backends import backends
-from ci_compiler.backends.job import BackendPrograms, JobContext
+from ci_compiler.backends.job import BackendPrograms, JobContext, variables
 from ci_compiler.plan.lookup import BuiltVariant
 from ci_compiler.plan.matrix import open_values
-from ci_compiler.runner.limits import job_seconds
+from ci_compiler.runner.detect.this_machine import this_machine
+from ci_compiler.runner.limits import compile_jobs, job_seconds
 from ci_compiler.secret import Secret
 from ci_compiler.spec.model import Spec
 from ci_compiler.spec.values import variant_values
+from ci_compiler.stages import BUILD, Stage
 
 Secrets = Mapping[str, Secret]
 """The publishing secrets that the environment has, by name."""
@@ -60,6 +62,7 @@ class Job(NamedTuple):
         """
         cache = self.spec.cache
         every = () if built is None else (built,) if isinstance(built, BuiltVariant) else tuple(built)
+        values = _shared_values([values_of(self.spec, one) for one in every])
         context = JobContext(
             root=self.root,
             owner=self.spec.owner,
@@ -67,12 +70,22 @@ class Job(NamedTuple):
             secrets=self.secrets,
             seconds=job_seconds(minutes),
             folder=folder,
-            values=_shared_values([values_of(self.spec, one) for one in every]),
+            values=values,
+            environment=environment(self.spec, every[0], BUILD, values) if every else {},
             commands=self.spec.packages[every[0].variant.package].command if every else None,
             recipes=recipes,
             shares=self.shared,
         )
         return self.spec.backend.programs(context)
+
+
+def environment(spec: Spec, built: BuiltVariant, stage: Stage, values: Mapping[str, str]) -> dict[str, str]:
+    """The variables of the commands of a variant in `stage`: its `values`, and the compile jobs for this machine."""
+    package, pool = spec.packages[built.variant.package], built.route.pools.get(stage)
+    if spec.backend.has_recipes:
+        return variables(values)
+    machine = this_machine(spec.hardware, software=False)
+    return variables(values) | {"VARIANT_JOBS": str(compile_jobs(package, machine, pool))}
 
 
 def _shared_values(every: Sequence[Mapping[str, str]]) -> dict[str, str]:

@@ -65,5 +65,6 @@ FAMILY = Family(
     rule=_runs,
     vendor="NVIDIA",
     tool="nvidia-smi",
+    tag="cu{digits}",
     next_branch=_next_branch,
 )
