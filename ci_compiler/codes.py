@@ -53,6 +53,7 @@ class Code(StrEnum):
     COMMAND_MISSING = "command-missing"
     COMMAND_UNUSED = "command-unused"
     COMMIT_NOT_ON_BRANCH = "commit-not-on-branch"
+    CONTAINER_UNUSABLE = "container-unusable"
     CONTENT_DIFFERS = "content-differs"
     CUDA_IN_CPU_RECIPE = "cuda-in-cpu-recipe"
     CUDA_IN_NAME = "cuda-in-name"

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ci_compiler.backends.command_files import FOLDER, check_apart, collect, filled, matching, open_pattern, verify
+from ci_compiler.backends.container import contained
 from ci_compiler.backends.forms import BASH
 from ci_compiler.backends.job import (
     BuildOrder,
@@ -69,8 +70,10 @@ class CommandPrograms:
         every = {*map(open_pattern, commands.files), *(pattern for one in members for pattern in one.patterns)}
         before = matching(root, sorted(every))
         started = datetime.now(UTC)
-        script = [os.fspath(root / commands.build)]
-        ended = follow(script, show, seconds=self.job.seconds, log=order.log, env=self._environment(), folder=root)
+        script = os.fspath(root / commands.build)
+        with contained(self.job.container, root, self.job.environment) as prefix:
+            words, env = [*prefix, script], self._environment()
+            ended = follow(words, show, seconds=self.job.seconds, log=order.log, env=env, folder=root)
         check_built(order, ended)
         if len(members) > 1:
             check_apart(order.name, root, members, commands.files, before)

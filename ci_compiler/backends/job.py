@@ -49,10 +49,10 @@ class JobContext(NamedTuple):
 
     `secrets` has the publishing secrets that the job was given, by name. `seconds` limits each program. `folder` is the
     folder of the manifest, in which a backend that `uses_artifacts` keeps what it builds. `values` are those of the
-    job's variant by name (`spec.values`), `environment` are the variables that its commands get, and `commands` what
-    the spec declares for its package. `recipes` is the tree
-    that recipes are read from, None for `root`. Unless it `shares`, it writes nothing to the cache, and no record of a
-    test counts.
+    job's variant by name (`spec.values`), `environment` are the variables that its commands get, `container` the image
+    that its build script runs in ('': none), and `commands` what the spec declares for its package. `recipes` is the
+    tree that recipes are read from, None for `root`. Unless it `shares`, it writes nothing to the cache, and no record
+    of a test counts.
     """
 
     root: Path
@@ -63,6 +63,7 @@ class JobContext(NamedTuple):
     folder: Path = Path()
     values: Mapping[str, str] = MappingProxyType({})
     environment: Mapping[str, str] = MappingProxyType({})
+    container: str = ""
     commands: DeclaredCommands | None = None
     recipes: Path | None = None
     shares: bool = True

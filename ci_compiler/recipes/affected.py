@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ci_compiler.errors import InputError
 from ci_compiler.git import Git
-from ci_compiler.plan.matrix import Cell, open_values
+from ci_compiler.plan.matrix import Cell, Variant, command_values, open_values
 from ci_compiler.plan.rules import Judged, judge
 from ci_compiler.plan.sources import locks_of, rebuilt_packages
 from ci_compiler.recipes.identifiers import mentions
@@ -154,14 +154,15 @@ def _by_values(git: Git, base: str, spec: Spec, cells: Sequence[Cell], branch: s
 
 def _builds(spec: Spec, cells: Iterable[Cell]) -> dict[str, object]:
     """How each variant of `cells` is built without a recipe: its values and its commands."""
-    return {
-        variant.name: (
-            open_values(spec, cell) | variant_values(spec, cell.branch, variant.package, variant.name, cell),
-            spec.packages[variant.package].command,
-        )
-        for cell in cells
-        for variant in cell.variants
-    }
+    return {variant.name: _build(spec, cell, variant) for cell in cells for variant in cell.variants}
+
+
+def _build(spec: Spec, cell: Cell, variant: Variant) -> object:
+    command = spec.packages[variant.package].command
+    values = open_values(spec, cell) | variant_values(spec, cell.branch, variant.package, variant.name, cell)
+    if command is None:
+        return values, command
+    return values, command_values(command, cell, values), replace(command, env={}, container=())
 
 
 def _recipes_of_base(git: Git, base: str, spec: Spec, branch: str) -> Mapping[str, str]:

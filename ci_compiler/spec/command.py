@@ -1,10 +1,13 @@
 """Keys of the spec about a package that is built without recipes."""
 
-from typing import Annotated
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any
 
 from ci_compiler.backends.command import SCRIPT
+from ci_compiler.spec.axes import SettingRow, SettingRows, setting_rows
 from ci_compiler.spec.declare import declared, form, key
 from ci_compiler.spec.forms import LINE
+from ci_compiler.spec.read import read
 
 Line = Annotated[str, form(title="a shell command (one line)", minLength=1, maxLength=2000, pattern=LINE)]
 
@@ -35,6 +38,36 @@ SourcePattern = Annotated[
 ]
 
 
+EnvironmentName = Annotated[
+    str,
+    form(
+        "environment-name",
+        title="the name of an environment variable that neither GitHub nor ci-runner sets",
+        pattern="^(?!(VARIANT|GITHUB|RUNNER|ACTIONS|INPUT)_|PUBLISH_TOKEN$)[A-Za-z_][A-Za-z0-9_]{0,99}$",
+    ),
+]
+
+Image = Annotated[
+    str,
+    form(
+        title="a container image by its digest (HOST/PATH@sha256:…)",
+        pattern="^[a-z0-9][a-z0-9._/:-]{0,200}(:[A-Za-z0-9._-]+)?@sha256:[0-9a-f]{64}$",
+    ),
+]
+
+
+@declared("container")
+class ContainerRow(SettingRow):
+    """A container image, and the cells whose build script runs in it."""
+
+    value: Image = key("The image.")
+
+
+def _images(value: str | list[Any]) -> tuple[ContainerRow, ...]:
+    rows = [{"value": value}] if isinstance(value, str) else value
+    return tuple(read(ContainerRow, one, index=index) for index, one in enumerate(rows))
+
+
 @declared()
 class Command:
     """How a package is built, installed and published by commands of the repository, with `backend: command`.
@@ -54,6 +87,25 @@ class Command:
         "a build that makes several variants, placeholders such as `@name@` and `@python@` tell their files apart.",
         minItems=1,
         examples=[["dist/*.whl"]],
+    )
+    env: Mapping[str, tuple[SettingRow, ...]] = key(
+        "Further variables of all commands and tests, by name. Of the rows of a variable, the first that applies "
+        "counts; placeholders stand for the variant's values.",
+        written=Mapping[EnvironmentName, SettingRows],
+        convert=lambda value: {name: setting_rows(rows) for name, rows in value.items()},
+        default={},
+        published=False,
+        examples=[{"SIMD_LEVEL": "@isa@", "CC": [{"when": {"python": "3.14"}, "value": "gcc-14"}]}],
+    )
+    container: tuple[ContainerRow, ...] = key(
+        "The image in which the build script runs, by Docker or Podman on the machine that builds. Of several rows, "
+        "the first that applies counts.",
+        title="a container image by its digest, or a list of {value, when}",
+        written=Image | Annotated[tuple[ContainerRow, ...], form(minItems=1)],
+        convert=_images,
+        default=(),
+        published=False,
+        examples=[f"quay.io/pypa/manylinux_2_28_x86_64@sha256:{64 * '0'}"],
     )
     sources: tuple[SourcePattern, ...] = key(
         "Files and folders that the build reads; a change of one of them rebuilds every variant. Left out: everything "
@@ -85,3 +137,10 @@ class Command:
         published=False,
         examples=['pip download --no-deps --dest /tmp my-package=="$VARIANT_VERSION"'],
     )
+
+    @property
+    def rows(self) -> Iterator[tuple[tuple[str | int, ...], SettingRow]]:
+        """What depends on the cell: each row of `env` and `container`, and its path below the command."""
+        for name, rows in self.env.items():
+            yield from ((("env", name, row.index), row) for row in rows)
+        yield from ((("container", row.index), row) for row in self.container)

@@ -158,6 +158,8 @@ def _check_commands(spec: Spec) -> Iterator[Finding]:
             yield spec.finding(path, Code.COMMAND_MISSING, message, key=True)
         else:
             yield from placeholder_findings(spec, (*path, "command", "install"), package.command.install)
+            for below, row in package.command.rows:
+                yield from placeholder_findings(spec, (*path, "command", *below, "value"), row.value)
 
 
 def _check_repository(spec: Spec, package: Package) -> Iterator[Finding]:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from ci_compiler.backends import backends
 from ci_compiler.backends.job import BackendPrograms, JobContext, variables
 from ci_compiler.plan.lookup import BuiltVariant
-from ci_compiler.plan.matrix import open_values
+from ci_compiler.plan.matrix import command_values, open_values
 from ci_compiler.runner.detect.this_machine import this_machine
 from ci_compiler.runner.limits import compile_jobs, job_seconds
 from ci_compiler.secret import Secret
@@ -63,6 +63,7 @@ class Job(NamedTuple):
         cache = self.spec.cache
         every = () if built is None else (built,) if isinstance(built, BuiltVariant) else tuple(built)
         values = _shared_values([values_of(self.spec, one) for one in every])
+        commands = self.spec.packages[every[0].variant.package].command if every else None
         context = JobContext(
             root=self.root,
             owner=self.spec.owner,
@@ -72,7 +73,8 @@ class Job(NamedTuple):
             folder=folder,
             values=values,
             environment=environment(self.spec, every[0], BUILD, values) if every else {},
-            commands=self.spec.packages[every[0].variant.package].command if every else None,
+            container=command_values(commands, every[0].cell, values)[1] if commands else "",
+            commands=commands,
             recipes=recipes,
             shares=self.shared,
         )
@@ -80,12 +82,13 @@ class Job(NamedTuple):
 
 
 def environment(spec: Spec, built: BuiltVariant, stage: Stage, values: Mapping[str, str]) -> dict[str, str]:
-    """The variables of the commands of a variant in `stage`: its `values`, and the compile jobs for this machine."""
+    """The variables of the commands of a variant in `stage`: its `values`, the declared ones, the compile jobs here."""
     package, pool = spec.packages[built.variant.package], built.route.pools.get(stage)
-    if spec.backend.has_recipes:
+    if package.command is None:
         return variables(values)
     machine = this_machine(spec.hardware, software=False)
-    return variables(values) | {"VARIANT_JOBS": str(compile_jobs(package, machine, pool))}
+    declared, _ = command_values(package.command, built.cell, values)
+    return declared | variables(values) | {"VARIANT_JOBS": str(compile_jobs(package, machine, pool))}
 
 
 def _shared_values(every: Sequence[Mapping[str, str]]) -> dict[str, str]:
