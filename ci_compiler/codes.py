@@ -241,7 +241,9 @@ class Code(StrEnum):
     UNUSED_POOL = "unused-pool", Severity.WARNING
     UPSTREAM_UNREACHABLE = "upstream-unreachable"
     VARIANT_NOT_BUILT = "variant-not-built"
+    VERSION_DIFFERS = "version-differs"
     VERSION_NOT_OF_PIN = "version-not-of-pin"
+    VERSION_UNKNOWN = "version-unknown"
     WHICH_BRANCH = "which-branch"
     WORKFLOW_TOO_LARGE = "workflow-too-large"
     WRONG_ADDRESS = "wrong-address"

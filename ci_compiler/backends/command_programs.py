@@ -27,6 +27,7 @@ from ci_compiler.backends.job import (
     check_built,
     show,
 )
+from ci_compiler.backends.wheels import check_versions
 from ci_compiler.codes import Code
 from ci_compiler.errors import failure, wrong
 from ci_compiler.process import Ended, find_program, follow
@@ -58,6 +59,8 @@ class CommandPrograms:
             name=order.name,
             patterns=tuple(filled(one, self.job.values) for one in self._commands().files),
             folder=self.job.folder,
+            version=self.job.values["version"] if self._commands().version else "",
+            package=self.job.values["package"],
         )
         return self.build_joined(order, [alone])[order.name]
 
@@ -80,6 +83,8 @@ class CommandPrograms:
         found = {}
         for one in members:
             hashes = collect(one.name, root, one.patterns, before, one.folder)
+            if one.version:
+                check_versions(one.name, one.package, one.version, [one.folder / path for path in hashes])
             found[one.name] = BuildResult(
                 derivation=commands.build,
                 store_path=next(iter(hashes)),

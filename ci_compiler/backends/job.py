@@ -32,6 +32,10 @@ class DeclaredCommands(Protocol):
         """Patterns of the files that the script makes."""
 
     @property
+    def version(self) -> object:
+        """What the spec declares of the version, which the files must then have; None for nothing."""
+
+    @property
     def setup(self) -> str:
         """The command that installs the files for a test; '' for `pip install` of the wheels among them."""
 
@@ -124,11 +128,16 @@ class BuildOrder(NamedTuple):
 
 
 class JoinedVariant(NamedTuple):
-    """A variant that one build makes together with others: the patterns of its files, and the folder for them."""
+    """A variant that one build makes together with others: the patterns of its files, and the folder for them.
+
+    Its wheels must have `version`, those of the `package` before all others; '' for any.
+    """
 
     name: str
     patterns: tuple[str, ...]
     folder: Path
+    version: str = ""
+    package: str = ""
 
 
 class BuildResult(NamedTuple):

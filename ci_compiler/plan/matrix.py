@@ -19,6 +19,7 @@ from ci_compiler.spec.command import Command
 from ci_compiler.spec.load import Path_
 from ci_compiler.spec.model import GpuAxis, Matrix, Package, Spec
 from ci_compiler.spec.placeholders import fill
+from ci_compiler.spec.values import variant_values
 from ci_compiler.variant import Grammar, cell_suffix, variant_name
 
 Values = tuple[tuple[str, str], ...]
@@ -329,6 +330,22 @@ def open_values(spec: Spec, cell: Cell) -> dict[str, str]:
         return {}
     axes = {axis.replace("_", "-"): cell.axes.get(axis, "") for axis in (*PARTS, "platform", *spec.axes)}
     return axes | {name: setting(spec, name, cell) for name in spec.settings}
+
+
+def values_in(spec: Spec, cell: Cell, package: str, name: str) -> dict[str, str]:
+    """All values of the variant `name` of `package` in `cell`, by name."""
+    values = open_values(spec, cell) | variant_values(spec, cell.branch, package, name, cell)
+    command = spec.packages[package].command
+    local = applying(command.version.local, cell) if command and command.version else ""
+    return values | ({"version": f"{values['version']}+{fill(local, values)}"} if local and values["version"] else {})
+
+
+def version_in(spec: Spec, cell: Cell, variant: Variant) -> str:
+    """The version of `variant` of `cell`; '' if the spec does not state it."""
+    command = spec.packages[variant.package].command
+    if command and command.version and command.version.local:
+        return values_in(spec, cell, variant.package, variant.name)["version"]
+    return spec.branches[cell.branch].versions.get(variant.package, "")
 
 
 def grammar_of(spec: Spec) -> Grammar:

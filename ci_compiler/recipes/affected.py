@@ -13,14 +13,13 @@ from dataclasses import dataclass, replace
 
 from ci_compiler.errors import InputError
 from ci_compiler.git import Git
-from ci_compiler.plan.matrix import Cell, Variant, command_values, open_values
+from ci_compiler.plan.matrix import Cell, Variant, command_values, values_in
 from ci_compiler.plan.rules import Judged, judge
 from ci_compiler.plan.sources import locks_of, rebuilt_packages
 from ci_compiler.recipes.identifiers import mentions
 from ci_compiler.spec.build import bundled_spec, parse_spec
 from ci_compiler.spec.carried import SPEC, template_paths
 from ci_compiler.spec.model import Spec
-from ci_compiler.spec.values import variant_values
 from ci_compiler.variant import RECIPES, recipe_name, recipe_path, recipe_paths
 
 NOTHING: Mapping[str, str] = {}
@@ -159,7 +158,7 @@ def _builds(spec: Spec, cells: Iterable[Cell]) -> dict[str, object]:
 
 def _build(spec: Spec, cell: Cell, variant: Variant) -> object:
     command = spec.packages[variant.package].command
-    values = open_values(spec, cell) | variant_values(spec, cell.branch, variant.package, variant.name, cell)
+    values = values_in(spec, cell, variant.package, variant.name)
     if command is None:
         return values, command
     return values, command_values(command, cell, values), replace(command, env={}, container=())

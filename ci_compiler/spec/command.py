@@ -68,6 +68,46 @@ def _images(value: str | list[Any]) -> tuple[ContainerRow, ...]:
     return tuple(read(ContainerRow, one, index=index) for index, one in enumerate(rows))
 
 
+@declared(minProperties=1)
+class VersionRule:
+    """Where the version of a package comes from, if it is not that of its branch, and what is added to it.
+
+    A run decides it once, before it builds. The wheels that a build makes must have it, in their names and metadata.
+    """
+
+    command: Line = key(
+        "A command that prints the version, in place of `versions` of the branch.",
+        default="",
+        published=False,
+        examples=["python ci/version.py"],
+    )
+    tag: str = key(
+        "How git tags spell the version, in place of `versions` of the branch: that of the nearest tag counts.",
+        title="a text with {version}, such as v{version}",
+        pattern=r"^[A-Za-z0-9._/+-]*\{version\}[A-Za-z0-9._/+-]*$",
+        default="",
+        published=False,
+        examples=["v{version}"],
+    )
+    night: str = key(
+        "The version of a run of the night.",
+        title="a text with {version} and {date}",
+        pattern=r"^\{version\}[A-Za-z0-9.+]*\{date\}[A-Za-z0-9.]*$",
+        default="",
+        published=False,
+        examples=["{version}.dev{date}"],
+    )
+    local: tuple[SettingRow, ...] = key(
+        "What follows a `+`: letters, digits and dots, and placeholders for the variant's values. Of several rows, the "
+        "first that applies counts.",
+        written=SettingRows,
+        convert=setting_rows,
+        default=(),
+        published=False,
+        examples=["@accelerator-tag@"],
+    )
+
+
 @declared()
 class Command:
     """How a package is built, installed and published by commands of the repository, with `backend: command`.
@@ -88,6 +128,7 @@ class Command:
         minItems=1,
         examples=[["dist/*.whl"]],
     )
+    version: VersionRule | None = key(default=None, published=False)
     env: Mapping[str, tuple[SettingRow, ...]] = key(
         "Further variables of all commands and tests, by name. Of the rows of a variable, the first that applies "
         "counts; placeholders stand for the variant's values.",
@@ -140,7 +181,9 @@ class Command:
 
     @property
     def rows(self) -> Iterator[tuple[tuple[str | int, ...], SettingRow]]:
-        """What depends on the cell: each row of `env` and `container`, and its path below the command."""
+        """What depends on the cell: each row of `env`, `container` and `version`, and its path below the command."""
         for name, rows in self.env.items():
             yield from ((("env", name, row.index), row) for row in rows)
         yield from ((("container", row.index), row) for row in self.container)
+        if self.version:
+            yield from ((("version", "local", row.index), row) for row in self.version.local)

@@ -9,8 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from ci_compiler import __version__
-from ci_compiler.files.compiled_by import COMPILED_BY
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.sharding import stages_of, waits_for
 from ci_compiler.spec.model import Spec
@@ -63,7 +61,7 @@ def workflow(spec: Spec) -> Workflow:
     return Workflow(
         name="joined",
         on={"workflow_call": {"inputs": inputs, "outputs": outputs}},
-        env={COMPILED_BY: __version__},
+        env=called.environment(spec),
         jobs=jobs,
     )
 

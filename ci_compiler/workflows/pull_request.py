@@ -204,6 +204,7 @@ def _calls(spec: Spec, name: str, output: str, needs: Sequence[str]) -> CallJob:
             **{key: expression(f"matrix.{key}") for key in (*subject, "branch")},
             "commit": COMMIT,
             "onto": expression("matrix.onto"),
+            **called.versions_passed(spec),
             **{key: expression(f"matrix.{key}") for key in (called.POOLS, *called.machine_inputs(spec, request=True))},
         },
     )

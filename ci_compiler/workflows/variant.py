@@ -15,8 +15,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from ci_compiler import __version__
-from ci_compiler.files.compiled_by import COMPILED_BY
 from ci_compiler.plan.matrix import Cell, Variant
 from ci_compiler.plan.proof import job_title
 from ci_compiler.plan.sharding import stages_of, waits_for
@@ -30,6 +28,7 @@ from ci_compiler.workflows.called import (
     POOLS,
     build_permissions,
     cell_inputs,
+    environment,
     listed_packages,
     machine_input,
     neighbour_input,
@@ -128,7 +127,7 @@ def workflow(spec: Spec) -> Workflow:
     return Workflow(
         name="variant",
         on={"workflow_call": {"inputs": _inputs(spec), "outputs": outputs(spec, [Subject()])}},
-        env={COMPILED_BY: __version__},
+        env=environment(spec),
         jobs=jobs(spec, Subject()),
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 
 from ci_compiler.cli.console import append_to
 from ci_compiler.cli.stage import reported, reproducible
@@ -12,6 +13,8 @@ from ci_compiler.runner.jobs.build import LOG, build, staged_builds
 from ci_compiler.runner.jobs.joined import build_joined
 from ci_compiler.runner.jobs.setting import Job, Secrets
 from ci_compiler.runner.targets import find
+from ci_compiler.runner.versions import decided_versions
+from ci_compiler.spec.versions import VARIABLE, decides_versions, with_versions
 
 
 @reproducible([LOG])
@@ -20,6 +23,8 @@ def run(arguments: argparse.Namespace, secrets: Secrets) -> int:
     """Builds and prints the store path after the log; if it fails, prints the end of the log and returns 1."""
     spec, root = spec_of(arguments), root_of(arguments)
     branch = branch_of(arguments, spec, root)
+    if VARIABLE not in os.environ and decides_versions(spec):
+        spec = with_versions(spec, decided_versions(spec, root, [branch]))
     staged = staged_builds(arguments.staged)
     job = Job(spec, root, secrets, shared=not arguments.unshared)
     built = find(spec, arguments.name, branch)

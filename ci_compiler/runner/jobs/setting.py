@@ -12,12 +12,11 @@ from typing import NamedTuple
 from ci_compiler.backends import backends
 from ci_compiler.backends.job import BackendPrograms, JobContext, variables
 from ci_compiler.plan.lookup import BuiltVariant
-from ci_compiler.plan.matrix import command_values, open_values
+from ci_compiler.plan.matrix import command_values, values_in
 from ci_compiler.runner.detect.this_machine import this_machine
 from ci_compiler.runner.limits import compile_jobs, job_seconds
 from ci_compiler.secret import Secret
 from ci_compiler.spec.model import Spec
-from ci_compiler.spec.values import variant_values
 from ci_compiler.stages import BUILD, Stage
 
 Secrets = Mapping[str, Secret]
@@ -101,5 +100,4 @@ def _shared_values(every: Sequence[Mapping[str, str]]) -> dict[str, str]:
 
 def values_of(spec: Spec, built: BuiltVariant) -> dict[str, str]:
     """The values of a variant by name."""
-    own = variant_values(spec, built.cell.branch, built.variant.package, built.variant.name, built.cell)
-    return open_values(spec, built.cell) | own
+    return values_in(spec, built.cell, built.variant.package, built.variant.name)
