@@ -1,7 +1,7 @@
 """Keys of the spec about a package that is built without recipes."""
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from ci_compiler.backends.command import SCRIPT
 from ci_compiler.spec.axes import SettingRow, SettingRows, setting_rows
@@ -109,6 +109,19 @@ class VersionRule:
 
 
 @declared()
+class CompilerCache:
+    """A compiler cache of the build script. Runs on the branch keep it; pull requests read it, and keep nothing."""
+
+    program: Literal["ccache", "sccache"] = key(
+        "The program, which the machine, or the `container`, has. CMake starts the compilers through it."
+    )
+    size: int = key(
+        "The most that it holds for a variant, in GB.", title="a number of gigabytes", minimum=1, maximum=100, default=1
+    )
+    releases: bool = key("Whether runs that publish use it.", default=True)
+
+
+@declared()
 class Command:
     """How a package is built, installed and published by commands of the repository, with `backend: command`.
 
@@ -148,6 +161,7 @@ class Command:
         published=False,
         examples=[f"quay.io/pypa/manylinux_2_28_x86_64@sha256:{64 * '0'}"],
     )
+    compiler_cache: CompilerCache | None = key(default=None, published=False)
     sources: tuple[SourcePattern, ...] = key(
         "Files and folders that the build reads; a change of one of them rebuilds every variant. Left out: everything "
         "but the repository's `.github`.",

@@ -17,6 +17,7 @@ from ci_compiler.plan.suites import benches, legs
 from ci_compiler.spec.model import Package, Pool, RunsOn, Spec
 from ci_compiler.spec.versions import VARIABLE, decides_versions
 from ci_compiler.stages import PUBLISH, Stage
+from ci_compiler.workflows import compiler_cache
 from ci_compiler.workflows.common import SELECT, VERSIONS, expression, runs_on
 from ci_compiler.workflows.model import READ, Permissions, input_node
 from ci_compiler.workflows.writer import Node, Remarked
@@ -89,6 +90,7 @@ def cell_inputs(spec: Spec) -> dict[str, Node]:
     return {
         "onto": input_node(onto, required=False),
         **({VERSIONS: input_node("The versions of the packages, as JSON.")} if decides_versions(spec) else {}),
+        **compiler_cache.inputs(spec),
         POOLS: input_node("The pool of each stage, as a JSON mapping."),
         **machine_inputs(spec),
         **_neighbour_inputs(spec),

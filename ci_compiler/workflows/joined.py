@@ -13,7 +13,7 @@ from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.sharding import stages_of, waits_for
 from ci_compiler.spec.model import Spec
 from ci_compiler.stages import BUILD, Stage
-from ci_compiler.workflows import called
+from ci_compiler.workflows import called, compiler_cache
 from ci_compiler.workflows.artifacts import MANIFEST_FILE, artifact_expression
 from ci_compiler.workflows.common import (
     FORK_GUARD,
@@ -88,7 +88,14 @@ def _build(spec: Spec) -> Job:
         steps=[
             *checked_out(spec),
             RunStep(name="Prove that this machine can build it", run='ci-runner doctor --for build "$NAME"'),
-            RunStep(name="Build", id="build", run='ci-runner build "$NAME" --branch "$BRANCH" --out build-output'),
+            *compiler_cache.fetched(spec, expression("inputs.build")),
+            RunStep(
+                name="Build",
+                id="build",
+                env=compiler_cache.environment(spec) or None,
+                run='ci-runner build "$NAME" --branch "$BRANCH" --out build-output',
+            ),
+            *compiler_cache.kept(spec, expression("inputs.build")),
             upload(
                 "Keep the manifests and the log", _artifact(spec, BUILD, expression("inputs.build")), "build-output/"
             ),

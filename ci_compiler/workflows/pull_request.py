@@ -25,7 +25,7 @@ from ci_compiler.plan.joins import cells_by_build
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.sharding import cell_packages, joins_any, lists_any
 from ci_compiler.spec.model import Spec
-from ci_compiler.workflows import called
+from ci_compiler.workflows import called, compiler_cache
 from ci_compiler.workflows.common import (
     CELL,
     COMMIT,
@@ -205,6 +205,7 @@ def _calls(spec: Spec, name: str, output: str, needs: Sequence[str]) -> CallJob:
             "commit": COMMIT,
             "onto": expression("matrix.onto"),
             **called.versions_passed(spec),
+            **compiler_cache.passed(spec),
             **{key: expression(f"matrix.{key}") for key in (called.POOLS, *called.machine_inputs(spec, request=True))},
         },
     )

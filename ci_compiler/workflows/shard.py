@@ -24,7 +24,7 @@ from ci_compiler.spec.packages import RecipeKind
 from ci_compiler.spec.versions import NIGHT, has_nights
 from ci_compiler.stages import BENCHMARK, BUILD, PUBLISH
 from ci_compiler.variant import RECIPES, cell_suffix, recipe_path, variant_name
-from ci_compiler.workflows import artifacts, called
+from ci_compiler.workflows import artifacts, called, compiler_cache
 from ci_compiler.workflows.common import (
     CELL,
     CHOSEN,
@@ -282,6 +282,7 @@ def _cells(spec: Spec, shard: Shard) -> dict[str, Job | CallJob]:
         "commit": COMMIT,
         "onto": expression(f"needs.{SELECT}.outputs.onto"),
         **called.versions_passed(spec),
+        **compiler_cache.passed(spec, shard.branch, _MAY_PUBLISH[spec.publish.on_push] if publishes else ""),
     }
     routes = {id(route): route for _, route in shard.cells}
     after = _jobs_before(spec, shard)

@@ -23,6 +23,7 @@ from ci_compiler.record import record
 from ci_compiler.spec.model import Package, Spec
 from ci_compiler.stages import BUILD, Stage, StageKind
 from ci_compiler.variant import variant_name
+from ci_compiler.workflows import compiler_cache
 from ci_compiler.workflows.artifacts import BESIDE_MANIFEST, MANIFEST, SUBJECTS, artifact_expression
 from ci_compiler.workflows.called import (
     POOLS,
@@ -211,7 +212,9 @@ def _build(spec: Spec, subject: Subject, stage: Stage) -> Job:
     steps: list[Step] = [
         *checked_out(spec),
         RunStep(name="Prove that this machine can build it", run='ci-runner doctor --for build "$NAME"'),
+        *compiler_cache.fetched(spec, subject.name),
         _build_step(spec, subject),
+        *compiler_cache.kept(spec, subject.name),
         NOTE_NOT_BUILT,
         _keep(spec, "Keep the manifest and the log", subject, stage, "build-output/"),
     ]
@@ -240,7 +243,7 @@ def _build_step(spec: Spec, subject: Subject) -> RunStep:
         for output in _staged(spec)
     ]
     if not staged:
-        return RunStep(name="Build", id="build", run=run)
+        return RunStep(name="Build", id="build", env=compiler_cache.environment(spec) or None, run=run)
     return RunStep(name="Build", id="build", env={"STAGED": " ".join(staged)}, run=f'{run} --staged "$STAGED"')
 
 

@@ -10,6 +10,7 @@ from ci_compiler.cli.console import append_to
 from ci_compiler.cli.stage import reported, reproducible
 from ci_compiler.cli.where import branch_of, root_of, spec_of
 from ci_compiler.runner.jobs.build import LOG, build, staged_builds
+from ci_compiler.runner.jobs.compiler_cache import keeps
 from ci_compiler.runner.jobs.joined import build_joined
 from ci_compiler.runner.jobs.setting import Job, Secrets
 from ci_compiler.runner.targets import find
@@ -28,14 +29,14 @@ def run(arguments: argparse.Namespace, secrets: Secrets) -> int:
     staged = staged_builds(arguments.staged)
     job = Job(spec, root, secrets, shared=not arguments.unshared)
     built = find(spec, arguments.name, branch)
+    compiled = "compiler-cache=yes\n" if job.shared and keeps(built, os.environ) else ""
     if built.cell.joined:
         digests = build_joined(job, built, arguments.out)
-        append_to("GITHUB_OUTPUT", f"manifests={json.dumps(digests)}\n")
+        append_to("GITHUB_OUTPUT", f"manifests={json.dumps(digests)}\n{compiled}")
         print("\n".join(digests))
         return 0
     manifest, digest = build(job, arguments.name, branch, arguments.out, staged)
-    append_to(
-        "GITHUB_OUTPUT", f"manifest={digest}\nstaged={manifest.staged}\nbuilt={'yes' if manifest.built else 'no'}\n"
-    )
+    was_built = "yes" if manifest.built else "no"
+    append_to("GITHUB_OUTPUT", f"manifest={digest}\nstaged={manifest.staged}\nbuilt={was_built}\n{compiled}")
     print(manifest.store_path)
     return 0

@@ -75,10 +75,11 @@ def spelled(tag: str, value: str, **more: str) -> str:
 class Family(NamedTuple):
     """A family: its name in specs and names of variants, and its name in sentences.
 
-    `targets` is the pattern of one of its targets. `tag` is how indices of packages spell its toolkit (`spelled`).
-    `rule` says whether a machine's target runs code that was compiled for another one; both are single targets of this
-    family. `toolkit`, `vendor` and `tool` are how sentences call its toolkit, the vendor of its GPUs and the program
-    that lists them. `next_branch` is the lowest driver of the branch after that of a driver, by major versions.
+    `targets` is the pattern of one of its targets. `tag` is how indices of packages spell its toolkit (`spelled`), and
+    `language` is what CMake calls its language. `rule` says whether a machine's target runs code that was compiled for
+    another one; both are single targets of this family. `toolkit`, `vendor` and `tool` are how sentences call its
+    toolkit, the vendor of its GPUs and the program that lists them. `next_branch` is the lowest driver of the branch
+    after that of a driver, by major versions.
     """
 
     name: str
@@ -89,6 +90,7 @@ class Family(NamedTuple):
     vendor: str = ""
     tool: str = ""
     tag: str = "{family}{value}"
+    language: str = ""
     next_branch: Callable[[int], int] = _next
 
     def is_target(self, name: str) -> bool:

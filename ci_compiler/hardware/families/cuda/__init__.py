@@ -66,5 +66,6 @@ FAMILY = Family(
     vendor="NVIDIA",
     tool="nvidia-smi",
     tag="cu{digits}",
+    language="CUDA",
     next_branch=_next_branch,
 )
