@@ -53,6 +53,7 @@ class Code(StrEnum):
     COMMAND_MISSING = "command-missing"
     COMMAND_UNUSED = "command-unused"
     COMMIT_NOT_ON_BRANCH = "commit-not-on-branch"
+    CONTAINER_UNUSABLE = "container-unusable"
     CONTENT_DIFFERS = "content-differs"
     CUDA_IN_CPU_RECIPE = "cuda-in-cpu-recipe"
     CUDA_IN_NAME = "cuda-in-name"
@@ -241,7 +242,9 @@ class Code(StrEnum):
     UNUSED_POOL = "unused-pool", Severity.WARNING
     UPSTREAM_UNREACHABLE = "upstream-unreachable"
     VARIANT_NOT_BUILT = "variant-not-built"
+    VERSION_DIFFERS = "version-differs"
     VERSION_NOT_OF_PIN = "version-not-of-pin"
+    VERSION_UNKNOWN = "version-unknown"
     WHICH_BRANCH = "which-branch"
     WORKFLOW_TOO_LARGE = "workflow-too-large"
     WRONG_ADDRESS = "wrong-address"

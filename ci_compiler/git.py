@@ -119,6 +119,10 @@ class Git:
             message = f"no commit is called {revision!r} here{self.shallow_hint()}"
             raise wrong(self.root, Code.UNKNOWN_REVISION, message) from None
 
+    def nearest_tag(self, pattern: str) -> str:
+        """The tag that matches `pattern` and is the nearest ancestor of what is checked out. Raises InputError."""
+        return self._run("describe", "--tags", "--abbrev=0", f"--match={pattern}").strip()
+
     def shallow_hint(self) -> str:
         """For the message about a missing commit: that the clone is shallow; '' if it is not."""
         shallow = self._run("rev-parse", "--is-shallow-repository").strip() == "true"

@@ -15,6 +15,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from ci_compiler.hardware import BASELINE, CPU, Hardware
+from ci_compiler.hardware.families import spelled
 from ci_compiler.record import record
 
 RECIPES = ".flox/pkgs"
@@ -120,8 +121,8 @@ class Grammar:
         for part in self.parts:
             tags = [self._tag(axis, values) for axis in _BRACES.findall(part)]
             if all(tags):
-                spelled = iter(tags)
-                made.append(_BRACES.sub(lambda _, spelled=spelled: next(spelled), part))  # type: ignore[misc]
+                every = iter(tags)
+                made.append(_BRACES.sub(lambda _, every=every: next(every), part))  # type: ignore[misc]
         return "-".join(made)
 
     def spellings(self, values: Mapping[str, str]) -> dict[str, str]:
@@ -140,16 +141,16 @@ class Grammar:
         if not value or value == BASELINE:
             return ""
         if axis in self.tags:
-            return _spelled(self.tags[axis], value)
+            return spelled(self.tags[axis], value)
         if axis in {"isa", "platform"}:
             return value
-        return python_tag(value) if axis == "python" else _spelled(f"{axis}{{under}}", value)
+        return python_tag(value) if axis == "python" else spelled(f"{axis}{{under}}", value)
 
     def _accelerator(self, values: Mapping[str, str]) -> str:
         family, toolkit, target = (values.get(part, "") for part in ("family", "toolkit", "target"))
         tag = self.tags.get(family) if toolkit else None
         apart = "_" if toolkit and family[-1:].isdigit() else ""
-        first = _spelled(tag or f"{family}{apart}{{under}}", toolkit)
+        first = spelled(tag or f"{family}{apart}{{under}}", toolkit)
         return "-".join(filter(None, (first, _FEATURE.sub(_feature, target).replace(",", "_"))))
 
 
@@ -160,10 +161,6 @@ _FEATURE = re.compile(r":(\w+)([+-])")
 
 def _feature(match: re.Match[str]) -> str:
     return f"_{match[1]}_{'on' if match[2] == '+' else 'off'}"
-
-
-def _spelled(tag: str, value: str) -> str:
-    return tag.format(value=value, under=value.replace(".", "_"), digits=value.replace(".", ""))
 
 
 def seed_name(name: str) -> str:

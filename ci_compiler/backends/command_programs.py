@@ -25,6 +25,7 @@ from ci_compiler.backends.command_files import (
     open_pattern,
     verify,
 )
+from ci_compiler.backends.container import contained
 from ci_compiler.backends.forms import BASH
 from ci_compiler.backends.job import (
     BuildOrder,
@@ -38,6 +39,7 @@ from ci_compiler.backends.job import (
     show,
     variables,
 )
+from ci_compiler.backends.wheels import check_versions
 from ci_compiler.codes import Code
 from ci_compiler.errors import failure, wrong
 from ci_compiler.process import Ended, find_program, follow
@@ -91,6 +93,8 @@ class CommandPrograms:
             name=order.name,
             patterns=tuple(filled(one, self.job.values) for one in self._commands().files),
             folder=self.job.folder,
+            version=self.job.values["version"] if self._commands().version else "",
+            package=self.job.values["package"],
         )
         return self.build_joined(order, [alone])[order.name]
 
@@ -103,14 +107,18 @@ class CommandPrograms:
         every = {*map(open_pattern, commands.files), *(pattern for one in members for pattern in one.patterns)}
         before = matching(root, sorted(every))
         started = datetime.now(UTC)
-        script = [os.fspath(root / commands.build)]
-        ended = follow(script, show, seconds=self.job.seconds, log=order.log, env=self._environment(), folder=root)
+        script = os.fspath(root / commands.build)
+        with contained(self.job.container, root, self._given(), self._needed()) as prefix:
+            words, env = [*prefix, script], self._environment()
+            ended = follow(words, show, seconds=self.job.seconds, log=order.log, env=env, folder=root)
         check_built(order, ended)
         if len(members) > 1:
             check_apart(order.name, root, members, commands.files, before)
         found = {}
         for one in members:
             hashes = collect(one.name, root, one.patterns, before, one.folder)
+            if one.version:
+                check_versions(one.name, one.package, one.version, [one.folder / path for path in hashes])
             found[one.name] = _result(
                 commands.build, one.folder, hashes, started=started, seconds=ended.seconds, built=True
             )
@@ -215,8 +223,17 @@ class CommandPrograms:
         return follow(command, show, seconds=self.job.seconds, env=env, folder=self.job.root, secret=secret)
 
     def _environment(self, **more: str) -> dict[str, str]:
+        return {**os.environ, **self._given(), **more}
+
+    def _given(self) -> dict[str, str]:
+        """The variables of the variant."""
         needs = {"VARIANT_NEEDS": os.fspath(self.job.needs)} if self.job.needs else {}
-        return {**os.environ, **variables(self.job.values), **needs, **more}
+        return {**self.job.environment, **needs}
+
+    def _needed(self) -> list[Path]:
+        """The folders of what it needs, and where their links lead."""
+        every = [self.job.needs, *(one.folder.resolve() for one in self.job.needed)]
+        return [folder for folder in every if folder]
 
     def _files(self) -> str:
         """The absolute path of the folder of the files; the commands run in the root of the repository."""

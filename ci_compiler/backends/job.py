@@ -32,6 +32,10 @@ class DeclaredCommands(Protocol):
         """Patterns of the files that the script makes."""
 
     @property
+    def version(self) -> object:
+        """What the spec declares of the version, which the files must then have; None for nothing."""
+
+    @property
     def setup(self) -> str:
         """The command that installs the files for a test; '' for `pip install` of the wheels among them."""
 
@@ -65,9 +69,10 @@ class JobContext(NamedTuple):
 
     `secrets` has the publishing secrets that the job was given, by name. `seconds` limits each program. `folder` is the
     folder of the manifest, in which a backend that `uses_artifacts` keeps what it builds. `values` are those of the
-    job's variant by name (`spec.values`), and `commands` what the spec declares for its package. `recipes` is the tree
-    that recipes are read from, None for `root`. Unless it `shares`, it writes nothing to the cache, and no record of a
-    test counts. `needed` are the files that were handed over, in build order, below the folder `needs`.
+    job's variant by name (`spec.values`), `environment` are the variables that its commands get, `container` the image
+    that its build script runs in ('': none), and `commands` what the spec declares for its package. `recipes` is the
+    tree that recipes are read from, None for `root`. Unless it `shares`, it writes nothing to the cache, and no record
+    of a test counts. `needed` are the files that were handed over, in build order, below the folder `needs`.
     """
 
     root: Path
@@ -77,6 +82,8 @@ class JobContext(NamedTuple):
     seconds: float
     folder: Path = Path()
     values: Mapping[str, str] = MappingProxyType({})
+    environment: Mapping[str, str] = MappingProxyType({})
+    container: str = ""
     commands: DeclaredCommands | None = None
     recipes: Path | None = None
     shares: bool = True
@@ -139,11 +146,16 @@ class BuildOrder(NamedTuple):
 
 
 class JoinedVariant(NamedTuple):
-    """A variant that one build makes together with others: the patterns of its files, and the folder for them."""
+    """A variant that one build makes together with others: the patterns of its files, and the folder for them.
+
+    Its wheels must have `version`, those of the `package` before all others; '' for any.
+    """
 
     name: str
     patterns: tuple[str, ...]
     folder: Path
+    version: str = ""
+    package: str = ""
 
 
 class BuildResult(NamedTuple):

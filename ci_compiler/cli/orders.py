@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from ci_compiler.github.dispatch import ShardOrder, orders
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.reports.load import Load, load_of
+from ci_compiler.spec.versions import NIGHT
 
 
 def wanted_of(arguments: argparse.Namespace, decided: Plan) -> tuple[ShardOrder, ...]:
@@ -28,6 +29,7 @@ def load_of_orders(decided: Plan, wanted: Iterable[ShardOrder], *, publish: bool
 
 def waves_inputs(arguments: argparse.Namespace, patterns: str, about: str, request: str = "") -> dict[str, str]:
     """The inputs of `waves.yml` for the options."""
-    texts = {"patterns": patterns, "branch": arguments.branch, "shard": arguments.shard, "about": about}
+    texts = {name: getattr(arguments, name) for name in ("branch", "shard", NIGHT)}
+    texts |= {"patterns": patterns, "about": about}
     switches = {name: "true" for name in ("unpublished", "publish", "again") if getattr(arguments, name)}
     return {name: text for name, text in (texts | switches | {"request": request}).items() if text}

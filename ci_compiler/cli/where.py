@@ -15,6 +15,7 @@ from ci_compiler.outside import STANDARD_INPUT, json_of, reading, text_of
 from ci_compiler.spec import carried
 from ci_compiler.spec.build import bundled_spec, load_spec
 from ci_compiler.spec.model import Spec
+from ci_compiler.spec.versions import VARIABLE, decides_versions, with_decided
 
 if TYPE_CHECKING:
     from ci_compiler.plan.pipeline import Plan
@@ -100,9 +101,16 @@ def root_of(arguments: argparse.Namespace) -> Path:
 def spec_of(arguments: argparse.Namespace, *, compiles: bool = False) -> Spec:
     """The spec: `--spec` (`-`: standard input) or `--bundled`, else the repository's, else the bundled one.
 
+    It has the versions that the run of this job decided on, if it did.
+
     A command that `compiles` into the repository does not take the bundled one unless it is asked for. Raises
     InputError.
     """
+    spec = _spec_of(arguments, compiles=compiles)
+    return with_decided(spec, os.environ.get(VARIABLE, "")) if decides_versions(spec) else spec
+
+
+def _spec_of(arguments: argparse.Namespace, *, compiles: bool) -> Spec:
     root = root_of(arguments)
     given: Path | None = getattr(arguments, "spec", None)
     if given == STANDARD_INPUT:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ci_compiler.plan.joins import Build, builds
-from ci_compiler.plan.matrix import Cell, Variant
+from ci_compiler.plan.matrix import Cell, Variant, version_in
 from ci_compiler.plan.needs import GATHERS, NEEDS, Needs
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.routing import Route
@@ -184,7 +184,7 @@ def _variant(needs: Needs, cell: Cell, variant: Variant) -> Row:
     return _row(
         "variant",
         variant,
-        version=spec.branches[cell.branch].versions.get(variant.package, ""),
+        version=version_in(spec, cell, variant),
         recipe=package.source(variant.name),
         needs=tuple(_needed(needs, cell, package)),
         gathers=tuple(link.variant.name for link in needs.links(cell, variant.package) if link.kind == GATHERS),

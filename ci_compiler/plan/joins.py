@@ -97,8 +97,12 @@ class _Joiner:
     def _problem(self, cell: Cell, package: str, row: Join) -> str:
         if self.spec.backend.has_recipes:
             return f"backend {self.spec.backend} builds each recipe by itself; only build scripts make several variants"
-        if wrong := sorted(_APART & set(row.axes)):
-            return f"{package} cannot join {' and '.join(wrong)}: its variants are built on different machines"
+        for apart, why in (
+            (_APART, "its variants are built on different machines"),
+            (self._unlike(package), "its `env` or `container` depends on it"),
+        ):
+            if wrong := sorted(apart & set(row.axes)):
+                return f"{package} cannot join {' and '.join(wrong)}: {why}"
         if self.spec.packages[package].suites:
             return f"{package} has test suites, which run for builds of one variant only"
         if row.package == package:
@@ -106,6 +110,12 @@ class _Joiner:
         if row.package and (cell.branch, row.package, cell.values) not in self.known:
             return f"{package} joins builds of {row.package}, which is not built for {cell.suffix} on {cell.branch}"
         return ""
+
+    def _unlike(self, package: str) -> set[str]:
+        """The axes that decide what the commands of `package` get, and where its script runs."""
+        command = self.spec.packages[package].command
+        rows = [row for _, row in command.rows if row.when] if command else []
+        return {axis for row in rows if row.when for axis, _ in row.when.values}
 
 
 def cells_by_build(cells: Iterable[Cell]) -> Iterator[tuple[str, list[Cell]]]:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from ci_compiler.errors import Place, nearest
 from ci_compiler.hardware import CPU, UnknownHardwareError
-from ci_compiler.plan.matrix import Cell, Variant
+from ci_compiler.plan.matrix import Cell, Variant, version_in
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.routing import Route
 from ci_compiler.plan.rules import LeftOut
@@ -35,7 +35,7 @@ class BuiltVariant(NamedTuple):
     @property
     def version(self) -> str:
         """The package's version on the branch; '' if the spec does not state it."""
-        return self.spec.branches[self.cell.branch].versions.get(self.variant.package, "")
+        return version_in(self.spec, self.cell, self.variant)
 
     @property
     def selected_by(self) -> Place:

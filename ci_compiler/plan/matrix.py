@@ -14,9 +14,12 @@ from typing import Any, NamedTuple
 
 from ci_compiler.hardware import CPU
 from ci_compiler.record import record
-from ci_compiler.spec.axes import AXES, NO_ACCELERATOR, PARTS, SHORT_FAMILY, Accelerator
+from ci_compiler.spec.axes import AXES, NO_ACCELERATOR, PARTS, SHORT_FAMILY, Accelerator, SettingRow
+from ci_compiler.spec.command import Command
 from ci_compiler.spec.load import Path_
 from ci_compiler.spec.model import GpuAxis, Matrix, Package, Spec
+from ci_compiler.spec.placeholders import fill
+from ci_compiler.spec.values import variant_values
 from ci_compiler.variant import Grammar, cell_suffix, variant_name
 
 Values = tuple[tuple[str, str], ...]
@@ -88,6 +91,11 @@ class Cell:
         if self.listed or self.named:
             return {"branch": self.branch, **dict(self.values)}
         return {"branch": self.branch, **dict(short_values(self, self.python))}
+
+    @property
+    def conditions(self) -> Mapping[str, str]:
+        """What a `when` is about: `axes`, with the platform that the ISA of a cell of the short form implies."""
+        return self.axes if self.named else {"platform": self.system, **self.axes}
 
 
 def short_values(cell: Cell | Candidate, python: str) -> Values:
@@ -302,10 +310,20 @@ class OpenCells:
 
 
 def setting(spec: Spec, name: str, cell: Cell) -> str:
-    """The value of the setting `name` for `cell`: that of the first row that applies; '' if none does."""
-    rows = spec.settings.get(name, ())
-    axes = cell.axes if rows else {}
+    """The value of the setting `name` for `cell`; '' if it has none."""
+    return applying(spec.settings.get(name, ()), cell)
+
+
+def applying(rows: Sequence[SettingRow], cell: Cell) -> str:
+    """The value of the first of `rows` that applies to `cell`; '' if none does."""
+    axes = cell.conditions if rows else {}
     return next((row.value for row in rows if row.when is None or row.when.holds(axes)), "")
+
+
+def command_values(command: Command, cell: Cell, values: Mapping[str, str]) -> tuple[dict[str, str], str]:
+    """The declared variables of the commands of a variant with `values`, and the image that its build runs in."""
+    found = {name: applying(rows, cell) for name, rows in command.env.items()}
+    return {name: fill(text, values) for name, text in found.items() if text}, applying(command.container, cell)
 
 
 def open_values(spec: Spec, cell: Cell) -> dict[str, str]:
@@ -314,6 +332,22 @@ def open_values(spec: Spec, cell: Cell) -> dict[str, str]:
         return {}
     axes = {axis.replace("_", "-"): cell.axes.get(axis, "") for axis in (*PARTS, "platform", *spec.axes)}
     return axes | {name: setting(spec, name, cell) for name in spec.settings}
+
+
+def values_in(spec: Spec, cell: Cell, package: str, name: str) -> dict[str, str]:
+    """All values of the variant `name` of `package` in `cell`, by name."""
+    values = open_values(spec, cell) | variant_values(spec, cell.branch, package, name, cell)
+    command = spec.packages[package].command
+    local = applying(command.version.local, cell) if command and command.version else ""
+    return values | ({"version": f"{values['version']}+{fill(local, values)}"} if local and values["version"] else {})
+
+
+def version_in(spec: Spec, cell: Cell, variant: Variant) -> str:
+    """The version of `variant` of `cell`; '' if the spec does not state it."""
+    command = spec.packages[variant.package].command
+    if command and command.version and command.version.local:
+        return values_in(spec, cell, variant.package, variant.name)["version"]
+    return spec.branches[cell.branch].versions.get(variant.package, "")
 
 
 def grammar_of(spec: Spec) -> Grammar:

@@ -17,6 +17,7 @@ from itertools import permutations
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding
 from ci_compiler.hardware import CPU, Hardware
+from ci_compiler.plan.containers import container_findings
 from ci_compiler.plan.matrix import Cell, setting
 from ci_compiler.plan.suites import Bench, benches
 from ci_compiler.record import record
@@ -75,11 +76,23 @@ def route(spec: Spec, cells: tuple[Cell, ...]) -> tuple[tuple[Route, ...], tuple
     router = _Router(spec, cells)
     routes = tuple(map(router.route, cells))
     distinct = tuple({id(route): route for route in routes}.values())
-    apart = tuple(one for one in routes_of_forks(spec, cells).values() if one)
+    forks = [(cell, one) for cell, one in routes_of_forks(spec, cells).items() if one]
+    apart = tuple(one for _, one in forks)
+    building = [
+        (cell, one.pools[BUILD]) for cell, one in (*zip(cells, routes, strict=True), *forks) if BUILD in one.pools
+    ]
     lacks, unused = router.lacks.values(), _unused_pools(spec, (*distinct, *apart))
     full = _overfull_builders(spec, zip(cells, routes, strict=True))
     shared = _shared_publishers(spec, distinct)
-    return routes, (*lacks, *_stealing_pools(spec), *unused, *full, *shared, *_without_a_cache(spec, distinct))
+    return routes, (
+        *lacks,
+        *_stealing_pools(spec),
+        *unused,
+        *full,
+        *container_findings(spec, building),
+        *shared,
+        *_without_a_cache(spec, distinct),
+    )
 
 
 def routes_of_forks(spec: Spec, cells: tuple[Cell, ...]) -> dict[Cell, Route | None]:

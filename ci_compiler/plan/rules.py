@@ -294,10 +294,12 @@ def _check_conditions(
     spec: Spec, matrix: Matrix, packages: Sequence[Package], cells: Iterable[Cell]
 ) -> Iterator[Finding]:
     """An error for each condition of a package, and each row of a setting, that no cell meets."""
-    if not (matrix.is_open or spec.settings or spec.has_edges):
+    declared = any(one.command and any(one.command.rows) for one in packages)
+    if not (matrix.is_open or spec.settings or spec.has_edges or declared):
         return
     of = {
-        one.name: [cell.axes for cell in cells if any(v.package == one.name for v in cell.variants)] for one in packages
+        one.name: [cell.conditions for cell in cells if any(v.package == one.name for v in cell.variants)]
+        for one in packages
     }
     every = [axes for group in of.values() for axes in group]
     checked = [
@@ -311,6 +313,12 @@ def _check_conditions(
             for one in packages
             for kind, edges in (("needs", one.edges), ("gathers", one.gathers))
             for edge in edges
+        ),
+        *(
+            (("packages", one.name, "command", *path, "when"), row.when, of[one.name])
+            for one in packages
+            if one.command
+            for path, row in one.command.rows
         ),
         *(
             (("settings", name, row.index, "when"), row.when, every)

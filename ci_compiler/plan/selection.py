@@ -26,6 +26,7 @@ from ci_compiler.spec.patterns import matcher_of_any
 if TYPE_CHECKING:
     from ci_compiler.plan.pipeline import Plan
     from ci_compiler.spec.model import Spec
+from ci_compiler.spec.versions import NIGHT
 
 NO_COMMIT = "0" * 40
 """What GitHub states as the commit before a push that created the branch."""
@@ -142,6 +143,11 @@ def may_publish(spec: Spec, shard: Shard, event: GitHubEvent) -> bool:
 
 def _asks_to_publish(event: GitHubEvent) -> bool:
     return str(_inputs(event).get("publish", "")).lower() == "true"
+
+
+def night_of(event: GitHubEvent) -> str:
+    """The date of the night that a dispatch is for; '' if it is for none."""
+    return str(_inputs(event).get(NIGHT) or "")
 
 
 def _inputs(event: GitHubEvent) -> Mapping[str, Any]:

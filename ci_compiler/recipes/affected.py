@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ci_compiler.errors import InputError
 from ci_compiler.git import Git
-from ci_compiler.plan.matrix import Cell, open_values
+from ci_compiler.plan.matrix import Cell, Variant, command_values, values_in
 from ci_compiler.plan.needs import Needs
 from ci_compiler.plan.rules import Judged, judge
 from ci_compiler.plan.sources import locks_of, rebuilt_packages
@@ -21,7 +21,6 @@ from ci_compiler.recipes.identifiers import mentions
 from ci_compiler.spec.build import bundled_spec, parse_spec
 from ci_compiler.spec.carried import SPEC, template_paths
 from ci_compiler.spec.model import Spec
-from ci_compiler.spec.values import variant_values
 from ci_compiler.variant import RECIPES, recipe_name, recipe_path, recipe_paths
 
 NOTHING: Mapping[str, str] = {}
@@ -165,15 +164,16 @@ def _by_values(git: Git, base: str, spec: Spec, cells: Sequence[Cell], branch: s
 
 def _builds(spec: Spec, cells: Iterable[Cell]) -> dict[str, object]:
     """How each variant of `cells` is built without a recipe: its values, its commands and its edges."""
-    return {
-        variant.name: (
-            open_values(spec, cell) | variant_values(spec, cell.branch, variant.package, variant.name, cell),
-            spec.packages[variant.package].command,
-            (spec.packages[variant.package].edges, spec.packages[variant.package].gathers),
-        )
-        for cell in cells
-        for variant in cell.variants
-    }
+    return {variant.name: _build(spec, cell, variant) for cell in cells for variant in cell.variants}
+
+
+def _build(spec: Spec, cell: Cell, variant: Variant) -> object:
+    command = spec.packages[variant.package].command
+    values = values_in(spec, cell, variant.package, variant.name)
+    if command is None:
+        return values, command
+    edges = spec.packages[variant.package].edges, spec.packages[variant.package].gathers
+    return values, command_values(command, cell, values), replace(command, env={}, container=()), edges
 
 
 def _recipes_of_base(git: Git, base: str, spec: Spec, branch: str) -> Mapping[str, str]:

@@ -15,7 +15,7 @@ from typing import Any
 from ci_compiler.hardware import CPU
 from ci_compiler.plan.job_graph import PlannedJob, guessed_of, jobs_of, needs_of
 from ci_compiler.plan.lookup import BuiltVariant, built_variants
-from ci_compiler.plan.matrix import Cell, Variant, open_values
+from ci_compiler.plan.matrix import Cell, Variant, applying, open_values
 from ci_compiler.plan.needs import Needs
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.recipes.capabilities import variants_with_capabilities
@@ -166,6 +166,9 @@ def _package_inputs(spec: Spec, cell: Cell, name: str) -> Iterator[tuple[str, st
     if package.command:
         yield f"build script of {name}", package.command.build
         yield f"files of {name}", ", ".join(package.command.files)
+        yield f"container of {name}", applying(package.command.container, cell)
+        for variable, rows in package.command.env.items():
+            yield f"{variable} of {name}", applying(rows, cell)
     yield f"pname of {name}", pin.pnames.get(name, name)
     source = pin.sources.get(name)
     yield f"source of {name}", f"{source.repository} {source.tag} {source.hash} {source.submodules}" if source else ""

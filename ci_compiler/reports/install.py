@@ -8,13 +8,12 @@ from collections.abc import Container, Iterable, Mapping
 from ci_compiler.backends.protocol import InstallRequest
 from ci_compiler.hardware import CPU
 from ci_compiler.plan.job_graph import with_needs
-from ci_compiler.plan.matrix import Cell, open_values
+from ci_compiler.plan.matrix import Cell, values_in
 from ci_compiler.plan.needs import Needs
 from ci_compiler.plan.proof import checks, module_of
 from ci_compiler.reports.offers import recalled
 from ci_compiler.spec.model import Spec, in_build_order
 from ci_compiler.spec.placeholders import fill
-from ci_compiler.spec.values import variant_values
 from ci_compiler.variant import recipe_path, variant_name
 
 
@@ -35,8 +34,7 @@ def install(needs: Needs, shared: Container[str], cell: Cell, names: Mapping[str
             if own:
                 wanted[own] = versions.get(one.name, "") if other.suffix in shared else ""
         if (command := spec.packages[package].command) and not cell.listed:
-            values = open_values(spec, cell) | variant_values(spec, cell.branch, package, name, cell)
-            declared.append(fill(command.install, values))
+            declared.append(fill(command.install, values_in(spec, cell, package, name)))
     request = InstallRequest(
         owner=spec.owner,
         branch=cell.branch,

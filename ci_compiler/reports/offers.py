@@ -17,7 +17,7 @@ from ci_compiler.hardware import CPU, Gpu, Hardware
 from ci_compiler.hardware.drivers import lowest_driver, too_new_driver
 from ci_compiler.hardware.families import family_of
 from ci_compiler.hardware.workloads import Workload
-from ci_compiler.plan.matrix import Cell, Values, Variant
+from ci_compiler.plan.matrix import Cell, Values, Variant, version_in
 from ci_compiler.plan.needs import serves
 from ci_compiler.record import record
 from ci_compiler.spec.axes import AXES, PARTS
@@ -109,7 +109,7 @@ def offers(spec: Spec, cells: Iterable[Cell], package: str, gpu: Gpu | None, wor
         Offer(
             name=variant.name,
             package=package,
-            version=spec.branches[cell.branch].versions.get(package, ""),
+            version=version_in(spec, cell, variant),
             branch=cell.branch,
             toolkit=cell.toolkit,
             python=cell.python,

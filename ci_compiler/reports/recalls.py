@@ -9,7 +9,7 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import InputError, wrong
 from ci_compiler.hardware import CPU
 from ci_compiler.plan.lookup import BuiltVariant
-from ci_compiler.plan.matrix import Cell
+from ci_compiler.plan.matrix import Cell, version_in
 from ci_compiler.plan.needs import Needs
 from ci_compiler.record import record
 from ci_compiler.reports.finder import Finder
@@ -43,7 +43,7 @@ def recalled_variants(spec: Spec, cells: Sequence[Cell]) -> Iterator[Recalled]:
                     name=variant.name,
                     package=variant.package,
                     branch=cell.branch,
-                    version=spec.branches[cell.branch].versions.get(variant.package, ""),
+                    version=version_in(spec, cell, variant),
                     because=because,
                     instead=_instead(finder, cell),
                 )

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable
 
+from ci_compiler.hardware.machine import NOMINAL, Machine
 from ci_compiler.plan.fork_selection import fork_minutes
 from ci_compiler.plan.suites import benches, longest_minutes
 from ci_compiler.spec.model import Package, Pool, Spec
 from ci_compiler.stages import BUILD, Stage
+from ci_compiler.units import GB
 
 RESERVE = 120.0
 """Seconds that a stage reserves to report a failure before GitHub ends the job."""
@@ -17,6 +19,17 @@ RESERVE = 120.0
 def job_seconds(minutes: int) -> float:
     """The time limit, in seconds, of a stage whose job GitHub ends after `minutes`."""
     return max(60.0, minutes * 60 - RESERVE)
+
+
+def compile_jobs(package: Package, machine: Machine, pool: Pool | None) -> int:
+    """The compilers that a build of `package` may run at a time on `machine`, whose share for a job is that of `pool`.
+
+    A control group's limits are those of the machine. A number that is unknown (0) limits nothing.
+    """
+    cores = (machine.cores, pool.cores if pool else 0)
+    memory = (int(machine.memory / (GB * NOMINAL)), pool.memory if pool else 0)
+    most = min((one // package.memory_per_job for one in memory if one), default=package.jobs)
+    return max(1, min(package.jobs, most, *filter(None, cores)))
 
 
 def longest(spec: Spec, pool: Pool) -> int:

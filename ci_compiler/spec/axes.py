@@ -206,6 +206,13 @@ class SettingRow:
     value: SettingValue = key("The value.")
 
 
+SettingRows = Annotated[
+    SettingValue | Annotated[tuple[SettingRow, ...], form(minItems=1)],
+    form(title="a text of one line, or a list of {value, when}"),
+]
+"""How a spec writes the rows of a setting."""
+
+
 def setting_rows(value: str | list[Any]) -> tuple[SettingRow, ...]:
     """The rows of a setting, which may be written as one value for all cells."""
     if isinstance(value, str):

@@ -1,10 +1,13 @@
 """Keys of the spec about a package that is built without recipes."""
 
-from typing import Annotated
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal
 
 from ci_compiler.backends.command import SCRIPT
+from ci_compiler.spec.axes import SettingRow, SettingRows, setting_rows
 from ci_compiler.spec.declare import declared, form, key
 from ci_compiler.spec.forms import LINE
+from ci_compiler.spec.read import read
 
 Line = Annotated[str, form(title="a shell command (one line)", minLength=1, maxLength=2000, pattern=LINE)]
 
@@ -35,6 +38,89 @@ SourcePattern = Annotated[
 ]
 
 
+EnvironmentName = Annotated[
+    str,
+    form(
+        "environment-name",
+        title="the name of an environment variable that neither GitHub nor ci-runner sets",
+        pattern="^(?!(VARIANT|GITHUB|RUNNER|ACTIONS|INPUT)_|PUBLISH_TOKEN$)[A-Za-z_][A-Za-z0-9_]{0,99}$",
+    ),
+]
+
+Image = Annotated[
+    str,
+    form(
+        title="a container image by its digest (HOST/PATH@sha256:…)",
+        pattern="^[a-z0-9][a-z0-9._/:-]{0,200}(:[A-Za-z0-9._-]+)?@sha256:[0-9a-f]{64}$",
+    ),
+]
+
+
+@declared("container")
+class ContainerRow(SettingRow):
+    """A container image, and the cells whose build script runs in it."""
+
+    value: Image = key("The image.")
+
+
+def _images(value: str | list[Any]) -> tuple[ContainerRow, ...]:
+    rows = [{"value": value}] if isinstance(value, str) else value
+    return tuple(read(ContainerRow, one, index=index) for index, one in enumerate(rows))
+
+
+@declared(minProperties=1)
+class VersionRule:
+    """Where the version of a package comes from, if it is not that of its branch, and what is added to it.
+
+    A run decides it once, before it builds. The wheels that a build makes must have it, in their names and metadata.
+    """
+
+    command: Line = key(
+        "A command that prints the version, in place of `versions` of the branch.",
+        default="",
+        published=False,
+        examples=["python ci/version.py"],
+    )
+    tag: str = key(
+        "How git tags spell the version, in place of `versions` of the branch: that of the nearest tag counts.",
+        title="a text with {version}, such as v{version}",
+        pattern=r"^[A-Za-z0-9._/+-]*\{version\}[A-Za-z0-9._/+-]*$",
+        default="",
+        published=False,
+        examples=["v{version}"],
+    )
+    night: str = key(
+        "The version of a run of the night.",
+        title="a text with {version} and {date}",
+        pattern=r"^\{version\}[A-Za-z0-9.+]*\{date\}[A-Za-z0-9.]*$",
+        default="",
+        published=False,
+        examples=["{version}.dev{date}"],
+    )
+    local: tuple[SettingRow, ...] = key(
+        "What follows a `+`: letters, digits and dots, and placeholders for the variant's values. Of several rows, the "
+        "first that applies counts.",
+        written=SettingRows,
+        convert=setting_rows,
+        default=(),
+        published=False,
+        examples=["@accelerator-tag@"],
+    )
+
+
+@declared()
+class CompilerCache:
+    """A compiler cache of the build script. Runs on the branch keep it; pull requests read it, and keep nothing."""
+
+    program: Literal["ccache", "sccache"] = key(
+        "The program, which the machine, or the `container`, has. CMake starts the compilers through it."
+    )
+    size: int = key(
+        "The most that it holds for a variant, in GB.", title="a number of gigabytes", minimum=1, maximum=100, default=1
+    )
+    releases: bool = key("Whether runs that publish use it.", default=True)
+
+
 @declared()
 class Command:
     """How a package is built, installed and published by commands of the repository, with `backend: command`.
@@ -56,6 +142,27 @@ class Command:
         minItems=1,
         examples=[["dist/*.whl"]],
     )
+    version: VersionRule | None = key(default=None, published=False)
+    env: Mapping[str, tuple[SettingRow, ...]] = key(
+        "Further variables of all commands and tests, by name. Of the rows of a variable, the first that applies "
+        "counts; placeholders stand for the variant's values.",
+        written=Mapping[EnvironmentName, SettingRows],
+        convert=lambda value: {name: setting_rows(rows) for name, rows in value.items()},
+        default={},
+        published=False,
+        examples=[{"SIMD_LEVEL": "@isa@", "CC": [{"when": {"python": "3.14"}, "value": "gcc-14"}]}],
+    )
+    container: tuple[ContainerRow, ...] = key(
+        "The image in which the build script runs, by Docker or Podman on the machine that builds. Of several rows, "
+        "the first that applies counts.",
+        title="a container image by its digest, or a list of {value, when}",
+        written=Image | Annotated[tuple[ContainerRow, ...], form(minItems=1)],
+        convert=_images,
+        default=(),
+        published=False,
+        examples=[f"quay.io/pypa/manylinux_2_28_x86_64@sha256:{64 * '0'}"],
+    )
+    compiler_cache: CompilerCache | None = key(default=None, published=False)
     sources: tuple[SourcePattern, ...] = key(
         "Files and folders that the build reads; a change of one of them rebuilds every variant. Left out: everything "
         "but the repository's `.github`.",
@@ -93,3 +200,12 @@ class Command:
         published=False,
         examples=['pip download --no-deps --dest /tmp my-package=="$VARIANT_VERSION"'],
     )
+
+    @property
+    def rows(self) -> Iterator[tuple[tuple[str | int, ...], SettingRow]]:
+        """What depends on the cell: each row of `env`, `container` and `version`, and its path below the command."""
+        for name, rows in self.env.items():
+            yield from ((("env", name, row.index), row) for row in rows)
+        yield from ((("container", row.index), row) for row in self.container)
+        if self.version:
+            yield from ((("version", "local", row.index), row) for row in self.version.local)

@@ -21,7 +21,7 @@ from ci_compiler.spec.axes import (
     GpuAxis,
     Matrix,
     SettingRow,
-    SettingValue,
+    SettingRows,
     axis_rows,
     python_order,
     pythons_of,
@@ -170,7 +170,7 @@ class Spec:
     settings: Mapping[Word, tuple[SettingRow, ...]] = key(
         "Values that differ between variants without naming them; a build finds each in its environment as "
         "`VARIANT_NAME`. Of the rows of a setting, the first that applies counts. `pool` names the pool that builds.",
-        written=Mapping[Word, SettingValue | Annotated[tuple[SettingRow, ...], form(minItems=1)]],
+        written=Mapping[Word, SettingRows],
         convert=lambda value: {name: setting_rows(rows) for name, rows in value.items()},
         default={},
         published=False,

@@ -72,6 +72,8 @@ def _package(spec: Spec, package: Package, known: Collection[str]) -> Iterator[F
     root: Path_ = ("packages", package.name)
     yield from _axes(spec, (*root, "ignores"), package.ignores, known)
     yield from _conditions(spec, (*root, "when"), package.when, known)
+    for below, setting in package.command.rows if package.command else ():
+        yield from _conditions(spec, (*root, "command", *below, "when"), setting.when, known)
     for row in package.joins:
         at = (*root, "joins") if row.when is None and row.axes else (*root, "joins", row.index)
         yield from _axes(spec, at, row.axes, known)

@@ -235,7 +235,8 @@ class Package(RecipeKeys):
     )
     jobs: int = key(
         "The most compilers that a build runs at a time. Compiled recipes run no more than Nix' `cores` on the builder "
-        "either, so their result does not depend on the builder.",
+        "either, so their result does not depend on the builder. A build script gets no more than the machine has "
+        "cores, and memory for.",
         title="a number of compile jobs",
         minimum=1,
         maximum=1024,

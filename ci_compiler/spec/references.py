@@ -91,8 +91,15 @@ def _without_version(spec: Spec, branch: Branch) -> list[str]:
         if (package.may_be(RecipeKind.COMPILED) or package.may_be(RecipeKind.TEMPLATE) or package.command)
         and package.on(branch.name)
         and name not in branch.versions
+        and not _sources(package)
         and not any(nearest(one, [name], only_near=True) for one in unknown)
     ]
+
+
+def _sources(package: Package) -> list[str]:
+    """What gives the version of a package in place of its branch, as the keys of `command.version`."""
+    rule = package.command.version if package.command else None
+    return [name for name in ("command", "tag") if rule and getattr(rule, name)]
 
 
 def _check_toolkits(spec: Spec, branch: Branch) -> Iterator[Finding]:
@@ -167,7 +174,18 @@ def _check_commands(spec: Spec) -> Iterator[Finding]:
             message = f"{package.name} declares no `command`, which the backend {spec.backend} builds and publishes by"
             yield spec.finding(path, Code.COMMAND_MISSING, message, key=True)
         else:
+            sources = _sources(package)
+            sources += [
+                f"`versions` of {one.name}"
+                for one in spec.branches.values()
+                if sources and package.name in one.versions
+            ]
+            if len(sources) > 1:
+                message = f"{package.name} has its version from {' and from '.join(sources)}; keep one"
+                yield spec.finding((*path, "command", "version"), Code.VERSION_UNKNOWN, message, key=True)
             yield from placeholder_findings(spec, (*path, "command", "install"), package.command.install)
+            for below, row in package.command.rows:
+                yield from placeholder_findings(spec, (*path, "command", *below, "value"), row.value)
 
 
 def _check_repository(spec: Spec, package: Package) -> Iterator[Finding]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from ci_compiler.hardware import ALL, CPU
+from ci_compiler.hardware.families import family_of
 from ci_compiler.spec.axes import PARTS, SHORT_FAMILY
 from ci_compiler.spec.model import Spec
 
@@ -21,6 +22,7 @@ NAMES = (
     "flags",
     "system",
     "jobs",
+    "accelerator-tag",
 )
 """The names of the values that every variant has."""
 
@@ -40,6 +42,10 @@ class Axes(Protocol):
     @property
     def python(self) -> str:
         """The Python version: `3.13`."""
+
+    @property
+    def family(self) -> str:
+        """The name of the family of the accelerator."""
 
     @property
     def toolkit(self) -> str:
@@ -63,4 +69,5 @@ def variant_values(spec: Spec, branch: str, package: str, name: str, axes: Axes)
     cuda = axes.toolkit if gpu is None or gpu.family == SHORT_FAMILY else ""
     version, jobs = spec.branches[branch].versions.get(package, ""), str(spec.packages[package].jobs)
     axis_values = (axes.python, cuda, axes.target, capability, axes.isa, flags, system)
-    return dict(zip(NAMES, (name, package, version, branch, *axis_values, jobs), strict=True))
+    tag = family_of(axes.family).index_tag(axes.toolkit)
+    return dict(zip(NAMES, (name, package, version, branch, *axis_values, jobs, tag), strict=True))

@@ -6,7 +6,9 @@ import json
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
+from ci_compiler import __version__
 from ci_compiler.backends.forms import CACHE_KEY
+from ci_compiler.files.compiled_by import COMPILED_BY
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.needs import hands_files
 from ci_compiler.plan.proof import is_imported_only, job_title
@@ -14,8 +16,10 @@ from ci_compiler.plan.routing import Route
 from ci_compiler.plan.sharding import Shard, stages_of
 from ci_compiler.plan.suites import benches, legs
 from ci_compiler.spec.model import Package, Pool, RunsOn, Spec
+from ci_compiler.spec.versions import VARIABLE, decides_versions
 from ci_compiler.stages import PUBLISH, Stage
-from ci_compiler.workflows.common import CELL, JOINED, VARIANT, expression, runs_on
+from ci_compiler.workflows import compiler_cache
+from ci_compiler.workflows.common import CELL, JOINED, SELECT, VARIANT, VERSIONS, expression, runs_on
 from ci_compiler.workflows.model import READ, Permissions, input_node
 from ci_compiler.workflows.writer import Node, Remarked
 
@@ -103,10 +107,28 @@ def cell_inputs(spec: Spec) -> dict[str, Node]:
     onto = "The branch's tip and the tree that sync would commit there, to check out in place of the commit."
     return {
         "onto": input_node(onto, required=False),
+        **({VERSIONS: input_node("The versions of the packages, as JSON.")} if decides_versions(spec) else {}),
+        **compiler_cache.inputs(spec),
         POOLS: input_node("The pool of each stage, as a JSON mapping."),
         **machine_inputs(spec),
         **_neighbour_inputs(spec),
     }
+
+
+def versions_passed(spec: Spec) -> dict[str, str]:
+    """The input with the versions that the selection decided on, where it does."""
+    return {VERSIONS: expression(f"needs.{SELECT}.outputs.{VERSIONS}")} if decides_versions(spec) else {}
+
+
+def versions_variable(spec: Spec) -> dict[str, str]:
+    """The variable with them, in a job of a workflow that selects."""
+    return dict.fromkeys([VARIABLE] if decides_versions(spec) else [], expression(f"needs.{SELECT}.outputs.{VERSIONS}"))
+
+
+def environment(spec: Spec) -> dict[str, str]:
+    """The variables of all jobs of a called workflow."""
+    decided = {VARIABLE: expression(f"inputs.{VERSIONS}")} if decides_versions(spec) else {}
+    return {COMPILED_BY: __version__, **decided}
 
 
 def route_values(route: Route) -> dict[str, str]:

@@ -6,8 +6,6 @@ that need it.
 
 from __future__ import annotations
 
-from ci_compiler import __version__
-from ci_compiler.files.compiled_by import COMPILED_BY
 from ci_compiler.plan.job_graph import built_after
 from ci_compiler.plan.sharding import cell_packages
 from ci_compiler.spec.model import Spec
@@ -28,7 +26,7 @@ def workflow(spec: Spec) -> Workflow:
     return Workflow(
         name="cell",
         on={"workflow_call": {"inputs": _inputs(spec), "outputs": variant.outputs(spec, subjects.values())}},
-        env={COMPILED_BY: __version__},
+        env=called.environment(spec),
         jobs=jobs,
     )
 

@@ -28,6 +28,9 @@ WORKFLOW_TOKEN = "WORKFLOW_TOKEN"  # noqa: S105
 SELECT = "select"
 """The job that chooses the variants of a run."""
 
+VERSIONS = "versions"
+"""The output of `SELECT`, and the input of called workflows, with the versions that a run decided on."""
+
 VERDICT = "verdict"
 """The job that states whether a run succeeded."""
 

@@ -9,14 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from ci_compiler import __version__
-from ci_compiler.files.compiled_by import COMPILED_BY
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.needs import hands_files
 from ci_compiler.plan.sharding import stages_of, waits_for
 from ci_compiler.spec.model import Spec
 from ci_compiler.stages import BUILD, Stage
-from ci_compiler.workflows import called
+from ci_compiler.workflows import called, compiler_cache
 from ci_compiler.workflows.artifacts import MANIFEST_FILE, artifact_expression
 from ci_compiler.workflows.common import (
     FORK_GUARD,
@@ -65,7 +63,7 @@ def workflow(spec: Spec) -> Workflow:
     return Workflow(
         name="joined",
         on={"workflow_call": {"inputs": inputs, "outputs": outputs}},
-        env={COMPILED_BY: __version__},
+        env=called.environment(spec),
         jobs=jobs,
     )
 
@@ -93,7 +91,9 @@ def _build(spec: Spec) -> Job:
             *checked_out(spec),
             RunStep(name="Prove that this machine can build it", run='ci-runner doctor --for build "$NAME"'),
             *(fetch_needs() if hands_files(spec) else ()),
+            *compiler_cache.fetched(spec, expression("inputs.build")),
             _build_step(spec),
+            *compiler_cache.kept(spec, expression("inputs.build")),
             upload(
                 "Keep the manifests and the log", _artifact(spec, BUILD, expression("inputs.build")), "build-output/"
             ),
@@ -103,9 +103,10 @@ def _build(spec: Spec) -> Job:
 
 def _build_step(spec: Spec) -> RunStep:
     run = 'ci-runner build "$NAME" --branch "$BRANCH" --out build-output'
+    env = compiler_cache.environment(spec)
     if not hands_files(spec):
-        return RunStep(name="Build", id="build", run=run)
-    env = {"CHOSEN": expression("inputs.chosen")}
+        return RunStep(name="Build", id="build", env=env or None, run=run)
+    env = {**env, "CHOSEN": expression("inputs.chosen")}
     return RunStep(name="Build", id="build", env=env, run=f'{run}{NEEDS_OPTION} --chosen "$CHOSEN"')
 
 

@@ -26,16 +26,24 @@ def action_pins() -> dict[str, dict[str, str]]:
 
 @cache
 def pinned(action: str) -> Remarked:
-    """The `uses:` of `action` at its pinned commit, with its tag as the remark. Raises KeyError if it has no pin."""
-    pin = action_pins()[action]
+    """The `uses:` of `action`, or of an action in a folder of its repository, at its pinned commit.
+
+    Its tag is the remark. Raises KeyError if it has no pin.
+    """
+    pin = action_pins()[_repository(action)]
     return Remarked(f"{action}@{pin['commit']}", pin["tag"])
+
+
+def _repository(action: str) -> str:
+    return "/".join(action.split("/")[:2])
 
 
 def overruled(node: Node, pins: Mapping[str, ActionPin]) -> Node:
     """`node` in which the actions of `pins` are at the commits given there."""
     if isinstance(node, Remarked):
         action = node.partition("@")[0]
-        return Remarked(f"{action}@{pins[action].commit}", pins[action].tag) if action in pins else node
+        pin = pins.get(_repository(action))
+        return Remarked(f"{action}@{pin.commit}", pin.tag) if pin else node
     if isinstance(node, Mapping):
         made = {key: overruled(value, pins) for key, value in node.items()}
         return Spaced(made) if isinstance(node, Spaced) else made

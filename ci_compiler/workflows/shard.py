@@ -22,9 +22,10 @@ from ci_compiler.plan.sharding import ALL, UNPUBLISHED, Shard, job_id, job_name
 from ci_compiler.plan.sources import locks_of, path_filters
 from ci_compiler.spec.model import Pool, Spec
 from ci_compiler.spec.packages import RecipeKind
+from ci_compiler.spec.versions import NIGHT, has_nights
 from ci_compiler.stages import BENCHMARK, BUILD, PUBLISH
 from ci_compiler.variant import RECIPES, cell_suffix, recipe_path, variant_name
-from ci_compiler.workflows import artifacts, called
+from ci_compiler.workflows import artifacts, called, compiler_cache
 from ci_compiler.workflows.common import (
     CHOSEN,
     COMMIT,
@@ -112,6 +113,8 @@ def _triggers(spec: Spec, shard: Shard) -> dict[str, Node]:
     }
     if spec.branches[shard.branch].publish:
         inputs["publish"] = _switch(f"Publish what passes its tests (from {shard.branch} alone).")
+    if has_nights(spec):
+        inputs[NIGHT] = input_node("The date of a night (20261123), whose versions have it.", required=False)
     inputs["again"] = _switch("Test what passed before, and publish what shows as published (a changed recipe).")
     return {
         "workflow_dispatch": {"inputs": inputs},
@@ -272,7 +275,8 @@ def _publication_steps(spec: Spec, shard: Shard, pool: Pool) -> list[Step]:
             "COMMIT": COMMIT,
             "NEEDS": expression("toJSON(needs)"),  # the digests that the builds reported
             "AGAIN": expression("inputs.again && 'yes' || ''"),
-        },
+        }
+        | called.versions_variable(spec),
         run=f'ci-runner publish-run {shard.name} --pool {pool.name} --chosen "$CHOSEN" --commit "$COMMIT" '
         f'--needs "$NEEDS" --results {RESULTS} --out {PUBLISH_OUTPUT} ${{AGAIN:+--again}}',
     )
@@ -289,6 +293,8 @@ def _cells(spec: Spec, shard: Shard) -> dict[str, Job | CallJob]:
         "branch": shard.branch,
         "commit": COMMIT,
         "onto": expression(f"needs.{SELECT}.outputs.onto"),
+        **called.versions_passed(spec),
+        **compiler_cache.passed(spec, shard.branch, _MAY_PUBLISH[spec.publish.on_push] if publishes else ""),
     }
     routes = {id(route): route for _, route in shard.cells}
     after = _jobs_before(spec, shard)

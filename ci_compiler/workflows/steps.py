@@ -8,8 +8,9 @@ from typing import Any
 
 from ci_compiler.plan.pause import PAUSE_VARIABLE
 from ci_compiler.spec.model import Spec
+from ci_compiler.spec.versions import decides_versions
 from ci_compiler.workflows.artifacts import NEEDS_OUTPUT
-from ci_compiler.workflows.common import COMMIT, SELECT, SETUP_ACTION, expression, in_own_repository
+from ci_compiler.workflows.common import COMMIT, SELECT, SETUP_ACTION, VERSIONS, expression, in_own_repository
 from ci_compiler.workflows.model import READ, Job, Permissions, RunStep, Step, UsesStep, action_step
 from ci_compiler.workflows.writer import Node, Remarked
 
@@ -128,6 +129,7 @@ def select_job(
     the commit, the chosen variants, `outputs` among the others that the command writes, and what the verdict needs to
     know about pauses.
     """
+    outputs += (VERSIONS,) if decides_versions(spec) else ()
     choose = RunStep(name="Choose the variants", id="choose", run=f"ci-compile choose {arguments}")
     return hosted_job(
         spec,

@@ -11,6 +11,7 @@ from ci_compiler.spec.carried import carried_paths, default_branch
 from ci_compiler.spec.model import Spec, Sync
 from ci_compiler.spec.triggers import Schedule
 from ci_compiler.spec.upstream import Update
+from ci_compiler.spec.versions import NIGHT, has_nights
 from ci_compiler.workflows.common import PAUSED, WORKFLOW_TOKEN, expression, one_at_a_time
 from ci_compiler.workflows.model import READ, Job, RunStep, Step, Workflow, action_step, input_node
 from ci_compiler.workflows.steps import SET_UP_NIX, SETUP, checkout, hosted_job, upload
@@ -140,17 +141,19 @@ def waves(spec: Spec) -> Workflow:
     request is in the titles of the runs of the shards, so that a run that was interrupted can be re-run, and starts no
     shard twice.
     """
-    inputs: dict[str, Node] = {name: input_node(text, required=False) for name, text in _TEXTS.items()}
+    texts = _TEXTS | ({NIGHT: "The date of a night (20261123), whose versions have it."} if has_nights(spec) else {})
+    inputs: dict[str, Node] = {name: input_node(text, required=False) for name, text in texts.items()}
     for name, text in _SWITCHES.items():
         inputs[name] = input_node(text, "boolean", required=False, default=False)
-    env = {name.upper(): expression(f"inputs.{name}") for name in _TEXTS} | {"REQUEST": _REQUEST}
+    env = {name.upper(): expression(f"inputs.{name}") for name in texts} | {"REQUEST": _REQUEST}
     env |= {name.upper(): expression(f"inputs.{name} && 'yes' || ''") for name in _SWITCHES}
+    of_night = ' --night "$NIGHT"' if has_nights(spec) else ""
     start = RunStep(
         name="Start wave after wave",
         env={**TOKEN, **PAUSED, **env},
         run='ci-compile waves --patterns "$PATTERNS" --branch "$BRANCH" --shard "$SHARD" --about "$ABOUT" '
         f'--request "$REQUEST" --minutes {_MINUTES - _RESERVE} '
-        "${UNPUBLISHED:+--unpublished} ${PUBLISH:+--publish} ${AGAIN:+--again}",
+        f"${{UNPUBLISHED:+--unpublished}} ${{PUBLISH:+--publish}} ${{AGAIN:+--again}}{of_night}",
     )
     job = hosted_job(
         spec,
@@ -177,6 +180,7 @@ def schedule(spec: Spec, wanted: Schedule) -> Workflow:
     stay enabled. The time zone is left out if it is GitHub's default, UTC.
     """
     run = f"ci-compile dispatch --{wanted.build} --waves"
+    run += ' --night "$(date -u +%Y%m%d)"' if has_nights(spec) else ""
     start = RunStep(name="Start the shards in waves", env=TOKEN, run=run)
     hour, minute = map(int, wanted.at.split(":"))
     zone: dict[str, Node] = {} if wanted.timezone == "UTC" else {"timezone": wanted.timezone}

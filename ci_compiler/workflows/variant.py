@@ -15,8 +15,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from ci_compiler import __version__
-from ci_compiler.files.compiled_by import COMPILED_BY
 from ci_compiler.plan.matrix import Cell, Variant
 from ci_compiler.plan.needs import hands_files
 from ci_compiler.plan.proof import job_title
@@ -26,12 +24,14 @@ from ci_compiler.record import record
 from ci_compiler.spec.model import Package, Spec
 from ci_compiler.stages import BUILD, Stage, StageKind
 from ci_compiler.variant import variant_name
+from ci_compiler.workflows import compiler_cache
 from ci_compiler.workflows.artifacts import BESIDE_MANIFEST, MANIFEST, SUBJECTS, artifact_expression
 from ci_compiler.workflows.called import (
     POOLS,
     build_permissions,
     cell_inputs,
     chosen_input,
+    environment,
     listed_packages,
     machine_input,
     neighbour_input,
@@ -134,7 +134,7 @@ def workflow(spec: Spec) -> Workflow:
     return Workflow(
         name="variant",
         on={"workflow_call": {"inputs": _inputs(spec), "outputs": outputs(spec, [Subject()])}},
-        env={COMPILED_BY: __version__},
+        env=environment(spec),
         jobs=jobs(spec, Subject()),
     )
 
@@ -220,7 +220,9 @@ def _build(spec: Spec, subject: Subject, stage: Stage) -> Job:
         *checked_out(spec),
         RunStep(name="Prove that this machine can build it", run='ci-runner doctor --for build "$NAME"'),
         *(fetch_needs() if subject.gets_files(spec) else ()),
+        *compiler_cache.fetched(spec, subject.name),
         _build_step(spec, subject),
+        *compiler_cache.kept(spec, subject.name),
         NOTE_NOT_BUILT,
         _keep(spec, "Keep the manifest and the log", subject, stage, "build-output/"),
     ]
@@ -251,9 +253,10 @@ def _build_step(spec: Spec, subject: Subject) -> RunStep:
     if subject.gets_files(spec):
         chosen = expression("inputs.chosen")
         run = f'{run}{NEEDS_OPTION} --chosen "$CHOSEN"'
-        return RunStep(name="Build", id="build", env={"CHOSEN": chosen}, run=run)
+        env = {**compiler_cache.environment(spec), "CHOSEN": chosen}
+        return RunStep(name="Build", id="build", env=env, run=run)
     if not staged:
-        return RunStep(name="Build", id="build", run=run)
+        return RunStep(name="Build", id="build", env=compiler_cache.environment(spec) or None, run=run)
     return RunStep(name="Build", id="build", env={"STAGED": " ".join(staged)}, run=f'{run} --staged "$STAGED"')
 
 

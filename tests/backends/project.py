@@ -80,8 +80,10 @@ class Project:
         assert status in {None, done.returncode}, done.stdout + done.stderr
         return done
 
+    compiler = (sys.executable, "-m", "ci_compiler")
+
     def compile(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return self.run(sys.executable, "-m", "ci_compiler", *arguments)
+        return self.run(*self.compiler, *arguments)
 
     def job(self, *words: str, status: int | None = 0, **env: str) -> subprocess.CompletedProcess[str]:
         """Runs `ci-runner`."""

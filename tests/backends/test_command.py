@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import sys
@@ -78,8 +79,94 @@ def test_the_script_gets_the_variants_values_and_no_secret(project: Project) -> 
         "VARIANT_FLAGS": "-mavx2 -mfma -mf16c",
         "VARIANT_SYSTEM": "x86_64-linux",
         "VARIANT_JOBS": "1",
+        "VARIANT_ACCELERATOR_TAG": "cpu",
     }
     assert TOKEN not in found.values()
+
+
+def test_the_script_runs_no_more_compilers_than_the_machine_has_cores(project: Project) -> None:
+    spec = wheel.spec(files=["jobs.txt"])
+    spec["packages"]["fastpath"] |= {"jobs": 1024}
+    project.write(".github/ci-matrix.yaml", json.dumps(spec))
+    project.write("ci/build.sh", '#!/bin/bash -e\necho "$VARIANT_JOBS" >jobs.txt\n')
+    project.build()
+    jobs = int((project.root / "build-output/files/jobs.txt").read_text("utf-8"))
+    assert 1 <= jobs <= (os.cpu_count() or 1)
+
+
+IMAGE = f"quay.io/pypa/manylinux_2_28_x86_64@sha256:{64 * '0'}"
+
+DOCKER = """#!/bin/bash -e
+# Runs the script with the variables of its options, and nothing else.
+echo "$@" >>"$HOME/docker.log"
+[ "$1" = run ] || exit 0
+given=()
+while [ "$1" != "$IMAGE" ]; do
+  case "$1" in
+    --env=*=*) given+=("${1#--env=}") ;;
+    --env=*) name=${1#--env=}; given+=("$name=${!name}") ;;
+  esac
+  shift
+done
+exec /usr/bin/env -i "PATH=$PATH" "${given[@]}" "$2"
+"""
+
+
+def declare_environment(project: Project, **command: Any) -> None:
+    here = {"platform": "x86_64-linux", "isa": "avx2"}
+    rows = [{"when": {"isa": "avx"}, "value": "-O1"}, {"when": here, "value": "-O3 @isa@"}]
+    env = {"OPTIMIZE": rows, "FLAVOUR": "for @name@", "ABSENT": [{"when": {"isa": "avx"}, "value": "old"}]}
+    project.write("ci/build.sh", "#!/bin/bash -e\nmkdir -p dist\ncat /proc/self/environ >dist/environment.txt\n")
+    project.declare(files=["dist/*.txt"], env=env, **command)
+
+
+def handed_over(project: Project) -> dict[str, str]:
+    listed = (project.root / "build-output/files/environment.txt").read_text("utf-8").split("\0")
+    return dict(one.partition("=")[::2] for one in listed if one)
+
+
+def test_declared_variables_reach_build_setup_and_test(project: Project) -> None:
+    shown = "import os\nassert os.environ['OPTIMIZE'] == '-O3 avx2' and 'ABSENT' not in os.environ\n"
+    (project.root / "ci/smoke.py").write_text(shown, "utf-8")
+    declare_environment(project, setup='test "$OPTIMIZE" = "-O3 avx2"')
+    spec = json.loads((project.root / ".github/ci-matrix.yaml").read_text("utf-8"))
+    spec["packages"]["fastpath"]["smoke"] = {"python": "ci/smoke.py"}
+    project.write(".github/ci-matrix.yaml", json.dumps(spec))
+    project.build()
+    found = handed_over(project)
+    assert (found["OPTIMIZE"], found["FLAVOUR"]) == ("-O3 avx2", f"for {NAME}")
+    assert "ABSENT" not in found
+    project.test()
+
+
+def test_the_build_script_runs_in_its_container_with_nothing_else_of_the_job(project: Project) -> None:
+    docker = project.root.parent / "bin/docker"
+    docker.write_text(DOCKER, "utf-8")
+    docker.chmod(0o755)
+    declare_environment(project, container=[{"when": {"isa": "avx2"}, "value": IMAGE}])
+    project.build(IMAGE=IMAGE, GITHUB_TOKEN="hush")  # noqa: S106
+    found = handed_over(project)
+    assert found["VARIANT_NAME"] == NAME
+    assert found["OPTIMIZE"] == "-O3 avx2"
+    assert "GITHUB_TOKEN" not in found
+    ran, removed = (project.root.parent / "docker.log").read_text("utf-8").splitlines()
+    assert f"--volume={project.root}:{project.root}" in ran
+    assert removed == f"rm --force {re.findall('--name=([^ ]+)', ran)[0]}"
+
+
+def test_a_machine_without_an_engine_builds_nothing_that_needs_a_container(project: Project) -> None:
+    declare_environment(project, container=IMAGE)
+    assert "docker is not on PATH; install Docker or Podman" in project.build(2).stderr
+    assert not (project.root / "dist").exists()
+
+
+def test_a_variable_of_some_variants_rebuilds_only_those(project: Project) -> None:
+    declare_environment(project)
+    base = project.run("git", "rev-parse", "HEAD").stdout.strip()
+    text = (project.root / ".github/ci-matrix.yaml").read_text("utf-8")
+    project.write(".github/ci-matrix.yaml", text.replace("-O3", "-O2"))
+    assert project.compile("affected", "--base", base).stdout.split() == [NAME]
+    assert "OPTIMIZE of fastpath" in project.run(sys.executable, "-m", "ci_compiler", "diff", base, status=None).stdout
 
 
 def test_a_file_that_changed_after_the_build_is_neither_tested_nor_published(built: Project) -> None:

@@ -30,6 +30,9 @@ KEY = "k:0f8Hk9JvJ9bGmYVvHyuZQ6lZkkYHkS7pq2LZ4wWrbSg="
 _DECLARED = SPEC.replace("{", "{{").replace("}", "}}").replace("[pytorch]", "[pytorch], benchmark: {}")
 """The spec with a package that declares what measures it."""
 
+_COMMAND = "command: {{build: ci/build.sh, files: [a], install: b, publish: c, {}}}}}"
+"""A package's commands, with a key of them."""
+
 EXPECTED = "expected-failures: [{variants: '*', stage: gpu-test"
 WHY = "because: no kernels, until: 2027-03-31"
 
@@ -283,6 +286,15 @@ CASES: list[tuple[str, str, str]] = [
         f"tests: {{benchmark: required}}\n{_DECLARED.format('{python: bench.py, run: bin/bench}')}",
     ),
     ("benchmark command", SPEC, f"tests: {{benchmark: required}}\n{_DECLARED.format('python bench.py')}"),
+    ("command variable of values", "needs: [pytorch]}", _COMMAND.format("env: {VARIANT_JOBS: '4'}")),
+    ("command variable number", "needs: [pytorch]}", _COMMAND.format("env: {MAX_JOBS: 4}")),
+    ("command variable list", "needs: [pytorch]}", _COMMAND.format("env: [CC=gcc]")),
+    (
+        "command container tag",
+        "needs: [pytorch]}",
+        _COMMAND.format("container: quay.io/pypa/manylinux_2_28_x86_64:latest"),
+    ),
+    ("command container rows", "needs: [pytorch]}", _COMMAND.format("container: [{image: a}]")),
     ("untrusted word", "gpu: sm90, cpu: [avx512]}", "gpu: sm90, cpu: [avx512], untrusted: forks}"),
     ("untrusted publishes", "count: 2}", "count: 2, untrusted: true, stages: [build, publish]}"),
     ("comment word", "owner: my-org", "owner: my-org\npull-request: {comment: always}"),

@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from ci_compiler.cli.console import append_to, note
@@ -14,10 +15,12 @@ from ci_compiler.errors import Finding, InputError, StageError
 from ci_compiler.git import Git
 from ci_compiler.plan.pause import words_of_cells
 from ci_compiler.plan.pipeline import Plan
-from ci_compiler.plan.selection import GitHubEvent, decide, may_publish, question
+from ci_compiler.plan.selection import GitHubEvent, decide, may_publish, night_of, question
 from ci_compiler.reports.summary import left_to_dispatch, not_built, rebuilt_by_branch
+from ci_compiler.spec.versions import decides_versions, with_versions
 from ci_compiler.sync.events import Answer, dispatched_onto, facts_of_push, facts_of_request
 from ci_compiler.units import markdown_text
+from ci_compiler.workflows.common import VERSIONS
 from ci_compiler.workflows.pull_request import matrices
 
 
@@ -40,6 +43,7 @@ def _of_shard(arguments: argparse.Namespace, git: Git, decided: Plan, event: Git
     shards = {shard.name: shard for shard in decided.shards}
     filter_of(arguments, "shard", shards)
     shard = shards[arguments.shard]
+    decided, versions = _versions(decided, git, [shard.branch], night_of(event))
     asked = question(decided, event, shard)
     answer = _remarked(facts_of_push(git, decided, asked))
     published = {name for name in asked.names if _published(decided, git.root, shard.branch, name)}
@@ -50,7 +54,18 @@ def _of_shard(arguments: argparse.Namespace, git: Git, decided: Plan, event: Git
         "cells": json.dumps(choice.suffixes),
         "onto": dispatched_onto(git, decided, event, shard.branch, carried),
         "pausable": " ".join(words_of_cells(choice.cells, publish=may_publish(decided.spec, shard, event))),
+        **versions,
     }
+
+
+def _versions(decided: Plan, git: Git, branches: Sequence[str], night: str = "") -> tuple[Plan, dict[str, str]]:
+    """The plan with the versions that this run builds on `branches`, and the output with them, if runs decide them."""
+    if not decides_versions(decided.spec):
+        return decided, {}
+    from ci_compiler.runner.versions import decided_versions  # no other selection needs it
+
+    found = decided_versions(decided.spec, git.root, branches, night)
+    return replace(decided, spec=with_versions(decided.spec, found)), {VERSIONS: json.dumps(found)}
 
 
 def _of_request(git: Git, decided: Plan, event: GitHubEvent) -> dict[str, str]:
@@ -64,10 +79,12 @@ def _of_request(git: Git, decided: Plan, event: GitHubEvent) -> dict[str, str]:
     if event.name == "pull_request" and request.ref and any(one.left for one in request.branches):
         append_to("GITHUB_STEP_SUMMARY", left_to_dispatch(decided, request))
     chosen = request.branches if request.ref else ()  # a fork's request builds nothing
+    _, versions = _versions(decided, git, [one.branch for one in chosen])
     return {
         "chosen": json.dumps({one.branch: one.variants for one in request.branches}),
         **{output: json.dumps(legs) for output, legs in matrices(decided, request.branches).items()},
         "pausable": " ".join(words_of_cells((part for one in chosen for part in one.cells), publish=False)),
+        **versions,
     }
 
 

@@ -16,6 +16,7 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
 from ci_compiler.github.dispatch import SUCCESS, Progress, ShardOrder, Started, Terms, follow, start
 from ci_compiler.github.waves import start_waves
+from ci_compiler.spec.versions import has_nights
 from ci_compiler.units import counted
 
 
@@ -25,6 +26,9 @@ def run(arguments: argparse.Namespace) -> int:
     if not (arguments.patterns or arguments.branch or arguments.shard or arguments.all or arguments.unpublished):
         message = "nothing is chosen; name variants, or give --branch, --shard, --unpublished or --all"
         raise wrong("PATTERN", Code.WRONG_OPTION, message)
+    if arguments.night and not has_nights(decided.spec):
+        message = "no package has versions of nights; `command.version.night` declares them"
+        raise wrong("--night", Code.WRONG_OPTION, message)
     wanted = wanted_of(arguments, decided)
     load = load_of_orders(decided, wanted, publish=arguments.publish)
     if load.variants > 1 and not arguments.quiet:
@@ -43,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
         )
         return 0
     started: list[Started] = []
-    for one in start(client, wanted, Terms(publish=arguments.publish, again=arguments.again)):
+    for one in start(client, wanted, Terms(publish=arguments.publish, again=arguments.again, night=arguments.night)):
         _print_started(arguments, one)
         started.append(one)
     ended = _followed(follow(client, started)) if arguments.wait else ()

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 
 from ci_compiler.cli.console import append_to
 from ci_compiler.cli.stage import reported, reproducible
 from ci_compiler.cli.where import branch_of, chosen_of, root_of, spec_of
 from ci_compiler.runner.jobs.build import LOG, Given, build, staged_builds
+from ci_compiler.runner.jobs.compiler_cache import keeps
 from ci_compiler.runner.jobs.joined import build_joined
 from ci_compiler.runner.jobs.setting import Job, Secrets
 from ci_compiler.runner.targets import find
+from ci_compiler.runner.versions import decided_versions
+from ci_compiler.spec.versions import VARIABLE, decides_versions, with_versions
 
 
 @reproducible([LOG])
@@ -20,17 +24,19 @@ def run(arguments: argparse.Namespace, secrets: Secrets) -> int:
     """Builds and prints the store path after the log; if it fails, prints the end of the log and returns 1."""
     spec, root = spec_of(arguments), root_of(arguments)
     branch = branch_of(arguments, spec, root)
+    if VARIABLE not in os.environ and decides_versions(spec):
+        spec = with_versions(spec, decided_versions(spec, root, [branch]))
     given = Given(staged_builds(arguments.staged), tuple(arguments.needs), tuple(chosen_of(arguments).get("", [])))
     job = Job(spec, root, secrets, shared=not arguments.unshared)
     built = find(spec, arguments.name, branch)
+    compiled = "compiler-cache=yes\n" if job.shared and keeps(built, os.environ) else ""
     if built.cell.joined:
         digests = build_joined(job, built, arguments.out, given)
-        append_to("GITHUB_OUTPUT", f"manifests={json.dumps(digests)}\n")
+        append_to("GITHUB_OUTPUT", f"manifests={json.dumps(digests)}\n{compiled}")
         print("\n".join(digests))
         return 0
     manifest, digest = build(job, arguments.name, branch, arguments.out, given)
-    append_to(
-        "GITHUB_OUTPUT", f"manifest={digest}\nstaged={manifest.staged}\nbuilt={'yes' if manifest.built else 'no'}\n"
-    )
+    was_built = "yes" if manifest.built else "no"
+    append_to("GITHUB_OUTPUT", f"manifest={digest}\nstaged={manifest.staged}\nbuilt={was_built}\n{compiled}")
     print(manifest.store_path)
     return 0

@@ -67,11 +67,17 @@ def _next(version: int) -> int:
     return version + 1
 
 
+def spelled(tag: str, value: str, **more: str) -> str:
+    """`tag` with `value` in place of `{value}`, with underscores for dots (`{under}`) or without dots (`{digits}`)."""
+    return tag.format(value=value, under=value.replace(".", "_"), digits=value.replace(".", ""), **more)
+
+
 class Family(NamedTuple):
     """A family: its name in specs and names of variants, and its name in sentences.
 
-    `targets` is the pattern of one of its targets. `rule` says whether a machine's target runs code that was compiled
-    for another one; both are single targets of this family. `toolkit`, `vendor` and `tool` are how sentences call its
+    `targets` is the pattern of one of its targets. `tag` is how indices of packages spell its toolkit (`spelled`), and
+    `language` is what CMake calls its language. `rule` says whether a machine's target runs code that was compiled for
+    another one; both are single targets of this family. `toolkit`, `vendor` and `tool` are how sentences call its
     toolkit, the vendor of its GPUs and the program that lists them. `next_branch` is the lowest driver of the branch
     after that of a driver, by major versions. `lists_products`: its `names.json` has the products of each target.
     """
@@ -83,6 +89,8 @@ class Family(NamedTuple):
     rule: Callable[..., bool] = runs_what_it_is_named
     vendor: str = ""
     tool: str = ""
+    tag: str = "{family}{value}"
+    language: str = ""
     next_branch: Callable[[int], int] = _next
     lists_products: bool = False
 
@@ -90,6 +98,10 @@ class Family(NamedTuple):
         """Whether `name` has the form of a target of the family, or of several: no two the same."""
         parts = name.split(",")
         return len({*parts}) == len(parts) and all(re.fullmatch(self.targets, part) for part in parts)
+
+    def index_tag(self, toolkit: str) -> str:
+        """How indices of packages spell the family with `toolkit`: `cu130`, `rocm7.1`, `cpu`; the name without one."""
+        return spelled(self.tag, toolkit, family=self.name) if toolkit else self.name
 
     def runs(self, machine: Target, built: Target) -> bool:
         """Whether `machine` runs code for `built`. If either is several targets: each of `machine`, one of `built`."""

@@ -94,4 +94,11 @@ def _run(
 def _member(spec: Spec, one: BuiltVariant, values: Mapping[str, str], out: Path) -> JoinedVariant:
     command = spec.packages[one.variant.package].command
     patterns = tuple(filled(pattern, values) for pattern in (command.files if command else ()))
-    return JoinedVariant(name=one.variant.name, patterns=patterns, folder=out / one.variant.name)
+    version = values["version"] if command and command.version else ""
+    return JoinedVariant(
+        name=one.variant.name,
+        patterns=patterns,
+        folder=out / one.variant.name,
+        version=version,
+        package=one.variant.package,
+    )

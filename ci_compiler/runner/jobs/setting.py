@@ -10,13 +10,15 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from ci_compiler.backends import backends
-from ci_compiler.backends.job import BackendPrograms, JobContext, NeededFiles
+from ci_compiler.backends.job import BackendPrograms, JobContext, NeededFiles, variables
 from ci_compiler.plan.lookup import BuiltVariant
-from ci_compiler.plan.matrix import open_values
-from ci_compiler.runner.limits import job_seconds
+from ci_compiler.plan.matrix import command_values, values_in
+from ci_compiler.runner.detect.this_machine import this_machine
+from ci_compiler.runner.jobs import compiler_cache
+from ci_compiler.runner.limits import compile_jobs, job_seconds
 from ci_compiler.secret import Secret
 from ci_compiler.spec.model import Spec
-from ci_compiler.spec.values import variant_values
+from ci_compiler.stages import BUILD, Stage
 
 Secrets = Mapping[str, Secret]
 """The publishing secrets that the environment has, by name."""
@@ -62,6 +64,8 @@ class Job(NamedTuple):
         """
         cache = self.spec.cache
         every = () if built is None else (built,) if isinstance(built, BuiltVariant) else tuple(built)
+        values = _shared_values([values_of(self.spec, one) for one in every])
+        commands = self.spec.packages[every[0].variant.package].command if every else None
         context = JobContext(
             root=self.root,
             owner=self.spec.owner,
@@ -69,14 +73,30 @@ class Job(NamedTuple):
             secrets=self.secrets,
             seconds=job_seconds(minutes),
             folder=folder,
-            values=_shared_values([values_of(self.spec, one) for one in every]),
-            commands=self.spec.packages[every[0].variant.package].command if every else None,
+            values=values,
+            environment=self._environment(every[0], values) if every else {},
+            container=command_values(commands, every[0].cell, values)[1] if commands else "",
+            commands=commands,
             recipes=recipes,
             shares=self.shared,
             needs=needs,
             needed=needed,
         )
         return self.spec.backend.programs(context)
+
+    def _environment(self, built: BuiltVariant, values: Mapping[str, str]) -> dict[str, str]:
+        cache = compiler_cache.variables(built, os.environ, self.root) if self.shared else {}
+        return cache | environment(self.spec, built, BUILD, values)
+
+
+def environment(spec: Spec, built: BuiltVariant, stage: Stage, values: Mapping[str, str]) -> dict[str, str]:
+    """The variables of the commands of a variant in `stage`: its `values`, the declared ones, the compile jobs here."""
+    package, pool = spec.packages[built.variant.package], built.route.pools.get(stage)
+    if package.command is None:
+        return variables(values)
+    machine = this_machine(spec.hardware, software=False)
+    declared, _ = command_values(package.command, built.cell, values)
+    return declared | variables(values) | {"VARIANT_JOBS": str(compile_jobs(package, machine, pool))}
 
 
 def _shared_values(every: Sequence[Mapping[str, str]]) -> dict[str, str]:
@@ -89,5 +109,4 @@ def _shared_values(every: Sequence[Mapping[str, str]]) -> dict[str, str]:
 
 def values_of(spec: Spec, built: BuiltVariant) -> dict[str, str]:
     """The values of a variant by name."""
-    own = variant_values(spec, built.cell.branch, built.variant.package, built.variant.name, built.cell)
-    return open_values(spec, built.cell) | own
+    return values_in(spec, built.cell, built.variant.package, built.variant.name)

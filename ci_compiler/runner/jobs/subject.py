@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ci_compiler.backends.job import BackendPrograms, Interpreter, variables
+from ci_compiler.backends.job import BackendPrograms, Interpreter
 from ci_compiler.codes import Code
 from ci_compiler.errors import failure
 from ci_compiler.plan.lookup import BuiltVariant
@@ -17,7 +17,7 @@ from ci_compiler.runner.jobs.expectation import Expectation, expectation
 from ci_compiler.runner.jobs.files import write_json
 from ci_compiler.runner.jobs.manifest import Manifest, expect, read_manifest
 from ci_compiler.runner.jobs.needed import hand_over
-from ci_compiler.runner.jobs.setting import Job, values_of
+from ci_compiler.runner.jobs.setting import Job, environment, values_of
 from ci_compiler.runner.nvidia.libcuda import CudaAttempt
 from ci_compiler.runner.targets import find
 from ci_compiler.spec.model import Spec
@@ -82,9 +82,9 @@ class SmokeSubject:
 
     @property
     def variables(self) -> dict[str, str]:
-        """The values of the variant as environment variables, and the folder of what it needs."""
+        """The variables that its commands get, with the folder of what it needs."""
         needs = {"VARIANT_NEEDS": os.fspath(self.needs)} if self.needs else {}
-        return variables(self.values) | needs
+        return environment(self.spec, self.built, self.stage, self.values) | needs
 
     def write_result(self, path: Path, *, passed: bool, recorded: bool, seconds: float, **more: Any) -> str:
         """Writes the result of the test to `path`, where publishing reads it; returns the digest of the file."""

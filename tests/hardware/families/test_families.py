@@ -41,3 +41,18 @@ def test_the_facts_of_the_short_form_are_those_of_cuda() -> None:
 
 def test_no_module_is_imported_by_a_family_of_its_name() -> None:
     assert family_of("cuda.x").title == "cuda.x"
+
+
+@pytest.mark.parametrize(
+    ("family", "toolkit", "tag"),
+    [
+        ("cuda", "13.0", "cu130"),
+        ("rocm", "7.1", "rocm7.1"),
+        ("cpu", "", "cpu"),
+        ("metal", "", "metal"),
+        ("openvino", "2025.1", "openvino2025.1"),
+        ("cuda", "", "cuda"),
+    ],
+)
+def test_a_tag_is_spelled_as_indices_of_packages_do(family: str, toolkit: str, tag: str) -> None:
+    assert family_of(family).index_tag(toolkit) == tag

@@ -65,5 +65,7 @@ FAMILY = Family(
     rule=_runs,
     vendor="NVIDIA",
     tool="nvidia-smi",
+    tag="cu{digits}",
+    language="CUDA",
     next_branch=_next_branch,
 )

@@ -42,5 +42,11 @@ def _generic(processor: str) -> frozenset[str]:
 
 
 FAMILY = Family(
-    name="rocm", title="ROCm", toolkit="ROCm", targets=f"{_ID.pattern}|{_EVERY}|{ALL}", rule=_runs, lists_products=True
+    name="rocm",
+    title="ROCm",
+    toolkit="ROCm",
+    targets=f"{_ID.pattern}|{_EVERY}|{ALL}",
+    rule=_runs,
+    lists_products=True,
+    language="HIP",
 )
