@@ -229,6 +229,7 @@ class Code(StrEnum):
     UNKNOWN_VARIANT = "unknown-variant"
     UNKNOWN_WORK_AROUND = "unknown-work-around"
     UNPROVED_ISA = "unproved-isa"
+    UNREAD_SETTING = "unread-setting", Severity.WARNING
     UNSAFE_FILE = "unsafe-file"
     UNTRUSTED_POOL = "untrusted-pool"
     UNUSED_ALSO = "unused-also"
@@ -258,6 +259,7 @@ class Code(StrEnum):
     WRONG_PYTHON = "wrong-python"
     WRONG_REF = "wrong-ref"
     WRONG_REPOSITORY = "wrong-repository"
+    WRONG_SETTING = "wrong-setting"
     WRONG_TEST = "wrong-test"
     WRONG_TOKEN = "wrong-token"  # noqa: S105  (a code)
     WRONG_TYPE = "wrong-type"
