@@ -109,6 +109,7 @@ class Code(StrEnum):
     MISSING_REV = "missing-rev"
     MISSING_SYSTEM = "missing-system"
     MISSING_VERSION = "missing-version"
+    MISSPELLED_LABEL = "misspelled-label", Severity.WARNING
     NAME_ATTRIBUTE_PATH = "name-attribute-path"
     NEEDS_CIRCLE = "needs-circle"
     NEEDS_MISSING = "needs-missing"
