@@ -27,7 +27,10 @@ def cell(spec: Spec) -> Workflow:
 
 
 def _of_canary(step: Step) -> Step:
-    return replace(step, run=f"{step.run} --spec {SPEC_FILE}") if isinstance(step, RunStep) else step
+    """The step with the canary's spec, if it is a command that reads one."""
+    if isinstance(step, RunStep) and step.run.startswith("ci-runner "):
+        return replace(step, run=f"{step.run} --spec {SPEC_FILE}")
+    return step
 
 
 def outer() -> Workflow:

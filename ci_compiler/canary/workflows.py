@@ -38,6 +38,8 @@ _FILE = "canary.txt"
 """What is uploaded; actions/upload-artifact leaves hidden files and folders out."""
 
 
+_READS_ENVIRONMENT = READ | {"actions": Remarked("read", "tells whether the environment is bound to branches")}
+
 NOTHING = (RunStep(name="Nothing", run="true"),)
 """The steps of a job that only has to run."""
 
@@ -45,7 +47,7 @@ NOTHING = (RunStep(name="Nothing", run="true"),)
 def canary(spec: Spec, rows: Mapping[str, Mapping[str, object]], cache: str) -> Workflow:
     """`canary.yml`; `rows` are the choices of machines, and `cache` is the URL of the binary cache ('': none)."""
     quiet: Node = {"name": f"{ENVIRONMENT}-quiet", "deployment": False}
-    old = passed(ADMIN) | {"OLD_RUNNER": OLD_RUNNER}
+    old = passed(ADMIN) | {"OLD_RUNNER": OLD_RUNNER} | TOKEN
     jobs: dict[str, Job | CallJob] = {
         "start": _start(spec, rows),
         "direct": _direct(spec),
@@ -54,7 +56,7 @@ def canary(spec: Spec, rows: Mapping[str, Mapping[str, object]], cache: str) -> 
         **_concurrent(spec),
         "quiet": hosted_job(spec, "quiet", environment=quiet, steps=NOTHING),
         "rerun": _rerun(spec),
-        "jit": probe(spec, "jit", env=old, environment=ENVIRONMENT, minutes=15),
+        "jit": probe(spec, "jit", env=old, environment=ENVIRONMENT, minutes=15, permissions=_READS_ENVIRONMENT),
         "outer": _call(OUTER, secrets=passed(SECRET)),
         "cell": _cell(),
         **_on_machine(cache),

@@ -73,6 +73,7 @@ PROGRAMS = {"curl": CURL, "tar": TAR, "nix-build": NIX_BUILD, "nix": NIX, "flox"
 ANSWERS = """\
 /dispatches 403
 /contents/ 200
+/environments/canary 200 {"deployment_branch_policy": {"custom_branch_policies": true}}
 generate-jitconfig 201 {"runner": {"id": 5}, "encoded_jit_config": "a-key"}
 DELETE 204
 /actions/runners/5 404
@@ -192,6 +193,14 @@ def test_without_secrets_and_programs_nothing_is_claimed(scripts: Scripts) -> No
     untried = ("called-permissions", "jit-registration", "jit-removal", "runner-exit-7", "cache-round-trip")
     for name in (*untried, "flox-publish", "no-deployment"):
         assert assumptions()[name].verdict(facts) is Verdict.NOT_TRIED
+
+
+@pytest.mark.parametrize("answer", ['200 {"deployment_branch_policy": null}', '403 {"message": "no"}', "404 <html>"])
+def test_a_token_that_every_branch_could_take_is_not_used(scripts: Scripts, answer: str) -> None:
+    facts = dict(scripts("jit", **other("/environments/canary", answer)))
+    assert (facts["jit.token"], facts["jit.bound"]) == ("set", "no")
+    assert "jit.made" not in facts
+    assert assumptions()["jit-registration"].verdict(complete(facts)) is Verdict.NOT_TRIED
 
 
 def test_a_group_whose_machine_does_not_take_the_job_is_broken(scripts: Scripts) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from ci_compiler.canary.table import features, read_tables, verdicts, written_ta
 from ci_compiler.cli.app import run
 from ci_compiler.cli.compile import PROGRAM
 from tests.output import checked
+from tests.specs import small
 
 every = pytest.mark.parametrize("one", assumptions().values(), ids=assumptions().keys())
 
@@ -96,6 +98,31 @@ def test_the_command_says_what_is_safe(tmp_path: Path, capsys: pytest.CaptureFix
     found = checked("ci-compile canary", capsys.readouterr().out)
     assert {one["result"] for one in found["features"]} == {"safe"}
     assert {*found["assumptions"].values()} <= {"held", "not tried"}
+
+
+def test_with_a_spec_only_what_its_features_rely_on_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one = assumptions()["queue-max"]
+    path = table(tmp_path, {**one.tried, **one.expected, "queued.success": "2"})
+    spec = tmp_path / "spec.yaml"
+    words = ["canary", "--read", str(path), "--spec", str(spec)]
+    document = small()
+    spec.write_text(json.dumps(document), "utf-8")
+    assert run(PROGRAM, words) == 1
+    out = capsys.readouterr().out
+    assert "broken: queue-max" in out
+    assert "not tried: flox-publish" in out
+    for branch in document["branches"].values():
+        branch["publish"] = False
+    spec.write_text(json.dumps(document | {"backend": "nix"}), "utf-8")
+    assert run(PROGRAM, words) == 0
+    out = capsys.readouterr().out
+    assert "broken: queue-max" not in out
+    assert "not tried: flox-build" not in out
+    assert "not tried: nix-sandbox" in out
+    assert run(PROGRAM, [*words, "--json"]) == 0
+    rows = checked("ci-compile canary", capsys.readouterr().out)["features"]
+    assert [row["feature"] for row in rows if not row["used"]] == ["publishing", "the backend `flox`"]
+    assert [row["result"] for row in rows if row["feature"] == "publishing"] == ["not safe: queue-max"]
 
 
 def test_the_command_names_what_is_broken_with_its_source(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
