@@ -32,7 +32,7 @@ class UsedEnvironment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reliance:
-    """What the compiled workflows name: environments, secrets outside of any, and actions of other repositories.
+    """What the compiled workflows name: environments, secrets outside of any, and actions at their commits.
 
     `verdict`: the name of the check that says whether a pull request may be merged; `branches`: those that it is for.
     `publishers`: by runner group, the workflows whose jobs have an environment there, as `PATH@refs/heads/BRANCH`.
@@ -45,6 +45,10 @@ class Reliance:
     actions: set[str] = field(default_factory=set)
     publishers: dict[str, set[str]] = field(default_factory=dict)
 
+    def names_of_actions(self) -> set[str]:
+        """The actions without their commits."""
+        return {action.partition("@")[0] for action in self.actions}
+
 
 def reliance(plan: Plan) -> Reliance:
     """What the workflows that `plan` compiles to rely on. Raises InputError for a pin that is wrong."""
@@ -55,7 +59,7 @@ def reliance(plan: Plan) -> Reliance:
     )
     for path, document in compiled.items():
         used = (text for key, text in _texts(document) if key == "uses" and not text.startswith("./"))
-        found.actions.update(text.partition("@")[0] for text in used)
+        found.actions.update(map(str, used))
         for job in document.get("jobs", {}).values():
             _add(found, path, job, _branches(document, job) or {default_branch(plan.spec)})
     return found

@@ -25,7 +25,6 @@ from ci_compiler.outside import expected as typed
 from ci_compiler.plan.pipeline import Plan
 
 _PERMISSIONS = "actions/permissions"
-_BY_GITHUB = frozenset({"actions", "github"})
 
 
 class SettingState(StrEnum):
@@ -65,7 +64,8 @@ def settings(client: Client, plan: Plan) -> Iterator[Setting]:
     needs = reliance(plan)
     yield from _fixed(client, plan, needs)
     because = "the compiled workflows use them"
-    yield _setting("allowed actions", _listed(needs.actions), because, partial(_allowed, client, needs.actions))
+    names = _listed(needs.names_of_actions())
+    yield _setting("allowed actions", names, because, partial(_allowed, client, needs.actions))
     for branch in needs.branches:
         yield from _branch(client, needs, branch)
     yield from _environments(client, plan, needs)
@@ -121,7 +121,7 @@ def _fixed(client: Client, plan: Plan, needs: Reliance) -> Iterator[Setting]:
     applies = {
         "": True,
         "machines": any(not pool.hosted for pool in plan.spec.pools),
-        "artifacts": "actions/download-artifact" in needs.actions,
+        "artifacts": "actions/download-artifact" in needs.names_of_actions(),
     }
     for name, row in _table().items():
         if applies[row.get("for", "")] and row.get("private") in {None, client.repository.private}:
@@ -156,33 +156,37 @@ def _values(values: Mapping[str, object]) -> str:
 
 def _allowed(client: Client, actions: Collection[str]) -> _Answer:
     """Whether the repository allows every action that the workflows use."""
+    what, path = "read which actions are allowed", f"{_PERMISSIONS}/selected-actions"
+    found = client.request(what, "GET", _PERMISSIONS, read=lambda one: str(one.get("allowed_actions")))
+    if found == "all":
+        return _Answer(found, right=True)
 
-    def rule(answer: Mapping[str, Any]) -> tuple[str, object]:
-        return str(answer.get("allowed_actions")), answer.get("sha_pinning_required")
-
-    found, pinned = client.request("read which actions are allowed", "GET", _PERMISSIONS, read=rule)
-    if found != "selected":
-        body = {"enabled": True, "allowed_actions": "selected", "sha_pinning_required": pinned is not False}
-        return _Answer(found, found == "all", (_call(client, "PUT", _PERMISSIONS, body),))
-    path = f"{_PERMISSIONS}/selected-actions"
-
-    def read(answer: Mapping[str, Any]) -> dict[str, Any]:
+    def read(answer: Mapping[str, Any]) -> tuple[bool, bool, list[str]]:
         patterns = [typed(str, one) for one in answer["patterns_allowed"]]
-        flags = {key: typed(bool, answer[key]) for key in ("github_owned_allowed", "verified_allowed")}
-        return {**flags, "patterns_allowed": patterns}
+        return typed(bool, answer["github_owned_allowed"]), typed(bool, answer["verified_allowed"]), patterns
 
-    chosen = client.request("read which actions are selected", "GET", path, read=read)
-    owned = _BY_GITHUB if chosen["github_owned_allowed"] else frozenset()
-    patterns = [pattern.partition("@")[0] for pattern in chosen["patterns_allowed"]]
-    refused = sorted(
-        one for one in actions if one.partition("/")[0] not in owned and not any(fnmatchcase(one, p) for p in patterns)
-    )
-    if refused and chosen["verified_allowed"] and not _BY_GITHUB & {one.partition("/")[0] for one in refused}:
-        raise _UnknownError(f"GitHub does not say whether the creators of {_listed(refused)} are verified")
-    body = {**chosen, "patterns_allowed": [*chosen["patterns_allowed"], *(f"{one}@*" for one in refused)]}
-    return _Answer(
-        f"all but {_listed(refused)}" if refused else "all of them", not refused, (_call(client, "PUT", path, body),)
-    )
+    chosen = client.request(what, "GET", path, read=read) if found == "selected" else (True, False, list[str]())
+    github, verified, patterns = chosen
+    refused = [one for one in sorted(actions) if not (github and _is_of_github(one)) and not _matches(one, patterns)]
+    names = _listed(one.partition("@")[0] for one in refused)
+    if refused and verified and not any(map(_is_of_github, refused)):
+        raise _UnknownError(f"GitHub does not say whether the creators of {names} are verified")
+    more = [f"{one.partition('@')[0]}@*" for one in refused]
+    body = {"github_owned_allowed": github, "verified_allowed": verified, "patterns_allowed": [*patterns, *more]}
+    calls = [_call(client, "PUT", _PERMISSIONS, {"enabled": True, "allowed_actions": "selected"})]
+    calls = [*calls[: found != "selected"], _call(client, "PUT", path, body)]
+    said = f"all but {names}" if refused else "all of them"
+    return _Answer(said if found == "selected" else found, found == "selected" and not refused, (*calls,))
+
+
+def _is_of_github(action: str) -> bool:
+    return action.startswith(("actions/", "github/"))
+
+
+def _matches(action: str, patterns: Collection[str]) -> bool:
+    """Whether an action is allowed by one of `patterns`, and blocked by none, which begins with `!`."""
+    found = {pattern[:1] == "!" for pattern in patterns if fnmatchcase(action, pattern.removeprefix("!"))}
+    return found == {False}
 
 
 # Branches.

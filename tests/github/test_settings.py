@@ -104,7 +104,7 @@ def test_what_is_relied_on_is_read_from_the_compiled_workflows(everything: Plan)
         "sync": UsedEnvironment(branches={"main"}, secrets={"SYNC_APP_ID", "SYNC_APP_PRIVATE_KEY"}),
     }
     assert not needs.secrets
-    assert "cachix/install-nix-action" in needs.actions
+    assert "cachix/install-nix-action" in needs.names_of_actions()
     assert {one.rpartition("@")[2] for one in needs.publishers["publish"]} == {
         "refs/heads/main",
         "refs/heads/release/13",
@@ -216,6 +216,25 @@ WRONG: list[tuple[str, WRITTEN, str, str]] = [
         selected(patterns_allowed=["cachix/*"]),
         "all but anchore/scan-action",
         "anchore/scan-action@*",
+    ),
+    (
+        "allowed actions",
+        setting("permissions", allowed_actions="local_only"),
+        "local_only",
+        "cachix/install-nix-action@*",
+    ),
+    ("allowed actions", selected(github_owned_allowed=False), "all but actions/attest", "actions/checkout@*"),
+    (
+        "allowed actions",
+        selected(patterns_allowed=["cachix/*@v31", "anchore/*"]),
+        "all but cachix",
+        "cachix/install-nix-",
+    ),
+    (
+        "allowed actions",
+        selected(patterns_allowed=["cachix/*", "anchore/*", "!anchore/scan-action@*"]),
+        "all but anchore/scan-action",
+        "selected-actions",
     ),
     ("retention of artifacts", setting("artifact-and-log-retention", days=34), "days: 34", '"days": 35'),
     (f"check `{CHECK}` on release/13", rules(rule("other")), "not required", "rulesets"),
