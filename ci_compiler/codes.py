@@ -111,6 +111,7 @@ class Code(StrEnum):
     MISSING_REV = "missing-rev"
     MISSING_SYSTEM = "missing-system"
     MISSING_VERSION = "missing-version"
+    MISSPELLED_LABEL = "misspelled-label", Severity.WARNING
     NAME_ATTRIBUTE_PATH = "name-attribute-path"
     NEEDS_CIRCLE = "needs-circle"
     NEEDS_MISSING = "needs-missing"
@@ -231,6 +232,7 @@ class Code(StrEnum):
     UNKNOWN_VARIANT = "unknown-variant"
     UNKNOWN_WORK_AROUND = "unknown-work-around"
     UNPROVED_ISA = "unproved-isa"
+    UNREAD_SETTING = "unread-setting", Severity.WARNING
     UNSAFE_FILE = "unsafe-file"
     UNTRUSTED_POOL = "untrusted-pool"
     UNUSED_ALSO = "unused-also"
@@ -262,6 +264,7 @@ class Code(StrEnum):
     WRONG_PYTHON = "wrong-python"
     WRONG_REF = "wrong-ref"
     WRONG_REPOSITORY = "wrong-repository"
+    WRONG_SETTING = "wrong-setting"
     WRONG_TEST = "wrong-test"
     WRONG_TOKEN = "wrong-token"  # noqa: S105  (a code)
     WRONG_TYPE = "wrong-type"

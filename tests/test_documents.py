@@ -524,7 +524,11 @@ class Session:
         """`tables.md` has the tables of a push and of a start: one assumption is broken, and one was not tried."""
         known = assumptions()
         pushed = {**known["path-filters"].tried, **known["path-filters"].expected}
-        started = [one for name, one in known.items() if name not in {"path-filters", "artifact-rerun"}]
+        started = [
+            one
+            for name, one in known.items()
+            if name not in {"path-filters", "artifact-rerun", "artifact-again", "outputs-rerun"}
+        ]
         facts = {name: value for one in started for name, value in {**one.tried, **one.expected}.items()}
         facts |= dict.fromkeys(known["queue-max"].expected, "other")
         Path("tables.md").write_text(written_table(pushed) + written_table(facts), "utf-8")

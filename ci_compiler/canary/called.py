@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ci_compiler.canary.parts import ENVIRONMENT, SECRET, SETUP, SPEC_FILE, TOKEN, passed, probe
+from ci_compiler.canary.parts import ENVIRONMENT, IDENTITY, SECRET, SETUP, SPEC_FILE, TOKEN, VARIABLE, passed, probe
 from ci_compiler.spec.model import Spec
 from ci_compiler.workflows import cell as compiled
 from ci_compiler.workflows.common import expression, local, result_of
-from ci_compiler.workflows.model import READ, CallJob, Job, RunStep, Step, Workflow
+from ci_compiler.workflows.model import CallJob, Job, RunStep, Step, Workflow
 from ci_compiler.workflows.writer import Node
 
 CELL, OUTER, INNER = "canary-cell.yml", "canary-outer.yml", "canary-inner.yml"
@@ -27,7 +27,10 @@ def cell(spec: Spec) -> Workflow:
 
 
 def _of_canary(step: Step) -> Step:
-    return replace(step, run=f"{step.run} --spec {SPEC_FILE}") if isinstance(step, RunStep) else step
+    """The step with the canary's spec, if it is a command that reads one."""
+    if isinstance(step, RunStep) and step.run.startswith("ci-runner "):
+        return replace(step, run=f"{step.run} --spec {SPEC_FILE}")
+    return step
 
 
 def outer() -> Workflow:
@@ -36,7 +39,7 @@ def outer() -> Workflow:
         name="inner",
         if_=expression("!cancelled()"),
         uses=local(INNER),
-        permissions=READ,
+        permissions=IDENTITY,
         secrets=passed(SECRET),
     )
     return Workflow(name="canary outer", on=_call(expression("jobs.inner.outputs.result")), jobs={"inner": call})
@@ -44,7 +47,14 @@ def outer() -> Workflow:
 
 def inner(spec: Spec) -> Workflow:
     """`canary-inner.yml`, with the job that has the secret and the permissions that two callers pass on."""
-    job = probe(spec, "inner", env=passed(SECRET) | TOKEN, if_=expression("!cancelled()"), environment=ENVIRONMENT)
+    job = probe(
+        spec,
+        "inner",
+        env=passed(SECRET) | TOKEN | VARIABLE,
+        if_=expression("!cancelled()"),
+        environment=ENVIRONMENT,
+        permissions=IDENTITY,
+    )
     return Workflow(name="canary inner", on=_call(result_of("inner")), jobs={"inner": job})
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from ci_compiler.spec.model import Spec
 from ci_compiler.workflows.common import expression
-from ci_compiler.workflows.model import Job, RunStep, UsesStep, action_step
+from ci_compiler.workflows.model import READ, Job, RunStep, UsesStep, action_step
 from ci_compiler.workflows.steps import checkout, hosted_job
-from ci_compiler.workflows.writer import Node
+from ci_compiler.workflows.writer import Node, Remarked
 
 FOLDER = ".github/canary"
 SPEC_FILE = f"{FOLDER}/ci-matrix.yaml"
@@ -21,6 +21,8 @@ ENVIRONMENT = "canary"
 SECRET = "CANARY_SECRET"  # noqa: S105  (its name)
 ATTEMPT = expression("github.run_attempt")
 TOKEN = {"GITHUB_TOKEN": expression("github.token")}
+VARIABLE = {"CANARY_VARIABLE": expression("vars.CANARY_VARIABLE")}
+IDENTITY = READ | {"id-token": Remarked("write", "tells whether it reaches a called workflow")}
 SETUP = UsesStep(name="Set up ci-compiler", uses=f"./{FOLDER}/setup")
 """Installs `ci-compile` and `ci-runner` on a hosted machine."""
 

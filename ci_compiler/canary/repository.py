@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from ci_compiler.canary import called, workflows
+from ci_compiler.canary.assumptions import FEATURES
 from ci_compiler.canary.parts import ENVIRONMENT, FOLDER, GUIDE, MARK, SPEC_FILE
 from ci_compiler.plan.sharding import FOLDER as WORKFLOWS
 from ci_compiler.spec.build import parse_spec
@@ -62,10 +63,13 @@ def places(own: Spec | None) -> tuple[Place, ...]:
     return first, *others
 
 
-def files(own: Spec | None) -> dict[str, str]:
-    """The text of each file by its path from the repository's root; `own` is the repository's spec, if it has one."""
+def files(own: Spec | None, toolkit: str = "") -> dict[str, str]:
+    """The text of each file by its path from the repository's root; `own` is the repository's spec, if it has one.
+
+    `toolkit` is what hosted jobs install; '': a release of this version.
+    """
     chosen = places(own)
-    text = dump(_document(chosen, own.toolkit if own else ""), header=HEADER)
+    text = dump(_document(chosen, toolkit), header=HEADER)
     spec = parse_spec(text.encode(), shown=SPEC_FILE)
     cache: Cache | None = own.cache if own else None
     rows = {one.name: one.node() for one in chosen}
@@ -81,6 +85,17 @@ def files(own: Spec | None) -> dict[str, str]:
         SPEC_FILE: text,
         **{path: dump(one, header=HEADER) for path, one in compiled.items()},
     }
+
+
+def used_features(spec: Spec) -> frozenset[str]:
+    """The features (FEATURES) that a repository with `spec` relies on."""
+    uses = {
+        "publishing": any(branch.publish for branch in spec.branches.values()),
+        "own-machines": any(not pool.hosted for pool in spec.pools),
+        "nix": spec.backend.has_recipes,
+        "flox": spec.backend.name == "flox",
+    }
+    return frozenset(FEATURES) - {name for name, one in uses.items() if not one}
 
 
 def _document(chosen: Sequence[Place], toolkit: str) -> dict[str, Node]:

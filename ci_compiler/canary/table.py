@@ -6,7 +6,7 @@ The table has the facts that decided, so that a reader judges them by its own re
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ci_compiler import __version__
@@ -86,15 +86,20 @@ def verdicts(tables: Sequence[Table]) -> dict[str, Verdict]:
     return {name: min(several, key=worst.index) for name, several in found.items()}
 
 
-def features(found: Mapping[str, Verdict]) -> Iterator[Feature]:
-    """What the verdicts `found` mean for each feature."""
+def features(found: Mapping[str, Verdict], used: Collection[str] = FEATURES) -> Iterator[Feature]:
+    """What the verdicts `found` mean for each feature, where only the `used` ones are relied on."""
     for name in FEATURES:
-        needed = [entry.name for entry in assumptions().values() if name in entry.for_ and not entry.unused]
+        needed = [entry.name for entry in relied_on({*used, name}) if name in entry.for_]
         yield Feature(
             name=name,
             broken=tuple(assumption for assumption in needed if found[assumption] is Verdict.BROKEN),
             untried=tuple(assumption for assumption in needed if found[assumption] is Verdict.NOT_TRIED),
         )
+
+
+def relied_on(used: Collection[str]) -> Iterator[Assumption]:
+    """The assumptions of code that works for features among `used` alone."""
+    return (entry for entry in assumptions().values() if not entry.unused and set(entry.for_) <= set(used))
 
 
 def unknown(tables: Iterable[Table]) -> tuple[str, ...]:

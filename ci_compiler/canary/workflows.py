@@ -11,10 +11,23 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ci_compiler.canary.called import CELL, OUTER
-from ci_compiler.canary.parts import ATTEMPT, ENVIRONMENT, FOLDER, SECRET, SETUP, TOKEN, facts, keep, passed, probe
+from ci_compiler.canary.parts import (
+    ATTEMPT,
+    ENVIRONMENT,
+    FOLDER,
+    IDENTITY,
+    SECRET,
+    SETUP,
+    TOKEN,
+    VARIABLE,
+    facts,
+    keep,
+    passed,
+    probe,
+)
 from ci_compiler.spec.model import Spec
 from ci_compiler.workflows import called
-from ci_compiler.workflows.common import expression, local
+from ci_compiler.workflows.common import expression, local, one_at_a_time
 from ci_compiler.workflows.model import (
     READ,
     CallJob,
@@ -38,6 +51,8 @@ _FILE = "canary.txt"
 """What is uploaded; actions/upload-artifact leaves hidden files and folders out."""
 
 
+_READS_ENVIRONMENT = READ | {"actions": Remarked("read", "tells whether the environment is bound to branches")}
+
 NOTHING = (RunStep(name="Nothing", run="true"),)
 """The steps of a job that only has to run."""
 
@@ -45,7 +60,7 @@ NOTHING = (RunStep(name="Nothing", run="true"),)
 def canary(spec: Spec, rows: Mapping[str, Mapping[str, object]], cache: str) -> Workflow:
     """`canary.yml`; `rows` are the choices of machines, and `cache` is the URL of the binary cache ('': none)."""
     quiet: Node = {"name": f"{ENVIRONMENT}-quiet", "deployment": False}
-    old = passed(ADMIN) | {"OLD_RUNNER": OLD_RUNNER}
+    old = passed(ADMIN) | {"OLD_RUNNER": OLD_RUNNER} | TOKEN
     jobs: dict[str, Job | CallJob] = {
         "start": _start(spec, rows),
         "direct": _direct(spec),
@@ -54,8 +69,8 @@ def canary(spec: Spec, rows: Mapping[str, Mapping[str, object]], cache: str) -> 
         **_concurrent(spec),
         "quiet": hosted_job(spec, "quiet", environment=quiet, steps=NOTHING),
         "rerun": _rerun(spec),
-        "jit": probe(spec, "jit", env=old, environment=ENVIRONMENT, minutes=15),
-        "outer": _call(OUTER, secrets=passed(SECRET)),
+        "jit": probe(spec, "jit", env=old, environment=ENVIRONMENT, minutes=15, permissions=_READS_ENVIRONMENT),
+        "outer": _call(OUTER, permissions=IDENTITY, secrets=passed(SECRET)),
         "cell": _cell(),
         **_on_machine(cache),
         **_labels(spec),
@@ -70,6 +85,9 @@ def canary(spec: Spec, rows: Mapping[str, Mapping[str, object]], cache: str) -> 
     )
     return Workflow(
         name="canary",
+        run_name=f"canary [{expression('github.run_id')}]",
+        env={"CANARY_ENV": "set"},
+        concurrency=one_at_a_time(f"canary-{expression('github.run_id')}", queue=True),
         on={
             "workflow_dispatch": {"inputs": {"machine": machine, "flox-publish": publish}},
             "push": {"paths": [f"{FOLDER}/touch"]},
@@ -82,13 +100,18 @@ def _start(spec: Spec, rows: Mapping[str, Mapping[str, object]]) -> Job:
     chosen = f"fromJSON('{json.dumps(rows)}')[inputs.machine || '{next(iter(rows))}']"
     env = {
         **passed(SECRET),
+        **VARIABLE,
         "BEFORE": expression("github.event.before"),
         "ADDRESSED": expression(f"{chosen}.addressed"),
     }
     return hosted_job(
         spec,
         "start",
-        outputs={"machine": expression(f"toJSON({chosen})"), "matrix": '[{"leg": "a"}, {"leg": "b"}]'},
+        outputs={
+            "machine": expression(f"toJSON({chosen})"),
+            "matrix": '[{"leg": "a"}, {"leg": "b"}]',
+            "attempt": ATTEMPT,
+        },
         steps=[checkout(expression("github.ref"), history=True), facts("start", env), keep("start")],
     )
 
@@ -154,6 +177,7 @@ def _rerun(spec: Spec) -> Job:
         "ODD_NAME": expression("steps.odd.outcome"),
         "FIRST": expression("steps.first.outcome"),
         "SAME_NAME": expression("steps.same.outcome"),
+        "STARTED": expression("needs.start.outputs.attempt"),
     }
     steps = [
         checkout(),
@@ -172,7 +196,7 @@ def _rerun(spec: Spec) -> Job:
         facts("rerun", env),
         keep("rerun"),
     ]
-    return hosted_job(spec, "rerun", steps=steps)
+    return hosted_job(spec, "rerun", needs=["start"], steps=steps)
 
 
 def _upload(id_: str, name: str, **more: Any) -> Step:
@@ -188,7 +212,7 @@ _STARTED = expression("!cancelled() && needs.start.result == 'success'")
 def _call(file: str, **more: Any) -> CallJob:
     """The call of a workflow of the canary, by a job of its name."""
     name = file.removeprefix("canary-").removesuffix(".yml")
-    return CallJob(name=name, needs=["start", "never"], if_=_STARTED, uses=local(file), permissions=READ, **more)
+    return CallJob(name=name, needs=["start", "never"], if_=_STARTED, uses=local(file), **more)
 
 
 def _cell() -> CallJob:
@@ -202,7 +226,7 @@ def _cell() -> CallJob:
         **{f"{stage}-on": where for stage in ("build", "cpu-test")},
         called.POOLS: "{}",
     }
-    return _call(CELL, with_=inputs)
+    return _call(CELL, permissions=READ, with_=inputs)
 
 
 def _on_machine(cache: str) -> dict[str, Job]:
@@ -256,7 +280,7 @@ def _labels(spec: Spec) -> dict[str, Job]:
 
 def _report(spec: Spec, needs: Sequence[str]) -> Job:
     found = 'ci-compile canary --judge results --needs "$NEEDS" --results "$RESULTS"'
-    download: dict[str, Node] = {"pattern": f"canary-{ATTEMPT}-*", "path": "results"}
+    download: dict[str, Node] = {"pattern": "canary-*", "path": "results"}  # of some jobs, an earlier attempt
     steps: list[Step] = [
         checkout(),
         SETUP,

@@ -12,6 +12,7 @@ from ci_compiler.cli.console import note
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, Place
 from ci_compiler.files.drift import ChangeKind, FileChange, Territory, apply, compare, differences
+from ci_compiler.plan.limits import beyond_filters
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.spec.model import RecipeKind, Spec
 from ci_compiler.units import counted
@@ -83,6 +84,8 @@ def _report(changes: Sequence[FileChange], arguments: argparse.Namespace, comman
             words += [f"--{option}", str(value)]
     words += ["--bundled"] if getattr(arguments, "bundled", False) else []
     note(f"{counted(len(changes), 'file')} drifted; run `{shlex.join(words)}`")
+    if said := beyond_filters("that", len(changes)):
+        note(f"{said}: a push of it may not start every shard; `ci-compile sync --push --waves` does")
     if any(change.is_locked for change in changes):
         note(_LOCKED)
     return 1

@@ -26,6 +26,7 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import InputError, wrong
 from ci_compiler.github.access import Access, AppKey
 from ci_compiler.github.errors import PASSING, TROUBLES, GitHubError, Trouble, understood
+from ci_compiler.outside import expected
 from ci_compiler.units import duration
 
 Answer = TypeVar("Answer")
@@ -56,10 +57,11 @@ AT_ONCE = Patience(attempts=1, longest_wait=0.0, limit=60.0)
 
 
 class DescribedRepository(NamedTuple):
-    """What GitHub says of a repository: its name, and whether an organisation owns it."""
+    """What GitHub says of a repository: its name, whether an organisation owns it, whether only some may read it."""
 
     full_name: str
     in_organisation: bool
+    private: bool
 
 
 class DescribedWorkflow(NamedTuple):
@@ -137,7 +139,8 @@ class Client:
         def read(answer: Mapping[str, Any]) -> DescribedRepository:
             if not answer.get("id"):
                 raise ValueError("no repository")
-            return DescribedRepository(str(answer["full_name"]), answer["owner"]["type"] == "Organization")
+            owned = answer["owner"]["type"] == "Organization"
+            return DescribedRepository(str(answer["full_name"]), owned, expected(bool, answer["private"]))
 
         return self.request(f"read {self.access.repository}", "GET", f"/repos/{self.access.repository}", read=read)
 

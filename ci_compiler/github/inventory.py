@@ -36,13 +36,15 @@ class Runner:
 class RunnerGroup:
     """A runner group of an organisation. `default`: it takes every runner that names no group.
 
-    `public`: public repositories may use it.
+    `public`: public repositories may use it. `workflows`: the only ones whose jobs it takes, as
+    `OWNER/NAME/PATH@REF`; None if it takes the jobs of every workflow.
     """
 
     id: int
     name: str
     default: bool
     public: bool
+    workflows: frozenset[str] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,8 +85,14 @@ def groups_of(client: Client, owner: str, query: str = "") -> Iterator[RunnerGro
     """The runner groups of the organisation `owner`. Raises GitHubError."""
 
     def group_of(entry: Mapping[str, Any]) -> RunnerGroup:
-        public = entry["allows_public_repositories"]
-        return RunnerGroup(id=int(entry["id"]), name=entry["name"], default=entry["default"], public=public)
+        only = frozenset(map(str, entry["selected_workflows"])) if entry.get("restricted_to_workflows") else None
+        return RunnerGroup(
+            id=int(entry["id"]),
+            name=entry["name"],
+            default=entry["default"],
+            public=entry["allows_public_repositories"],
+            workflows=only,
+        )
 
     path = f"/orgs/{owner}/actions/runner-groups{query}"
     return client.pages(f"list the runner groups of {owner}", path, "runner_groups", group_of)

@@ -139,6 +139,7 @@ def _created(client: Client, request: str) -> str:
 
 def _request_of(title: str) -> str:
     """The request that the title of a run names in brackets; '' if it names none."""
+    # Assumes `run-name-title`.
     return title.partition("[")[2].partition("]")[0]
 
 

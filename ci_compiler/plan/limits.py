@@ -7,6 +7,8 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from ci_compiler.units import counted
+
 
 class Limit(NamedTuple):
     """A limit that GitHub enforces, and the `gate` at or below it where the compiler stops to leave some room."""
@@ -24,3 +26,9 @@ def _table() -> dict[str, Limit]:
 def limit(name: str) -> Limit:
     """The limit called `name` in the table, in the unit that the name states. Raises KeyError."""
     return _table()[name]
+
+
+def beyond_filters(what: str, files: int) -> str:
+    """A sentence about `what`, which changes more files than GitHub's path filters see; '' if they see all of them."""
+    most = limit("filtered-files").gate
+    return f"{what} changes {counted(files, 'file')}, and GitHub's path filters see {most}" if files > most else ""

@@ -87,6 +87,7 @@ def route(spec: Spec, cells: tuple[Cell, ...]) -> tuple[tuple[Route, ...], tuple
     return routes, (
         *lacks,
         *_stealing_pools(spec),
+        *_misspelled(spec),
         *unused,
         *full,
         *container_findings(spec, building),
@@ -283,6 +284,24 @@ def _stealing_pools(spec: Spec) -> Iterator[Finding]:
                 f"give {pool.name} a label that {other.name} lacks"
             )
             yield spec.finding(("runners", pool.name, "runs-on"), Code.POOL_STEALS, message)
+
+
+def _misspelled(spec: Spec) -> Iterator[Finding]:
+    """A warning for each label that is a letter away from one of GitHub's own, which no runner then has."""
+    systems = spec.hardware.systems.values()
+    known = {label.lower(): label for one in systems for label in ("self-hosted", one.os, one.label)}
+    for pool in spec.pools:
+        for label in () if pool.hosted else pool.runs_on.labels:
+            near = next((one for one in known if _one_slip(label.lower(), one)), "")
+            if near and label.lower() not in known:
+                message = f"{label!r} of {pool.name} is no label of GitHub's; did you mean {known[near]}?"
+                yield spec.finding(("runners", pool.name, "runs-on"), Code.MISSPELLED_LABEL, message)
+
+
+def _one_slip(word: str, other: str) -> bool:
+    """Whether two words with the same digits differ by one letter, or by two that changed places."""
+    less, more = ({one, *(one[:at] + one[at + 1 :] for at in range(len(one)))} for one in (word, other))
+    return bool(less & more) and [*filter(str.isdigit, word)] == [*filter(str.isdigit, other)]
 
 
 def labels_of(hardware: Hardware, pool: Pool) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from ci_compiler.errors import InputError
 from ci_compiler.git import Git
+from ci_compiler.plan.limits import beyond_filters
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.selection import Facts, GitHubEvent, Question, Rebuilt
 from ci_compiler.recipes.affected import affected
@@ -82,4 +83,12 @@ def dispatched_onto(git: Git, decided: Plan, event: GitHubEvent, branch: str, ca
 
 def _changed(git: Git, decided: Plan, question: Question) -> Answer:
     names, remark = changed_since(git, decided, question)
+    remark = remark or unseen_files(git, question.base)
     return Answer(Facts({question.branch: Rebuilt(names)}), [remark] if remark else [])
+
+
+def unseen_files(git: Git, base: str) -> str:
+    """What to say of a change since `base`, a commit, if a push of it starts some shards and not others; else ''."""
+    head = git.resolve("HEAD")
+    said = beyond_filters("the change", len(git.changed(git.merge_base(git.resolve(base), head), head)))
+    return f"{said}: a push of it may not start every shard; `ci-compile dispatch` starts the others" if said else ""

@@ -9,7 +9,7 @@ from ci_compiler.errors import Finding, about, raise_any
 from ci_compiler.github.client import Client
 from ci_compiler.github.waves import start_waves
 from ci_compiler.plan.job_graph import built_after
-from ci_compiler.plan.limits import limit
+from ci_compiler.plan.limits import beyond_filters
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.reports.load import load_of
 from ci_compiler.sync.branches import BranchPlan
@@ -47,13 +47,9 @@ def check_starts(decided: Plan, plans: Sequence[BranchPlan], say: Callable[[str]
 
 
 def _too_many_files(plans: Sequence[BranchPlan]) -> Iterator[Finding]:
-    most = limit("filtered-files").gate
     for plan in plans:
-        if len(plan.changes) > most:
-            message = (
-                f"the push changes {counted(len(plan.changes), 'file')}, and GitHub's path filters see {most}; "
-                "`--waves` starts the shards that changed by a workflow instead"
-            )
+        if said := beyond_filters("the push", len(plan.changes)):
+            message = f"{said}; `--waves` starts the shards that changed by a workflow instead"
             yield about(plan.branch, Code.TOO_MANY_FILES, message)
 
 

@@ -64,6 +64,7 @@ def not_paused(branch: str, pool: str) -> str:
 
 def input_not_paused(branch: str, pool: str) -> str:
     """As `not_paused`, for two expressions."""
+    # Assumes `called-variables`.
     return _without(_word(form, {"{branch}": branch, "{pool}": pool}) for form in WORDS)
 
 

@@ -45,14 +45,7 @@ def header(spec: Spec) -> tuple[str, ...]:
 def render(spec: Spec, shards: Sequence[Shard]) -> dict[str, str]:
     """The text of every file by its path relative to the repository's root. Raises InputError if one is too large."""
     head = header(spec)
-    compiled: dict[str, Mapping[str, Node]] = {
-        f"{FOLDER}/{name}": one.node() for name, one in _workflows(spec, called_files(shards), shards)
-    }
-    compiled[f"{SETUP_ACTION}/action.yml"] = setup_action.action(spec)
-    compiled |= {part.path: shard.workflow(spec, part).node() for part in shards}
-    if findings := [*unknown_pins(spec), *_image_problems(spec)]:
-        raise InputError(findings)
-    files = {path: dump(_pinned(one, spec), header=head) for path, one in compiled.items()} | {
+    files = {path: dump(node, header=head) for path, node in nodes(spec, shards).items()} | {
         ".github/actionlint.yaml": dump(_actionlint(spec.pools), header=head),
         ".github/.gitattributes": "".join(f"# {line}\n" for line in head)
         + "workflows/build-*.yml linguist-generated=true\n",
@@ -61,6 +54,18 @@ def render(spec: Spec, shards: Sequence[Shard]) -> dict[str, str]:
     if findings := list(_too_large(files)):
         raise InputError(findings)
     return files
+
+
+def nodes(spec: Spec, shards: Sequence[Shard]) -> dict[str, Mapping[str, Node]]:
+    """Every workflow and action as plain nodes, by the path of its file. Raises InputError for a pin that is wrong."""
+    compiled: dict[str, Mapping[str, Node]] = {
+        f"{FOLDER}/{name}": one.node() for name, one in _workflows(spec, called_files(shards), shards)
+    }
+    compiled[f"{SETUP_ACTION}/action.yml"] = setup_action.action(spec)
+    compiled |= {part.path: shard.workflow(spec, part).node() for part in shards}
+    if findings := [*unknown_pins(spec), *_image_problems(spec)]:
+        raise InputError(findings)
+    return {path: _pinned(one, spec) for path, one in compiled.items()}
 
 
 def _workflows(spec: Spec, called: Collection[str], shards: Sequence[Shard]) -> Iterator[tuple[str, Workflow]]:

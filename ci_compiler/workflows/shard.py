@@ -80,7 +80,7 @@ def workflow(spec: Spec, shard: Shard) -> Workflow:
         name=shard.title,
         run_name=f"{shard.title}{_REQUESTED} ({_WHAT})",
         on=_triggers(spec, shard),
-        env={COMPILED_BY: __version__},
+        env={COMPILED_BY: __version__},  # Assumes `workflow-env`.
         concurrency=one_at_a_time("-".join(group)),
         jobs={SELECT: select, **jobs, VERDICT: verdict},
     )
@@ -341,6 +341,7 @@ def _jobs_before(spec: Spec, shard: Shard) -> dict[str, dict[str, str]]:
             for other, needed in needs.of(cell, variant.package):
                 if (job := job_id(other)) != job_id(cell):
                     output = MANIFESTS if other.joined else reported_as(spec, other, needed)[BUILD]
+                    # Assumes `outputs-rerun`.
                     built = f"(needs.{job}.result == 'skipped' || needs.{job}.outputs.{output} != '')"
                     found.setdefault(job_id(cell), {})[job] = built
     return found

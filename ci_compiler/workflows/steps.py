@@ -51,7 +51,7 @@ def upload(
 
     `more` are further options of the action.
     """
-    # Assumes `artifact-rerun`.
+    # Assumes `artifact-rerun`, `artifact-again`.
     files: dict[str, Node] = {"name": artifact, "path": path, "if-no-files-found": "ignore", **more}
     return action_step(name, "actions/upload-artifact", files, if_=if_)
 

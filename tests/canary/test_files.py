@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from ci_compiler import __version__
 from ci_compiler.canary.repository import files
 from ci_compiler.cli.app import run
 from ci_compiler.cli.compile import PROGRAM
@@ -85,12 +87,18 @@ def test_the_cell_is_the_compiled_one_with_the_canarys_spec() -> None:
     for name, job in written.items():
         added = " --spec .github/canary/ci-matrix.yaml"
         steps = [
-            step | ({"run": step["run"].removesuffix(added)} if "run" in step else {})
+            step | ({"run": _without_spec(step["run"], added)} if "run" in step else {})
             for step in job["steps"]
             if step["name"] != "Set up ci-compiler"
         ]
         plain = yaml.safe_load(yaml.safe_dump(_plain(compiled[name])))
         assert {**job, "steps": steps} == plain
+
+
+def _without_spec(run: str, added: str) -> str:
+    """The script of a step without the canary's spec, which the commands of ci-runner have, and nothing else."""
+    assert run.endswith(added) == run.startswith("ci-runner "), run
+    return run.removesuffix(added)
 
 
 def _plain(node: Any) -> Any:
@@ -117,6 +125,36 @@ def test_a_compile_and_a_first_spec_leave_the_canary_alone(tmp_path: Path, capsy
     assert run(PROGRAM, ["--check", "--root", str(tmp_path)]) == 0
     assert {path: path.read_bytes() for path in before} == before
     capsys.readouterr()
+
+
+COMMIT = "git+https://github.com/flox-cuda/ci-compiler@0123456789abcdef0123456789abcdef01234567"
+
+
+@pytest.mark.parametrize(
+    ("given", "installed", "requirement", "says"),
+    [
+        ("", COMMIT, COMMIT, f"will install ci-compiler from {COMMIT}, which must be there"),
+        ("", "", f"ci-compiler=={__version__}", "and fail if the package index has no such release"),
+        (".github/ci-compiler.txt", COMMIT, ".github/ci-compiler.txt", "from .github/ci-compiler.txt, "),
+    ],
+)
+def test_a_fresh_repository_gets_what_its_hosted_machines_can_install_or_is_warned(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    given: str,
+    installed: str,
+    requirement: str,
+    says: str,
+) -> None:
+    monkeypatch.setattr("ci_compiler.cli.compile.canary.toolkit", lambda _: installed)
+    if given:
+        (tmp_path / ".github").mkdir()
+        (tmp_path / ".github/ci-matrix.yaml").write_text(json.dumps(small(toolkit=given)), "utf-8")
+    assert canary(tmp_path) == 0
+    assert says in capsys.readouterr().err
+    setup = yaml.safe_load((tmp_path / ".github/canary/setup/action.yml").read_text("utf-8"))
+    assert setup["runs"]["steps"][-1]["env"]["REQUIREMENT"] == requirement
 
 
 def test_a_second_run_changes_nothing_and_takes_up_the_pools_of_the_spec(tmp_path: Path) -> None:

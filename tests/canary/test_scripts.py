@@ -73,10 +73,12 @@ PROGRAMS = {"curl": CURL, "tar": TAR, "nix-build": NIX_BUILD, "nix": NIX, "flox"
 ANSWERS = """\
 /dispatches 403
 /contents/ 200
+/environments/canary 200 {"deployment_branch_policy": {"custom_branch_policies": true}}
 generate-jitconfig 201 {"runner": {"id": 5}, "encoded_jit_config": "a-key"}
 DELETE 204
 /actions/runners/5 404
 /jobs?per_page 200 {"jobs": []}
+actions/runs/1 200 {"display_title": "canary [1]"}
 deployments?environment 200 []
 """
 HOLDING = {
@@ -106,6 +108,10 @@ HOLDING = {
     "ODD_NAME": "success",
     "FIRST": "success",
     "SAME_NAME": "success",
+    "STARTED": "1",
+    "CANARY_VARIABLE": "a-word",
+    "CANARY_ENV": "set",
+    "ACTIONS_ID_TOKEN_REQUEST_URL": "https://token.example.org",
     "NIX_STORE_DIR": "/no-such-store",  # root may write to any folder that is there
 }
 """The environment in which every assumption holds."""
@@ -158,6 +164,10 @@ BREAKS = (
     ("path-filters", ["start"], {"BEFORE": "0" * 40, "UNTRACKED": "1"}),
     ("artifact-rerun", ["rerun"], {"FIRST": "failure"}),
     ("artifact-rerun", ["rerun"], {"SAME_NAME": "failure"}),
+    ("artifact-again", ["rerun"], {"SAME_NAME": "failure"}),
+    ("run-name-title", ["report"], other("actions/runs/1", '200 {"display_title": "canary"}')),
+    ("called-identity", ["inner"], {"ACTIONS_ID_TOKEN_REQUEST_URL": ""}),
+    ("workflow-env", ["start"], {"CANARY_ENV": ""}),
     ("artifact-names", ["rerun"], {"ODD_NAME": "failure"}),
     ("jit-registration", ["jit"], other("generate-jitconfig", "403")),
     ("jit-removal", ["jit"], other("DELETE", "422")),
@@ -174,7 +184,11 @@ BREAKS = (
 )
 """What is made to break: the assumption, the scripts of its probe, and a change of their environment."""
 
-EVENTS = {"path-filters": {"GITHUB_EVENT_NAME": "push"}, "environment-secret": {"CANARY_SECRET": ""}}
+EVENTS: dict[str, dict[str, str]] = {
+    "artifact-again": {"STARTED": "2"},
+    "path-filters": {"GITHUB_EVENT_NAME": "push"},
+    "environment-secret": {"CANARY_SECRET": ""},
+}
 
 
 @pytest.mark.parametrize(("name", "names", "changed"), BREAKS)
@@ -192,6 +206,30 @@ def test_without_secrets_and_programs_nothing_is_claimed(scripts: Scripts) -> No
     untried = ("called-permissions", "jit-registration", "jit-removal", "runner-exit-7", "cache-round-trip")
     for name in (*untried, "flox-publish", "no-deployment"):
         assert assumptions()[name].verdict(facts) is Verdict.NOT_TRIED
+
+
+@pytest.mark.parametrize("answer", ['200 {"deployment_branch_policy": null}', '403 {"message": "no"}', "404 <html>"])
+def test_a_token_that_every_branch_could_take_is_not_used(scripts: Scripts, answer: str) -> None:
+    facts = dict(scripts("jit", **other("/environments/canary", answer)))
+    assert (facts["jit.token"], facts["jit.bound"]) == ("set", "no")
+    assert "jit.made" not in facts
+    assert assumptions()["jit-registration"].verdict(complete(facts)) is Verdict.NOT_TRIED
+
+
+def test_variables_that_a_called_workflow_lacks_are_broken(scripts: Scripts) -> None:
+    called = assumptions()["called-variables"]
+    assert called.verdict(complete(scripts("start", "inner"))) is Verdict.HELD
+    facts = dict(scripts("start")) | dict(scripts("inner", CANARY_VARIABLE=""))
+    assert called.verdict(complete(facts | {"start.variable": "set"})) is Verdict.BROKEN
+    assert called.verdict(complete(scripts("start", "inner", CANARY_VARIABLE=""))) is Verdict.NOT_TRIED
+
+
+def test_outputs_that_a_partial_re_run_loses_are_broken(scripts: Scripts) -> None:
+    kept = assumptions()["outputs-rerun"]
+    facts = dict(scripts("rerun")) | {"job.outer": "success"}
+    assert kept.verdict(complete(facts | {"outer.result": "success"})) is Verdict.HELD
+    assert kept.verdict(complete(facts | {"outer.result": "empty"})) is Verdict.BROKEN
+    assert kept.verdict(complete(dict(scripts("rerun", STARTED="2")) | {"job.outer": "success"})) is Verdict.NOT_TRIED
 
 
 def test_a_group_whose_machine_does_not_take_the_job_is_broken(scripts: Scripts) -> None:

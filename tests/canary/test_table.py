@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 
@@ -13,14 +14,21 @@ from ci_compiler.canary.table import features, read_tables, verdicts, written_ta
 from ci_compiler.cli.app import run
 from ci_compiler.cli.compile import PROGRAM
 from tests.output import checked
+from tests.specs import small
 
 every = pytest.mark.parametrize("one", assumptions().values(), ids=assumptions().keys())
 
 
-def holding(but: str) -> dict[str, str]:
-    """Facts with which every assumption holds, except one whose event is another."""
-    held = [one for name, one in assumptions().items() if name != but]
+def holding(*but: str) -> dict[str, str]:
+    """Facts with which every assumption holds, except some whose event is another."""
+    held = [one for name, one in assumptions().items() if name not in but]
     return {name: value for one in held for name, value in {**one.tried, **one.expected}.items()}
+
+
+def _both() -> str:
+    """Two tables with which every assumption holds."""
+    by_hand = holding("path-filters", "artifact-again")
+    return written_table(by_hand) + written_table(holding("dispatch-commit", "artifact-rerun", "outputs-rerun"))
 
 
 def read_back(facts: dict[str, str], one: Assumption) -> Verdict:
@@ -87,7 +95,7 @@ def table(tmp_path: Path, facts: dict[str, str], version: str = __version__) -> 
 
 def test_the_command_says_what_is_safe(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "pasted.md"
-    path.write_text(written_table(holding("dispatch-commit")) + written_table(holding("path-filters")), "utf-8")
+    path.write_text(_both(), "utf-8")
     assert run(PROGRAM, ["canary", "--read", str(path)]) == 0
     rows = capsys.readouterr().out.splitlines()
     assert len(rows) == len(FEATURES)
@@ -96,6 +104,31 @@ def test_the_command_says_what_is_safe(tmp_path: Path, capsys: pytest.CaptureFix
     found = checked("ci-compile canary", capsys.readouterr().out)
     assert {one["result"] for one in found["features"]} == {"safe"}
     assert {*found["assumptions"].values()} <= {"held", "not tried"}
+
+
+def test_with_a_spec_only_what_its_features_rely_on_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one = assumptions()["queue-max"]
+    path = table(tmp_path, {**one.tried, **one.expected, "queued.success": "2"})
+    spec = tmp_path / "spec.yaml"
+    words = ["canary", "--read", str(path), "--spec", str(spec)]
+    document = small()
+    spec.write_text(json.dumps(document), "utf-8")
+    assert run(PROGRAM, words) == 1
+    out = capsys.readouterr().out
+    assert "broken: queue-max" in out
+    assert "not tried: flox-publish" in out
+    for branch in document["branches"].values():
+        branch["publish"] = False
+    spec.write_text(json.dumps(document | {"backend": "nix"}), "utf-8")
+    assert run(PROGRAM, words) == 0
+    out = capsys.readouterr().out
+    assert "broken: queue-max" not in out
+    assert "not tried: flox-build" not in out
+    assert "not tried: nix-sandbox" in out
+    assert run(PROGRAM, [*words, "--json"]) == 0
+    rows = checked("ci-compile canary", capsys.readouterr().out)["features"]
+    assert [row["feature"] for row in rows if not row["used"]] == ["publishing", "the backend `flox`"]
+    assert [row["result"] for row in rows if row["feature"] == "publishing"] == ["not safe: queue-max"]
 
 
 def test_the_command_names_what_is_broken_with_its_source(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

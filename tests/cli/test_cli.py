@@ -16,6 +16,7 @@ from ci_compiler import __version__
 from ci_compiler.cli.app import run
 from ci_compiler.cli.compile import PROGRAM
 from ci_compiler.cli.runner import PROGRAM as RUNNER
+from ci_compiler.plan.limits import Limit, limit
 
 CHECK_IMPORTS = Path(__file__).with_name("check_imports.txt")
 """The modules of the compiler that `ci-compile --check` imports, one a line."""
@@ -23,6 +24,22 @@ CHECK_IMPORTS = Path(__file__).with_name("check_imports.txt")
 
 def ci(*argv: str) -> int:
     return run(PROGRAM, argv)
+
+
+@pytest.mark.parametrize(("most", "said"), [(3, True), (1_000, False)])
+def test_check_says_that_path_filters_do_not_see_every_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, most: int, *, said: bool
+) -> None:
+    root = ["--bundled", "--root", str(tmp_path)]
+    assert ci(*root) == 0
+    for path in (tmp_path / ".github/workflows").glob("build-main-*.yml"):
+        path.unlink()
+    real = limit
+    few = Limit(most, most)
+    monkeypatch.setattr("ci_compiler.plan.limits.limit", lambda name: few if name == "filtered-files" else real(name))
+    capsys.readouterr()
+    assert ci(*root, "--check") == 1
+    assert (f"and GitHub's path filters see {most}: " in capsys.readouterr().err) == said
 
 
 def test_check_reports_drift_and_the_command_that_fixes_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -57,6 +57,10 @@ GIVEN: dict[str, tuple[Sequence[str], Sequence[Sequence[str]]]] = {
         ["recalled", "branch", "version", "use instead"],
         [[LONG, "cuda-12_9", "0.24.1", f"{LONG} (cuda-13_0)"]],
     ),
+    "settings": (
+        ["setting", "state", "expected", "on GitHub"],
+        [["environment publish: branches", "wrong", "main, cuda-12_9, cuda-13_0", "every branch may use it"]],
+    ),
     "evaluate": (["variant", "version", "derivation"], [[LONG, "0.24.1", f"{STORE}.drv"]]),
     "list": (
         ["kind", "name", "pool", "state", "left over"],

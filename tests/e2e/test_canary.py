@@ -30,6 +30,7 @@ HELD = {
     "implicit-success",
     "always-verdict",
     "artifact-names",
+    "workflow-env",
     "matrix-from-output",
     "runs-on-json",
 }
@@ -131,6 +132,7 @@ BREAKS = (
         {"implicit-success"},
     ),
     ("canary.yml", "${{ join(needs.*.result, ' ') }}", "success", {"always-verdict"}),
+    ("canary.yml", "CANARY_ENV: set", "CANARY_ENV: ''", {"workflow-env"}),
     ("canary.yml", "@a~2fb", ":a~2fb", {"artifact-names"}),
     ("canary.yml", '{"leg": "b"}', '{"leg": "c"}', {"matrix-from-output"}),
     (

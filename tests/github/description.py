@@ -84,7 +84,8 @@ class Description:
                 yield f"{asked.template}: unknown parameter {name}"
                 continue
             rule, at = known[name]
-            value = int(values[0]) if rule["schema"].get("type") == "integer" else values[0]
+            kind = rule["schema"].get("type")
+            value = json.loads(values[0]) if kind in {"integer", "boolean"} else values[0]
             yield from self._problems(f"{at}/schema", value, f"{asked.template}?{name}")
         yield from self._body_problems(asked, body)
 
@@ -97,7 +98,8 @@ class Description:
         at = f"{_pointer(asked)}/requestBody/content/application~1json/schema"
         yield from self._problems(at, body, f"body of {asked.template}")
         if isinstance(body, dict):
-            allowed = rule["content"]["application/json"]["schema"].get("properties", {})
+            schema = rule["content"]["application/json"]["schema"]
+            allowed = (self._find(schema["$ref"]) if "$ref" in schema else schema).get("properties", {})
             yield from (f"body of {asked.template}: unknown key {key}" for key in body if key not in allowed)
 
     def answer_problems(self, asked: Operation, status: int, body: Any) -> Iterator[str]:

@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 import yaml
 
@@ -97,6 +97,11 @@ class GitHub:
         self.secrets: list[str] = []
         self.variables: dict[str, str] = {}
         self.pages = False
+        self.settings: dict[str, Json] = {}
+        self.environments: dict[str, Json] = {}
+        self.rules: dict[str, list[Json]] = {}
+        self.protected: dict[str, Json] = {}
+        self.secret_names: dict[str, list[str]] = {}
         self.pulls: dict[int, Json] = {}
         self.requests: dict[int, Json] = {}
         self.roles: dict[str, tuple[int, str]] = {}
@@ -540,6 +545,50 @@ class GitHub:
     def read_pages(self, _: Request) -> Answer:
         return Answer(200, description().example("page")) if self.pages else refusal(404, "Not Found")
 
+    def setting(self, request: Request) -> Answer:
+        """A setting of Actions, by the last part of its path."""
+        return Answer(200, self.settings[request.path.rpartition("/")[2]])
+
+    def list_environments(self, request: Request) -> Answer:
+        [example] = description().example("environments")["environments"]
+        found = [
+            example | {"name": name} | {key: value for key, value in one.items() if key != "branches"}
+            for name, one in self.environments.items()
+        ]
+        return self._page("environments", found, request)
+
+    def list_policies(self, request: Request) -> Answer:
+        branches = self.environments[request.known["environment_name"]]["branches"]
+        found = [{"id": at, "node_id": "x", "name": name, "type": "branch"} for at, name in enumerate(branches, 1)]
+        return self._page("branch_policies", found, request)
+
+    def list_secrets(self, request: Request) -> Answer:
+        """The names of secrets: of the repository, of the organisation, or of an environment."""
+        place = request.known.get("environment_name") or request.path.rpartition("/")[2]
+        example = description().example("actions-secret")
+        return self._page("secrets", [example | {"name": name} for name in self.secret_names.get(place, [])], request)
+
+    def list_rules(self, request: Request) -> Answer:
+        return Answer(200, self.rules.get(unquote(request.known["branch"]), []))
+
+    def list_branches(self, _: Request) -> Answer:
+        commit = {"sha": "0" * 40, "url": f"{self.url}/commit"}
+        return Answer(200, [{"name": name, "commit": commit, "protected": True} for name in self.protected])
+
+    def read_branch(self, request: Request) -> Answer:
+        name = unquote(request.known["branch"])
+        if name not in self.branches:
+            return refusal(404, "Branch not found")
+        kept = self.protected.get(name)
+        protection = {"required_status_checks": {"contexts": kept["contexts"], "checks": []}} if kept else {}
+        example = description().example("branch-get")
+        return Answer(200, example | {"name": name, "protected": bool(kept), "protection": protection})
+
+    def read_checks(self, request: Request) -> Answer:
+        kept = self.protected[unquote(request.known["branch"])]
+        example = description().example("status-check-policy")
+        return Answer(200, example | kept | {"checks": []})
+
     def _page(self, item: str, found: list[Any], request: Request, *, most: int = 1_000_000) -> Answer:
         size, page = (int(request.query.get(name, [usual])[0]) for name, usual in (("per_page", "30"), ("page", "1")))
         last = max(1, -(-len(found) // size))
@@ -573,6 +622,21 @@ _ANSWERS: dict[str, Callable[[GitHub, Request], Answer]] = {
     "patch /actions/variables/{name}": GitHub.change_variable,
     "delete /actions/variables/{name}": GitHub.remove_variable,
     "get /pages": GitHub.read_pages,
+    "get /actions/permissions": GitHub.setting,
+    "get /actions/permissions/selected-actions": GitHub.setting,
+    "get /actions/permissions/workflow": GitHub.setting,
+    "get /actions/permissions/artifact-and-log-retention": GitHub.setting,
+    "get /actions/permissions/fork-pr-contributor-approval": GitHub.setting,
+    "get /actions/permissions/fork-pr-workflows-private-repos": GitHub.setting,
+    "get /actions/secrets": GitHub.list_secrets,
+    "get /actions/organization-secrets": GitHub.list_secrets,
+    "get /environments": GitHub.list_environments,
+    "get /environments/{environment_name}/secrets": GitHub.list_secrets,
+    "get /environments/{environment_name}/deployment-branch-policies": GitHub.list_policies,
+    "get /rules/branches/{branch}": GitHub.list_rules,
+    "get /branches": GitHub.list_branches,
+    "get /branches/{branch}": GitHub.read_branch,
+    "get /branches/{branch}/protection/required_status_checks": GitHub.read_checks,
     "post /actions/runs/{run_id}/rerun-failed-jobs": GitHub.rerun_failed,
     "get /check-runs/{check_run_id}/annotations": GitHub.list_annotations,
     "get /issues": GitHub.list_issues,

@@ -121,6 +121,32 @@ def test_labels_that_machines_of_another_pool_have_too_are_an_error(one: Any, ot
     assert found == steals
 
 
+@pytest.mark.parametrize(
+    ("label", "near"),
+    [
+        ("self-hoste", "self-hosted"),
+        ("selfhosted", "self-hosted"),
+        ("Self_Hosted", "self-hosted"),
+        ("slef-hosted", "self-hosted"),
+        ("linx", "Linux"),
+        ("macsos", "macOS"),
+        ("amr64", "ARM64"),
+        ("SELF-HOSTED", ""),
+        ("linux", ""),
+        ("linux2", ""),
+        ("x86", ""),
+        ("x64-large", ""),
+        ("arm", ""),
+        ("gpu-sm90", ""),
+    ],
+)
+def test_a_label_that_is_almost_one_of_github_is_a_warning(label: str, near: str) -> None:
+    runners = {"builder": {"runs-on": [label, "own"], "system": "x86_64-linux", "cpu": ["avx2"]}}
+    found = [one for one in plan(spec_of(small(runners=runners))).warnings if one.code == "misspelled-label"]
+    said = [f"{label!r} of builder is no label of GitHub's; did you mean {near}?"] if near else []
+    assert [one.message for one in found] == said
+
+
 def test_a_pool_that_nothing_uses_is_a_warning() -> None:
     runners = {"builder": pool("b"), "a100": pool("a", gpu="sm80")}
     matrix = {"python": ["3.13"], "isas": {"x86_64-linux": ["avx2"]}, "gpus": {"sm90": {}}}

@@ -212,6 +212,35 @@ def test_a_request_that_changes_no_carried_file_builds_only_its_own_branch(
     assert list(outputs["chosen"]) == ["main"]
 
 
+def test_a_change_of_more_files_than_path_filters_see_is_said_before_it_is_merged(
+    synced: Repository, new_runner: NewRunner, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    synced.git("checkout", "-q", "-b", "bump", "main")
+    for number in range(300):
+        synced.write(f"notes/{number}", "new")
+    commit = synced.commit()
+    synced.git("push", "-q", "origin", "bump")
+    said = "the change changes 301 files, and GitHub's path filters see 300: "
+    runner = new_runner(commit)
+    _, summary = runner.choose("pull_request", payload(synced), monkeypatch, "--pull-request")
+    assert "path filters" not in summary
+    capsys.readouterr()
+    assert synced.ci("diff", "main") == 0
+    assert "path filters" not in capsys.readouterr().out
+    synced.write("notes/300", "new")
+    commit = synced.commit()
+    synced.git("push", "-q", "origin", "bump")
+    runner.git("fetch", "-q", "origin")
+    runner.git("checkout", "-q", commit)
+    _, summary = runner.choose("pull_request", payload(synced), monkeypatch, "--pull-request")
+    assert said in summary.replace("\\", "")
+    capsys.readouterr()
+    assert synced.ci("diff", "main") == 0
+    assert said in capsys.readouterr().out.replace("\\", "")
+    assert synced.ci("diff", "main", "--json") == 0
+    assert said in capsys.readouterr().err
+
+
 def test_a_request_into_another_branch_builds_that_branch_alone(
     synced: Repository, new_runner: NewRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:

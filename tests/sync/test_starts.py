@@ -56,7 +56,7 @@ def test_a_push_that_github_would_cancel_is_refused_before_it_is_made(
 def test_a_push_of_more_files_than_path_filters_see_is_refused_before_it_is_made(
     pushed: Repository, remote: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ci_compiler.sync.starts.limit", lambda _: Limit(gate=2, limit=2))
+    monkeypatch.setattr("ci_compiler.plan.limits.limit", lambda _: Limit(gate=2, limit=2))
     before = heads(pushed), Git(remote).heads()
     assert pushed.ci("sync", "--push") == 2
     err = capsys.readouterr().err

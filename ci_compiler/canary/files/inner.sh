@@ -10,6 +10,8 @@ ask() {
 
 echo "ran=yes"
 echo "secret=$([ -n "${CANARY_SECRET:-}" ] && echo set || echo empty)"
+echo "variable=$([ -n "${CANARY_VARIABLE:-}" ] && echo set || echo empty)"
+echo "identity=$([ -n "${ACTIONS_ID_TOKEN_REQUEST_URL:-}" ] && echo granted || echo none)"
 if [ -z "${GITHUB_TOKEN:-}" ]; then
   echo "token=none"
   exit 0

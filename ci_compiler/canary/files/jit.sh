@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Facts about just-in-time runners, on a hosted machine: registers one that no job asks for, removes it, and starts a
-# runner of a version that GitHub no longer serves. The answers, which have the runners' keys, are never shown.
+# runner of a version that GitHub no longer serves. The answers, which have the runners' keys, are never shown. Nothing
+# is tried with a token that a job of any branch could take, because the environment is open to all of them.
 set -euo pipefail
 
 if [ -z "${CANARY_ADMIN_TOKEN:-}" ]; then
@@ -11,6 +12,14 @@ echo "token=set"
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 runners=$GITHUB_API_URL/repos/$GITHUB_REPOSITORY/actions/runners
+
+curl --silent --output "$scratch/environment" --max-time 60 --header "Authorization: Bearer $GITHUB_TOKEN" \
+  "$GITHUB_API_URL/repos/$GITHUB_REPOSITORY/environments/canary" >/dev/null || true
+if ! jq --exit-status .deployment_branch_policy "$scratch/environment" >/dev/null; then
+  echo "bound=no"
+  exit 0
+fi
+echo "bound=yes"
 
 ask() {
   printf 'header = "Authorization: Bearer %s"\n' "$CANARY_ADMIN_TOKEN" |

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What GitHub's API shows of this run: its jobs, as jobs.json, and the number of deployments of the environment
-# `canary-quiet`, as a fact.
+# What GitHub's API shows of this run: its jobs, as jobs.json, and as facts whether its title is the `run-name`, and the
+# number of deployments of the environment `canary-quiet`.
 set -euo pipefail
 
 ask() {
@@ -12,8 +12,12 @@ ask() {
 mkdir -p "$1"
 code=$(ask "$1/jobs.json" "actions/runs/$GITHUB_RUN_ID/attempts/$GITHUB_RUN_ATTEMPT/jobs?per_page=100")
 [ "$code" = 200 ] || rm -f "$1/jobs.json"
+title=$(ask "$1/run.json" "actions/runs/$GITHUB_RUN_ID")
 code=$(ask "$1/deployments.json" "deployments?environment=canary-quiet")
 {
   echo "asked=$code"
+  if [ "$title" = 200 ]; then
+    echo "title=$([ "$(jq --raw-output .display_title "$1/run.json")" = "canary [$GITHUB_RUN_ID]" ] && echo own || echo other)"
+  fi
   [ "$code" != 200 ] || echo "deployments=$(jq length "$1/deployments.json")"
 } >"$1/report.facts"

@@ -21,6 +21,8 @@ touches() {
 echo "event=$GITHUB_EVENT_NAME"
 echo "secret=$([ -n "${CANARY_SECRET:-}" ] && echo set || echo empty)"
 echo "addressed=$ADDRESSED"
+echo "variable=$([ -n "${CANARY_VARIABLE:-}" ] && echo set || echo empty)"
+echo "env=$([ -n "${CANARY_ENV:-}" ] && echo set || echo empty)"
 case $GITHUB_EVENT_NAME in
   workflow_dispatch) echo "tip=$(yes_if at_tip)" ;;
   push) if known; then echo "touched=$(yes_if touches)"; fi ;;

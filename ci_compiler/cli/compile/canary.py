@@ -8,10 +8,11 @@ from pathlib import Path
 from ci_compiler import __version__
 from ci_compiler.canary import evidence
 from ci_compiler.canary import table as tables
-from ci_compiler.canary.assumptions import FEATURES, Verdict, assumptions
+from ci_compiler.canary.assumptions import FEATURES, Verdict
 from ci_compiler.canary.parts import MARK
-from ci_compiler.canary.repository import files
+from ci_compiler.canary.repository import files, used_features
 from ci_compiler.cli.console import append_to, note, print_json, table
+from ci_compiler.cli.toolkit import toolkit
 from ci_compiler.cli.where import SPEC, root_of, spec_of
 from ci_compiler.codes import Code
 from ci_compiler.errors import InputError, wrong
@@ -24,7 +25,7 @@ from ci_compiler.spec.model import Spec
 def run(arguments: argparse.Namespace) -> int:
     """Writes the canary's files, or judges facts, or reads a table. Raises InputError."""
     if arguments.read is not None:
-        return _read(arguments.read, as_json=arguments.json)
+        return _read(arguments.read, _own(arguments, root_of(arguments)), as_json=arguments.json)
     if arguments.judge is not None:
         return _judge(arguments)
     return _write(arguments)
@@ -32,7 +33,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _write(arguments: argparse.Namespace) -> int:
     root = root_of(arguments)
-    made = files(_own(arguments, root))
+    own = _own(arguments, root)
+    where = own.toolkit if own and "toolkit" in own.document.value else toolkit(root)
+    made = files(own, where)
     if problems := {path: problem for path in made if (problem := _problem(root, path))}:
         raise InputError(in_the_way(path, problem) for path, problem in problems.items())
     try:
@@ -42,6 +45,10 @@ def _write(arguments: argparse.Namespace) -> int:
             write_file(target, text)
     except OSError as error:
         raise cannot_write(error.filename or root, error) from error
+    if where:
+        note(f"hosted jobs will install ci-compiler from {where}, which must be there before the canary starts")
+    else:
+        note(f"hosted jobs will install ci-compiler=={__version__}, and fail if the package index has no such release")
     print(f"wrote {len(made)} files; commit and push them, then start the workflow `canary` on GitHub")
     return 0
 
@@ -78,8 +85,11 @@ def _judge(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _read(path: Path, *, as_json: bool) -> int:
-    """Prints what the tables in a file mean for this version. Returns 1 if an assumption is broken."""
+def _read(path: Path, own: Spec | None, *, as_json: bool) -> int:
+    """Prints what the tables in a file mean for this version, and for the features that the spec uses.
+
+    Returns 1 if an assumption for one of these is broken; without a spec, all features count.
+    """
     with reading(path, Code.WRONG_VALUE):
         found = tables.read_tables(text_of(path))
     if not any(one.names for one in found):
@@ -90,17 +100,21 @@ def _read(path: Path, *, as_json: bool) -> int:
     if strange := tables.unknown(found):
         note(f"this version does not have these assumptions: {', '.join(strange)}")
     verdicts = tables.verdicts(found)
+    used = used_features(own) if own else frozenset(FEATURES)
+    rows = [
+        {"feature": FEATURES[one.name], "used": one.name in used, "result": str(one)}
+        for one in tables.features(verdicts, used)
+    ]
+    counting = list(tables.relied_on(used))
+    broken = [one for one in counting if verdicts[one.name] is Verdict.BROKEN]
     if as_json:
-        rows = ({"feature": FEATURES[one.name], "result": str(one)} for one in tables.features(verdicts))
-        print_json({"features": [*rows], "assumptions": {name: one.value for name, one in verdicts.items()}})
-        return 1 if Verdict.BROKEN in verdicts.values() else 0
-    table(
-        ("feature", "result"), [(FEATURES[one.name], str(one)) for one in tables.features(verdicts)], states=["result"]
-    )
-    for entry in assumptions().values():
-        if verdicts[entry.name] is Verdict.BROKEN:
-            print(f"\nbroken: {entry.name}\n  assumed: {entry.says}\n  source: {entry.source}")
-    for entry in assumptions().values():
+        print_json({"features": rows, "assumptions": {name: one.value for name, one in verdicts.items()}})
+        return 1 if broken else 0
+    shown = ((row["feature"], "yes" if row["used"] else "no", row["result"]) for row in rows)
+    table(("feature", "in the spec" if own else "in question", "result"), shown, states=["result"])
+    for entry in broken:
+        print(f"\nbroken: {entry.name}\n  assumed: {entry.says}\n  source: {entry.source}")
+    for entry in counting:
         if verdicts[entry.name] is Verdict.NOT_TRIED:
             print(f"\nnot tried: {entry.name}\n  to try it: {entry.when}")
-    return 1 if Verdict.BROKEN in verdicts.values() else 0
+    return 1 if broken else 0

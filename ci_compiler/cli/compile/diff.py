@@ -7,13 +7,17 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from ci_compiler.cli.console import print_json
+from ci_compiler.cli.console import note, print_json
 from ci_compiler.cli.where import SPEC, root_of, spec_of
+from ci_compiler.errors import InputError
+from ci_compiler.git import Git
 from ci_compiler.plan.pipeline import plan
 from ci_compiler.reports.costs import bill_row
 from ci_compiler.reports.diff import ChangeGroup, PlanDifference, diff
 from ci_compiler.reports.diff_markdown import markdown
 from ci_compiler.spec.revision import base_spec
+from ci_compiler.sync.events import unseen_files
+from ci_compiler.units import markdown_text
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -23,11 +27,22 @@ def run(arguments: argparse.Namespace) -> int:
     within = _within(given, root) if given is not None else None
     before = plan(base_spec(root, arguments.base, within or SPEC.as_posix(), required=within is not None))
     found = diff(before, after)
+    unseen = _unseen(root, arguments.base)
+    if unseen:
+        note(unseen)
     if arguments.json:
         print_json(_as_json(found))
     else:
-        print(markdown(found))
+        print(markdown(found), *([markdown_text(unseen)] if unseen else []), sep="\n")
     return 0
+
+
+def _unseen(root: Path, base: str) -> str:
+    """What to say of a change of too many files since the revision `base`; '' where it is a file."""
+    try:
+        return unseen_files(Git(root), base)
+    except InputError:  # no repository, or no revision in its history: the spec is from a file
+        return ""
 
 
 def _as_json(found: PlanDifference) -> dict[str, Any]:

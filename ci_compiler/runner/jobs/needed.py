@@ -66,7 +66,6 @@ def artifacts(spec: Spec, every: Sequence[BuiltVariant]) -> tuple[str, ...]:
 
 def pattern(names: Sequence[str]) -> str:
     """One pattern that matches `names` alone; download-artifact matches with minimatch, which knows braces."""
-    # Assumes `artifact-braces`.
     return f"{{{','.join(names)}}}" if len(names) > 1 else "".join(names)
 
 

@@ -1,0 +1,57 @@
+"""`ci-compile settings`: compares the repository's settings with what the compiled files rely on; changes nothing."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable
+from dataclasses import asdict
+
+from ci_compiler.cli.console import print_findings, print_rows
+from ci_compiler.cli.remote import client_of
+from ci_compiler.cli.where import root_of, spec_of
+from ci_compiler.codes import Code
+from ci_compiler.errors import about, escaped
+from ci_compiler.github.settings import Setting, SettingState, settings
+from ci_compiler.plan.pipeline import plan
+
+_COLUMNS = {"name": "setting", "state": "state", "expected": "expected", "found": "on GitHub"}
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Prints every setting, or what is wrong, or what would set it. Raises InputError."""
+    decided = plan(spec_of(arguments))
+    client = client_of(arguments, root_of(arguments))
+    found = list(settings(client, decided))
+    if arguments.write:
+        _write(found)
+        return 0
+    if arguments.check:
+        return _check(client.access.repository, found)
+    print_rows([asdict(one) for one in found], _COLUMNS, as_json=arguments.json, states=["state"], spare=["expected"])
+    return 0
+
+
+def _check(repository: str, found: Iterable[Setting]) -> int:
+    """Prints what is wrong, and what the token may not read, as findings. Returns the exit code."""
+    states = set()
+    for one in found:
+        states.add(one.state)
+        if one.state is SettingState.WRONG:
+            message = f"{one.name}: {one.found}; expected: {one.expected}; {one.because}"
+            print_findings([about(repository, Code.WRONG_SETTING, message)])
+        elif one.state is SettingState.UNREAD:
+            print_findings([about(repository, Code.UNREAD_SETTING, f"{one.name}: not readable: {one.found}")])
+    return 1 if SettingState.WRONG in states else 2 if SettingState.UNREAD in states else 0
+
+
+def _write(found: Iterable[Setting]) -> None:
+    """Prints a script that would set what is wrong: each call once, after remarks on what it is for."""
+    done: set[str] = set()
+    for one in found:
+        if one.state is SettingState.RIGHT:
+            continue
+        print(f"# {escaped(f'{one.name}: {one.state}: {one.found}; expected: {one.expected}')}")
+        for call in one.calls:
+            if call not in done:
+                print(call)
+        done.update(one.calls)
