@@ -8,9 +8,9 @@ from itertools import pairwise
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, nearest
 from ci_compiler.plan.matrix import Cell, Variant
-from ci_compiler.plan.needs import NEEDS, Needs
+from ci_compiler.plan.needs import GATHERS, NEEDS, Needs
 from ci_compiler.spec.edges import Edge
-from ci_compiler.spec.model import RecipeKind, Spec
+from ci_compiler.spec.model import Package, RecipeKind, Spec
 from ci_compiler.variant import variant_name
 
 Node = tuple[str, str]
@@ -20,14 +20,15 @@ Node = tuple[str, str]
 def edge_findings(spec: Spec, cells: Sequence[Cell]) -> Iterator[Finding]:
     """An error for each edge that leads to no variant, or to several where one is needed; and for circles."""
     needs, seen, found = Needs(spec, cells), set[tuple[str, str, str, int]](), list[Finding]()
+    leading = {name: [*_leading(spec, package)] for name, package in spec.packages.items()}
     for cell in cells:
         held = {variant.package for variant in cell.variants}
-        for variant in cell.variants:
-            for kind, edge in needs.edges(cell, variant.package):
-                here = kind == NEEDS and not edge.values and edge.package in held
-                elsewhere = edge.is_plain and spec.packages[edge.package].repository is not None
+        for variant in () if cell.listed else cell.variants:
+            for kind, edge, in_cell in leading[variant.package]:
+                if in_cell and edge.package in held:
+                    continue
                 key = (cell.branch, variant.package, kind, edge.index)
-                if not here and not elsewhere and key not in seen:
+                if key not in seen and (edge.when is None or edge.when.holds(cell.axes)):
                     reached = needs.reached(cell, kind, edge)
                     if not reached or (kind == NEEDS and len(reached) > 1):
                         seen.add(key)
@@ -36,6 +37,14 @@ def edge_findings(spec: Spec, cells: Sequence[Cell]) -> Iterator[Finding]:
                         found.append(spec.finding(path, Code.NEEDS_MISSING_VARIANT, message))
     yield from found or (_circles(needs, cells) if spec.has_edges or any(one.joined for one in cells) else ())
     yield from _unusable(spec)
+
+
+def _leading(spec: Spec, package: Package) -> Iterator[tuple[str, Edge, bool]]:
+    """The edges of a package to variants of this plan, each with its kind and whether its own cell may hold the one."""
+    for kind, edges in ((NEEDS, package.edges), (GATHERS, package.gathers)):
+        for edge in edges:
+            if not (edge.is_plain and spec.packages[edge.package].repository is not None):
+                yield kind, edge, kind == NEEDS and not edge.values
 
 
 def _message(

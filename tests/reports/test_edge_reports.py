@@ -59,6 +59,13 @@ def repository(tmp_path: Path) -> Repository:
     return made
 
 
+def test_explain_names_what_a_variant_is_built_with(repository: Repository, capsys: pytest.CaptureFixture[str]) -> None:
+    assert repository.ci("explain", KERNELS[1]) == 0
+    assert f"needs        {LIB}" in capsys.readouterr().out
+    assert repository.ci("explain", ARCHIVE) == 0
+    assert f"gathers      {', '.join(KERNELS)}" in capsys.readouterr().out
+
+
 def test_a_change_affects_what_needs_and_gathers_the_variant(
     repository: Repository, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -83,6 +83,16 @@ def _as_json(plan: Plan, one: BuiltVariant) -> dict[str, Any]:
     }
 
 
+def _edges(plan: Plan, one: BuiltVariant) -> list[tuple[str, str]]:
+    """The variants of other cells that `one` is built with, by the kind of the edge."""
+    from ci_compiler.plan.needs import GATHERS, NEEDS, Needs
+
+    needs = Needs(plan.spec, plan.judged.cells)
+    links = list(needs.links(one.cell, one.variant.package)) if plan.spec.has_edges else []
+    found = {kind: [link.variant.name for link in links if link.kind == kind] for kind in (NEEDS, GATHERS)}
+    return [(kind, ", ".join(names)) for kind, names in found.items() if names]
+
+
 def _lines(plan: Plan, one: BuiltVariant) -> list[tuple[str, str]]:
     from ci_compiler.plan.expected import expected_failures, in_words
     from ci_compiler.reports.offers import recalled
@@ -94,6 +104,7 @@ def _lines(plan: Plan, one: BuiltVariant) -> list[tuple[str, str]]:
         *([("recalled", because)] if (because := recalled(one.spec, one.cell.branch, one.variant)) else []),
         ("spec", str(one.selected_by)),
         ("recipe", one.recipe),
+        *_edges(plan, one),
         *([("seed", f"made from the recipe of {seed}")] if (seed := _seed(plan, one)) else []),
         ("workflow", one.shard.path),
         ("job", one.job),
