@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from ci_compiler.hardware import Version, tables
 from ci_compiler.hardware.drivers import driver_number, lowest_driver
+from ci_compiler.hardware.families.cuda.devices import GpuTexts, gpus
 from ci_compiler.hardware.machine import GpuDevice, as_json, missing_flags
+from ci_compiler.hardware.texts import Answer
 from ci_compiler.runner.detect import mounts
 from ci_compiler.runner.detect import recorded as detect
 from ci_compiler.runner.detect.recorded import Recorded
-from ci_compiler.runner.detect.texts import Answer
-from ci_compiler.runner.nvidia.gpus import GpuTexts, gpus
 from ci_compiler.units import gigabytes, release
 from tests.runner.machines import NAMES, known, recorded
 
@@ -348,7 +348,7 @@ ANSWERS = st.none() | st.builds(Answer, status=st.integers(-9, 255), out=ANY, er
         cpu_limits=st.lists(ANY).map(tuple),
         meminfo=ANY,
         memory_limits=st.lists(ANY).map(tuple),
-        gpus=st.builds(GpuTexts, smi=ANSWERS, controllers=st.just(())),
+        gpus=st.fixed_dictionaries({"cuda": st.builds(GpuTexts, smi=ANSWERS, controllers=st.just(()))}),
         nix=ANSWERS,
         nix_config=ANSWERS,
         nix_conf=ANY,

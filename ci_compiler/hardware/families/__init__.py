@@ -14,7 +14,10 @@ from collections.abc import Callable
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from ci_compiler.hardware.families.machines import Machines
 
 NONE = "cpu"
 """The family of variants that use no accelerator."""
@@ -73,7 +76,7 @@ class Family(NamedTuple):
     `targets` is the pattern of one of its targets. `rule` says whether a machine's target runs code that was compiled
     for another one; both are single targets of this family. `toolkit`, `vendor` and `tool` are how sentences call its
     toolkit, the vendor of its GPUs and the program that lists them. `next_branch` is the lowest driver of the branch
-    after that of a driver, by major versions.
+    after that of a driver, by major versions. `machines` imports what it knows of machines.
     """
 
     name: str
@@ -84,6 +87,7 @@ class Family(NamedTuple):
     vendor: str = ""
     tool: str = ""
     next_branch: Callable[[int], int] = _next
+    machines: Callable[[], Machines] | None = None
 
     def is_target(self, name: str) -> bool:
         """Whether `name` has the form of a target of the family, or of several: no two the same."""

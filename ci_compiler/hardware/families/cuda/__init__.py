@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ci_compiler.hardware.families import ALL, Family, Target, facts
+
+if TYPE_CHECKING:
+    from ci_compiler.hardware.families.machines import Machines
 
 _TARGET = re.compile(r"sm_?(?P<major>[1-9][0-9]?)(?P<minor>[0-9])(?P<features>[af]?)(?P<ptx>\+ptx)?")
 
@@ -57,6 +60,12 @@ def _next_branch(driver: int) -> int:
     return driver - driver % 5 + 5
 
 
+def _machines() -> Machines:
+    from ci_compiler.hardware.families.cuda.machines import MACHINES
+
+    return MACHINES
+
+
 FAMILY = Family(
     name="cuda",
     title="CUDA",
@@ -66,4 +75,5 @@ FAMILY = Family(
     vendor="NVIDIA",
     tool="nvidia-smi",
     next_branch=_next_branch,
+    machines=_machines,
 )

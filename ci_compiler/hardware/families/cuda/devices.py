@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from ci_compiler.hardware import Version
 from ci_compiler.hardware.machine import GpuDevice
-from ci_compiler.runner.detect.texts import Answer, answer, plain, printed, text_of
+from ci_compiler.hardware.texts import Answer, answer, plain, printed, text_of
 
 GPU_QUERY = ("index", "name", "compute_cap", "memory.total", "driver_version", "mig.mode.current")
 HEALTH_QUERY = ("index", "uuid", "pci.bus_id", "ecc.errors.uncorrected.volatile.total")
