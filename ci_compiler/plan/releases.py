@@ -154,7 +154,7 @@ def _has_overlays(spec: Spec, package: Package, pin: Pin) -> bool:
 
 def uses_cudnn(spec: Spec, cell: Cell, package: str) -> bool:
     """Whether `package` in `cell` is PyTorch, or needs it, for a GPU that cuDNN supports."""
-    return cell.target != CPU and spec.hardware.gpu(cell.target).cudnn and bool(_torches(spec, package))
+    return cell.target != CPU and spec.hardware.gpu(cell.target).dnn and bool(_torches(spec, package))
 
 
 def cudnn_of(spec: Spec, cell: Cell, package: str) -> str:

@@ -33,7 +33,7 @@ def capabilities_of(hardware: Hardware, cell: Cell) -> tuple[str, ...]:
         str(one.capability)
         for one in sorted(hardware.gpus.values(), key=lambda one: one.capability)
         if cell.system in one.systems
-        and one.first_cuda <= version <= (one.last_cuda or version)
+        and one.first_toolkit <= version <= (one.last_toolkit or version)
         and str(one.capability) not in _table()["jetson"]
     )
 

@@ -86,7 +86,7 @@ def pieces_in(spec: Spec, cell: Cell, package: Package) -> tuple[Piece, ...]:
         preset=package.preset,
         isa=cell.isa,
         cuda=cell.target != CPU,
-        cudnn=cell.target == CPU or spec.hardware.gpu(cell.target).cudnn,
+        cudnn=cell.target == CPU or spec.hardware.gpu(cell.target).dnn,
         source=package.name in pin.sources,
         work_arounds=pin.work_arounds,
     )

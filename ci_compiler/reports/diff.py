@@ -151,7 +151,7 @@ def _seed(plan: Plan, cell: Cell, package: str) -> str:
 
 def _target(spec: Spec, cell: Cell) -> str:
     gpu = spec.hardware.gpu(cell.target)
-    return f"{gpu.capability} {'with' if gpu.cudnn else 'without'} cuDNN"
+    return f"{gpu.capability} {'with' if gpu.dnn else 'without'} cuDNN"
 
 
 def _package_inputs(spec: Spec, cell: Cell, name: str) -> Iterator[tuple[str, str]]:

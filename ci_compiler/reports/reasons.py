@@ -66,7 +66,7 @@ def unserved_gpu(hardware: Hardware, profile: Profile, wanted: Iterable[Offer], 
     """Why no GPU variant among `wanted` fits; `needed` is the lowest driver with which one does, 0 for none."""
     if needed:
         return say("gpu-driver", needed=needed)
-    if profile.gpu and profile.gpu.tegra and profile.gpu.name not in {offer.target for offer in wanted}:
+    if profile.gpu and profile.gpu.on_chip and profile.gpu.name not in {offer.target for offer in wanted}:
         return say("gpu-tegra")
     if profile.gpu is None:
         return say("gpu-unknown")

@@ -71,8 +71,12 @@ class GpuRow:
     architecture: Text | None = key("Name of the architecture.", default=None, published=False)
     products: tuple[Text, ...] | None = key("Products, as `select` takes them.", default=None, published=False)
     summary: Text | None = key("Products in a few words, for documents.", default=None, published=False)
-    first_cuda: VersionNumber | None = key("First toolkit that builds for it.", default=None, published=False)
-    last_cuda: VersionNumber | None = key("Last toolkit that builds for it.", default=None, published=False)
+    first_toolkit: VersionNumber | None = key(
+        "First toolkit that builds for it.", name="first-cuda", default=None, published=False
+    )
+    last_toolkit: VersionNumber | None = key(
+        "Last toolkit that builds for it.", name="last-cuda", default=None, published=False
+    )
     driver: Driver | None = key("The lowest driver that runs it.", default=None, published=False)
     last_driver: Driver | None = key(
         "The last driver branch that runs it, such as 580; 0 if drivers still support it.",
@@ -80,12 +84,13 @@ class GpuRow:
         published=False,
     )
     adds: Text | None = key("What it has that earlier ones lack, for documents.", default=None, published=False)
-    tegra: bool | None = key(
+    on_chip: bool | None = key(
         "Whether it is a Tegra GPU, which runs only code that is built for it; false if not given.",
+        name="tegra",
         default=None,
         published=False,
     )
-    cudnn: bool | None = key("Whether cuDNN supports it; true if not given.", default=None, published=False)
+    dnn: bool | None = key("Whether cuDNN supports it; true if not given.", name="cudnn", default=None, published=False)
     systems: tuple[Word, ...] | None = key(
         "Nix systems of its hosts.", minItems=1, default=None, published=False, examples=[["x86_64-linux"]]
     )
@@ -179,7 +184,7 @@ REQUIRED: Mapping[Any, Mapping[str, str]] = {
     GpuRow: {
         "capability": '"{0}.{1}"',
         "architecture": "NAME",
-        "first_cuda": '"VERSION"',
+        "first_toolkit": '"VERSION"',
         "systems": "[x86_64-linux]",
     },
     IsaRow: {"system": "x86_64-linux", "flags": "[-mFLAG]", "cpuinfo": "[FLAG]", "cpus": '"FIRST CPUS"'},
@@ -230,10 +235,10 @@ def _toolkits(rows: HardwareRows, bundled: Hardware, problems: list[Problem]) ->
 
 def _gpus(rows: HardwareRows, bundled: Hardware, problems: list[Problem]) -> Iterator[tuple[str, Gpu]]:
     for name, row, given in _usable(rows.gpus, bundled.gpus, problems):
-        for field in {"capability", "first_cuda", "last_cuda"} & given.keys():
+        for field in {"capability", "first_toolkit", "last_toolkit"} & given.keys():
             given[field] = Version.parse(given[field])
         products = given.get("products", ())
-        usual = {"products": (), "summary": ", ".join(products) or name, "last_cuda": None, "driver": 0, "cudnn": True}
+        usual = {"products": (), "summary": ", ".join(products) or name, "last_toolkit": None, "driver": 0, "dnn": True}
         yield name, replace(row, **given) if row else Gpu(**{"name": name, **usual, **given})
 
 
@@ -283,8 +288,8 @@ def _wrong_gpus(rows: HardwareRows, hardware: Hardware) -> Iterator[Problem]:
         if gpu.capability != right:
             message = f"{name} is the name of the compute capability {right}, not of {gpu.capability}"
             yield Problem((*path, "capability"), Code.WRONG_HARDWARE, message)
-        if gpu.last_cuda is not None and gpu.last_cuda < gpu.first_cuda:
-            message = f"the last toolkit for {name}, {gpu.last_cuda}, is older than the first, {gpu.first_cuda}"
+        if gpu.last_toolkit is not None and gpu.last_toolkit < gpu.first_toolkit:
+            message = f"the last toolkit for {name}, {gpu.last_toolkit}, is older than the first, {gpu.first_toolkit}"
             yield Problem((*path, "last-cuda"), Code.WRONG_HARDWARE, message)
         if 0 < gpu.last_driver < gpu.driver:
             message = f"the last driver for {name}, {gpu.last_driver}, is older than the lowest, {gpu.driver}"

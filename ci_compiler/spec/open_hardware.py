@@ -138,10 +138,10 @@ def _gpu(accelerator: Accelerator, systems: Iterable[str]) -> Gpu:
         architecture=f"{title} {accelerator.target}".strip(),
         products=(),
         summary=title,
-        first_cuda=Version(0, 0),
-        last_cuda=None,
+        first_toolkit=Version(0, 0),
+        last_toolkit=None,
         driver=0,
-        cudnn=False,
+        dnn=False,
         systems=tuple(systems),
         family=accelerator.family,
     )

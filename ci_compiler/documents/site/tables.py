@@ -67,7 +67,7 @@ class Tables:
         distinct = gpu and (
             system not in gpu.systems or any(runs_cubin(self.spec.hardware, profile, name) for name in built)
         )
-        key = profile if distinct else (system, isas, has_gpu, gpu is None, gpu is not None and gpu.tegra)
+        key = profile if distinct else (system, isas, has_gpu, gpu is None, gpu is not None and gpu.on_chip)
         return self._profiles.setdefault(key, profile)
 
     def as_data(self) -> dict[str, Any]:

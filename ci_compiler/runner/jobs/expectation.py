@@ -61,7 +61,7 @@ def expectation(spec: Spec, built: BuiltVariant, stage: Stage, **given: Any) -> 
         version=built.version,
         cuda=cell.toolkit,
         architectures=(f"sm_{gpu.name.removeprefix('sm')}",) if gpu else (),
-        cudnn=gpu is not None and gpu.cudnn,
+        cudnn=gpu is not None and gpu.dnn,
         dispatch=_dispatch(spec.hardware, cell.isa),
         capability=tuple(gpu.capability) if gpu and on_gpu and (row["numerics"] or row["gpu-numerics"]) else (),
         checks=tuple(row["checks"]),

@@ -46,13 +46,13 @@ def _capability(target: re.Match[str]) -> tuple[int, int]:
 def _is_tegra(target: Any) -> bool:
     """Whether `target` is part of a system on a chip: as its row says, or the bundled row of its capability."""
     found = _TARGET.fullmatch(target.name)
-    return bool(getattr(target, "tegra", found and _capability(found) in _tegra()))
+    return bool(getattr(target, "on_chip", found and _capability(found) in _tegra()))
 
 
 @cache
 def _tegra() -> frozenset[tuple[int, ...]]:
     rows = facts("cuda", "gpus")["gpus"].values()
-    return frozenset(tuple(map(int, row["capability"].split("."))) for row in rows if row.get("tegra"))
+    return frozenset(tuple(map(int, row["capability"].split("."))) for row in rows if row.get("on_chip"))
 
 
 def _next_branch(driver: int) -> int:
