@@ -76,7 +76,8 @@ class Family(NamedTuple):
     `targets` is the pattern of one of its targets. `rule` says whether a machine's target runs code that was compiled
     for another one; both are single targets of this family. `toolkit`, `vendor` and `tool` are how sentences call its
     toolkit, the vendor of its GPUs and the program that lists them. `next_branch` is the lowest driver of the branch
-    after that of a driver, by major versions. `machines` imports what it knows of machines.
+    after that of a driver, by major versions. `machines` imports what it knows of machines. PyTorch calls
+    its devices `device`, and a target what `in_pytorch` makes of it.
     """
 
     name: str
@@ -88,6 +89,8 @@ class Family(NamedTuple):
     tool: str = ""
     next_branch: Callable[[int], int] = _next
     machines: Callable[[], Machines] | None = None
+    device: str = ""
+    in_pytorch: Callable[[str], str] = str
 
     def is_target(self, name: str) -> bool:
         """Whether `name` has the form of a target of the family, or of several: no two the same."""

@@ -42,7 +42,8 @@ class Machines:
     found, `install` and `reset` how to fix that and a fault.
 
     `attempts` tries to use the GPUs, thoroughly with `deep`; `usable` judges what it found, and is given whether the
-    variant `reads_loader_cache`. `visible` are the variables that say which GPUs a job may use. `link` links the
+    variant `reads_loader_cache`. `visible` are the variables that say which GPUs a job may use. `probe` is the
+    file of Python that the probe of a package loads (`runner.jobs.smoke_probe`). `link` links the
     driver's libraries into a folder, if programs would not find them otherwise. `options` are those for GPUs (their
     UUIDs, or `all`) of a container engine.
     """
@@ -56,6 +57,7 @@ class Machines:
     attempts: Callable[..., Iterable[Attempt]] = lambda **_: ()
     usable: Callable[..., Judgement]
     visible: tuple[str, ...] = ()
+    probe: str = ""
     link: Callable[[Sequence[Attempt], Path], bool] = lambda *_: False
     options: Callable[[str, Sequence[str]], list[str]] = lambda *_: []
 

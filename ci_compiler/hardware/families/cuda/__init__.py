@@ -76,4 +76,6 @@ FAMILY = Family(
     tool="nvidia-smi",
     next_branch=_next_branch,
     machines=_machines,
+    device="cuda",
+    in_pytorch=lambda target: f"sm_{target.removeprefix('sm')}",
 )

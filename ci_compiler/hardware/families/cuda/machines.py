@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from ci_compiler.hardware.families.cuda import devices, libcuda
 from ci_compiler.hardware.families.machines import Attempt, Machines
@@ -43,6 +44,7 @@ MACHINES = Machines(
     attempts=lambda *, deep=False: libcuda.attempts(libcuda.TRIED if deep else 1),
     usable=usable,
     visible=libcuda.VISIBLE,
+    probe=str(Path(__file__).with_name("probe.py")),
     link=libcuda.link_driver,
     options=devices.gpu_options,
 )

@@ -40,4 +40,6 @@ def _generic(processor: str) -> frozenset[str]:
     return frozenset(name for name, row in rows.items() if processor in row["runs_on"])
 
 
-FAMILY = Family(name="rocm", title="ROCm", toolkit="ROCm", targets=f"{_ID.pattern}|{_EVERY}|{ALL}", rule=_runs)
+FAMILY = Family(
+    name="rocm", title="ROCm", toolkit="ROCm", targets=f"{_ID.pattern}|{_EVERY}|{ALL}", rule=_runs, device="cuda"
+)  # as PyTorch spells it

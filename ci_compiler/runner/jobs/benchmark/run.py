@@ -116,6 +116,8 @@ class _Session:
             "paths": subject.interpreter.paths,
             "programs": arm.measured_by(device) if measures and not declared else [],
             "device": device,
+            "device_kind": subject.expectation.device_kind,
+            "probe": subject.expectation.probe,
             "capability": subject.spec.hardware.gpu(subject.built.cell.target).capability if device == GPU else (),
             "seconds": SECONDS,
             "awake": AWAKE,
