@@ -16,7 +16,7 @@ from os.path import commonprefix
 from typing import NamedTuple
 
 from ci_compiler.hardware import BASELINE, CPU
-from ci_compiler.variant import cell_suffix, cuda_tag, python_tag, variant_name
+from ci_compiler.variant import cell_suffix, python_tag, toolkit_tag, variant_name
 
 BECAUSE = "no recipe"
 """The reason that an exclusion gives."""
@@ -179,7 +179,7 @@ class Cover:
         cudas = tuple(value for value in self._values(_CUDA, masks) if value)
         if not gpus or not cudas:
             return
-        named, toolkits = _braces(gpus, "sm"), _braces(list(map(cuda_tag, cudas)), "cuda")
+        named, toolkits = _braces(gpus, "sm"), _braces(list(map(toolkit_tag, cudas)), "cuda")
         on_gpus, on_toolkits = self._any(_GPU, gpus), self._any(_CUDA, cudas)
         yield (toolkits, named), on_toolkits & on_gpus
         yield (toolkits, "*"), on_toolkits

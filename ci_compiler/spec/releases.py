@@ -111,7 +111,7 @@ def is_called(attribute: str, right: str) -> bool:
     return attribute.startswith(tuple(name for name, of in names.items() if of == right))
 
 
-def cudnn_in(pin: str, cuda: str) -> str:
+def dnn_in(pin: str, cuda: str) -> str:
     """The cuDNN that the nixpkgs commit `pin` has for the toolkit `cuda`, or its series (`9.x`); '' if not known."""
     version: str = facts()["pins"].get(pin, {}).get("cudnn", {}).get(cuda, "")
     return version

@@ -115,9 +115,9 @@ def test_an_instruction_set_needs_every_flag_of_its_own_and_of_what_it_includes(
 def test_the_gpus_have_their_memory_driver_and_mode() -> None:
     pascal, blackwell = known("two-gpus").gpus
     assert (pascal.name, pascal.index, pascal.driver) == ("NVIDIA GeForce GTX 1080 Ti", 0, "570.86.15")
-    assert (blackwell.index, gigabytes(blackwell.memory), blackwell.mig) == (1, 34.1, False)
+    assert (blackwell.index, gigabytes(blackwell.memory), blackwell.sliced) == (1, 34.1, False)
     assert known("dgx-spark").gpus[0].memory == 0
-    assert [(gpu.mig, gpu.memory) for gpu in known("mig").gpus] == [(True, 0)]
+    assert [(gpu.sliced, gpu.memory) for gpu in known("mig").gpus] == [(True, 0)]
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
         package=package or here[0],
         branch=filter_of(arguments, "branch", spec.branches) or "",
         python=filter_of(arguments, "python", pythons) or "",
-        cuda=filter_of(arguments, "cuda", spec.every_toolkit) or "",
+        toolkit=filter_of(arguments, "toolkit", spec.every_toolkit) or "",
         workload=Workload(arguments.workload),
     )
     if arguments.inventory is not None:

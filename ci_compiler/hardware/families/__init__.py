@@ -76,8 +76,12 @@ class Family(NamedTuple):
     `targets` is the pattern of one of its targets. `rule` says whether a machine's target runs code that was compiled
     for another one; both are single targets of this family. `toolkit`, `vendor` and `tool` are how sentences call its
     toolkit, the vendor of its GPUs and the program that lists them. `next_branch` is the lowest driver of the branch
-    after that of a driver, by major versions. `machines` imports what it knows of machines. PyTorch calls
-    its devices `device`, and a target what `in_pytorch` makes of it.
+    after that of a driver, by major versions. `machines` imports what it knows of machines. PyTorch calls its devices
+    `device`, and a target what `in_pytorch` makes of it. `dnn` is the vendor's library for neural networks. `products`
+    are what a result carries: of the toolkit, and of that library. `downloads` is the pattern of the addresses from
+    which nixpkgs fetches them, with the name of the product as its only group. `target_of` makes a target of a
+    capability, and `example` is one. `visible` is the variable that says which GPUs a process sees, and `slices` what
+    the vendor calls parts of a GPU.
     """
 
     name: str
@@ -90,6 +94,13 @@ class Family(NamedTuple):
     next_branch: Callable[[int], int] = _next
     machines: Callable[[], Machines] | None = None
     device: str = ""
+    dnn: str = ""
+    products: tuple[str, ...] = ()
+    downloads: str = NO_TARGETS
+    target_of: Callable[[int, int], str] = "{}.{}".format
+    example: str = ""
+    visible: str = ""
+    slices: str = ""
     in_pytorch: Callable[[str], str] = str
 
     def is_target(self, name: str) -> bool:

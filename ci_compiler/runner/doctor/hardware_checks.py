@@ -148,7 +148,7 @@ def _kit(work: Assignment) -> str:
 
 
 def _title(device: GpuDevice) -> str:
-    return f"{device.name} ({device.sm}{', MIG' if device.mig else ''})"
+    return f"{device.name} ({device.sm}{f', {family_of(device.family).slices}' if device.sliced else ''})"
 
 
 CHECKS = table(pool, system, instructions, gpu, gpu_health, gpu_code, driver, gpu_usable)

@@ -77,5 +77,12 @@ FAMILY = Family(
     next_branch=_next_branch,
     machines=_machines,
     device="cuda",
+    dnn="cuDNN",
+    target_of="sm{}{}".format,
+    example="sm90",
+    visible="CUDA_VISIBLE_DEVICES",
+    slices="MIG",
+    products=("cuda", "cudnn"),
+    downloads=r"https://developer\.download\.nvidia\.com/compute/([a-z0-9]+)/",
     in_pytorch=lambda target: f"sm_{target.removeprefix('sm')}",
 )

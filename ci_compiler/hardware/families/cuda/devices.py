@@ -118,7 +118,7 @@ def _device(cells: list[str]) -> GpuDevice | None:
         capability=Version(int(known[1]), int(known[2])),
         memory=int(memory) * 2**20 if re.fullmatch(r"[0-9]{1,9}", memory) else 0,
         driver=driver if _has_value(driver) else "",
-        mig=mig == "Enabled",
+        sliced=mig == "Enabled",
     )
 
 
