@@ -55,6 +55,12 @@ def facts(family: str, table: str) -> dict[str, Any]:
     return found
 
 
+def folders_of(part: str) -> dict[str, Path]:
+    """The folder `part` of each family that has one."""
+    folders = {name: Path(__file__).parent / name / part for name in FAMILIES}
+    return {name: folder for name, folder in folders.items() if folder.is_dir()}
+
+
 def runs_what_it_is_named(machine: Target, built: Target) -> bool:
     """The rule of a family without an order: the same target, or code for all."""
     return built.name in {machine.name, ALL}
