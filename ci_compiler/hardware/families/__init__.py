@@ -55,6 +55,11 @@ def facts(family: str, table: str) -> dict[str, Any]:
     return found
 
 
+def has_facts(family: str, table: str) -> bool:
+    """Whether `family` has the file `table`."""
+    return (Path(__file__).parent / family / f"{table}.json").is_file()
+
+
 def folders_of(part: str) -> dict[str, Path]:
     """The folder `part` of each family that has one."""
     folders = {name: Path(__file__).parent / name / part for name in FAMILIES}

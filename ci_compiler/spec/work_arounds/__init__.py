@@ -1,9 +1,9 @@
 """The bundled pieces of recipes, some of which are work-arounds that a branch of the spec lists by name.
 
 `pieces.json`, and that of each family that has one, gives for each piece the reason for it, the recipes that have it,
-and what it adds: an overlay, CMake flags, exported variables, lines of shell. Longer texts are files beside it. Those of
-shell are the content of a Nix string, so `${lib…}` is expanded by Nix and `''${…}` by the shell. `@word@` stands for a
-value of the recipe.
+and what it adds: an overlay, CMake flags, exported variables, lines of shell. Longer texts are files beside it. Those
+of shell are the content of a Nix string, so `${lib…}` is expanded by Nix and `''${…}` by the shell. `@word@` stands for
+a value of the recipe.
 """
 
 from __future__ import annotations
