@@ -13,7 +13,7 @@ from itertools import combinations
 from typing import Any
 
 from ci_compiler.hardware import CPU
-from ci_compiler.hardware.families import family_of
+from ci_compiler.hardware.families import family_of, nixpkgs
 from ci_compiler.plan.job_graph import PlannedJob, guessed_of, jobs_of, needs_of
 from ci_compiler.plan.lookup import BuiltVariant, built_variants
 from ci_compiler.plan.matrix import Cell, Variant, open_values
@@ -30,9 +30,6 @@ from ci_compiler.variant import variant_name
 
 Key = tuple[str, str]
 """A variant's branch and name."""
-
-CAPABILITIES = "config.cudaCapabilities, so its CUDA libraries are rebuilt too"
-"""The input that also rebuilds the CUDA libraries that a variant is linked with."""
 
 NOT_RUN = ""
 """Stands for the pool of a stage that no pool runs."""
@@ -137,7 +134,7 @@ def _cell_inputs(spec: Spec, cell: Cell, variant: Variant) -> dict[str, str]:
         inputs[kit] = cell.toolkit
         inputs[f"{kit} package set"] = hardware.toolkit(cell.toolkit).attribute
         inputs[f"target of {cell.target}"] = _target(spec, cell)
-        inputs[CAPABILITIES] = (
+        inputs[f"config.{nixpkgs(cell.family)['capabilities']}, so its {kit} libraries are rebuilt too"] = (
             str(hardware.gpu(cell.target).capability) if variant in variants_with_capabilities(spec, cell) else ""
         )
     return inputs

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from ci_compiler.documents.site.tables import Rows, Tables
 from ci_compiler.hardware import Hardware, products
-from ci_compiler.hardware.families import DEFAULT
 from ci_compiler.hardware.machine import missing_flags
 from ci_compiler.hardware.pasted import tools
 from ci_compiler.hardware.workloads import Workload
@@ -60,7 +59,7 @@ def data(
         "lead": rarest(spec, plan.judged.cells),
         "branch_order": list(spec.branches),
         "branches": {
-            name: {DEFAULT: list(branch.toolkits), "versions": dict(branch.versions)}
+            name: {"cuda": list(branch.toolkits), "versions": dict(branch.versions)}
             for name, branch in spec.branches.items()
         },
         "packages": {

@@ -12,7 +12,6 @@ from typing import Any
 
 from ci_compiler.clock import day_of
 from ci_compiler.documents.site.page import NAME, assembled
-from ci_compiler.hardware.families import DEFAULT
 from ci_compiler.plan.expected import as_row, expected_failures
 from ci_compiler.plan.matrix import Cell, Variant
 from ci_compiler.plan.pipeline import Plan
@@ -68,7 +67,7 @@ def status_data(plan: Plan, records: Records, repository: str) -> dict[str, Any]
                 "package": variant.package,
                 "gpu": cell.target,
                 "isa": cell.isa,
-                DEFAULT: cell.toolkit,
+                "cuda": cell.toolkit,
                 **({"expected": {variant.package: fails}} if (fails := _expected(plan, cell, variant)) else {}),
                 **columns(own := shown.get((cell.branch, variant.name), ()), at),
                 **({"benchmarks": found} if (found := _benchmarks(own)) else {}),

@@ -60,6 +60,11 @@ def has_facts(family: str, table: str) -> bool:
     return (Path(__file__).parent / family / f"{table}.json").is_file()
 
 
+def nixpkgs(family: str) -> dict[str, Any]:
+    """How nixpkgs spells what a build for `family` gets; the default's for CPUs and where that is not known."""
+    return facts(family if has_facts(family, "nixpkgs") else DEFAULT, "nixpkgs")
+
+
 def folders_of(part: str) -> dict[str, Path]:
     """The folder `part` of each family that has one."""
     folders = {name: Path(__file__).parent / name / part for name in FAMILIES}
