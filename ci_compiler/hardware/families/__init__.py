@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -96,8 +96,8 @@ class Family(NamedTuple):
     `device`, and a target what `in_pytorch` makes of it. `dnn` is the vendor's library for neural networks. `products`
     are what a result carries: of the toolkit, and of that library. `downloads` is the pattern of the addresses from
     which nixpkgs fetches them, with the name of the product as its only group. `target_of` makes a target of a
-    capability, and `example` is one. `visible` is the variable that says which GPUs a process sees, and `slices` what
-    the vendor calls parts of a GPU.
+    capability; targets begin with `prefix`, and `example` is one. `visible` is the variable that says which GPUs a
+    process sees, and `slices` what the vendor calls parts of a GPU.
     """
 
     name: str
@@ -111,9 +111,10 @@ class Family(NamedTuple):
     machines: Callable[[], Machines] | None = None
     device: str = ""
     dnn: str = ""
-    products: tuple[str, ...] = ()
+    products: Sequence[str] = ()
     downloads: str = NO_TARGETS
     target_of: Callable[[int, int], str] = "{}.{}".format
+    prefix: str = ""
     example: str = ""
     visible: str = ""
     slices: str = ""

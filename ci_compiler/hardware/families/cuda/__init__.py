@@ -68,21 +68,11 @@ def _machines() -> Machines:
 
 FAMILY = Family(
     name="cuda",
-    title="CUDA",
-    toolkit="CUDA",
     targets=f"{_TARGET.pattern}|{ALL}",
     rule=_runs,
-    vendor="NVIDIA",
-    tool="nvidia-smi",
     next_branch=_next_branch,
     machines=_machines,
-    device="cuda",
-    dnn="cuDNN",
     target_of="sm{}{}".format,
-    example="sm90",
-    visible="CUDA_VISIBLE_DEVICES",
-    slices="MIG",
-    products=("cuda", "cudnn"),
-    downloads=r"https://developer\.download\.nvidia\.com/compute/([a-z0-9]+)/",
     in_pytorch=lambda target: f"sm_{target.removeprefix('sm')}",
+    **facts("cuda", "words")["family"],
 )

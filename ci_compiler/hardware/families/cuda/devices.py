@@ -52,9 +52,6 @@ class GpuTexts(NamedTuple):
 SIGNS = ("memory errors", "pending remappings", "the kernel's log")
 """Where faults show."""
 
-NO_TEXTS = GpuTexts()
-"""What a machine without GPUs says."""
-
 
 def gpu_texts(root: Path) -> GpuTexts:
     """What this machine says of its GPUs. The kernel's log is often hidden from users and from containers."""

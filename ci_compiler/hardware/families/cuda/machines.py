@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from ci_compiler.hardware.families import facts
 from ci_compiler.hardware.families.cuda import devices, libcuda
 from ci_compiler.hardware.families.machines import Attempt, Machines
 from ci_compiler.judgement import Judgement, failed, ok
@@ -38,9 +39,7 @@ MACHINES = Machines(
     record=devices.gpu_texts,
     devices=devices.gpus,
     signs=devices.SIGNS,
-    missing="no GPU was found: nvidia-smi is missing",
-    install="install or load NVIDIA's driver, and check it with `nvidia-smi`",
-    reset="reset the GPU (`nvidia-smi --gpu-reset`) or restart the machine; if the fault returns, replace the GPU",
+    **facts("cuda", "words")["machines"],
     attempts=lambda *, deep=False: libcuda.attempts(libcuda.TRIED if deep else 1),
     usable=usable,
     visible=libcuda.VISIBLE,
