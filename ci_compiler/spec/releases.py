@@ -114,7 +114,7 @@ def is_called(attribute: str, right: str) -> bool:
 
 
 def dnn_in(pin: str, toolkit: str) -> str:
-    """The library for neural networks in the nixpkgs commit `pin` for `toolkit`, or its series (`9.x`); '' if unknown."""
+    """The library for neural networks in the commit `pin` for `toolkit`, or its series (`9.x`); '' if unknown."""
     version: str = facts()["pins"].get(pin, {}).get("dnn", {}).get(toolkit, "")
     return version
 
