@@ -69,15 +69,15 @@ class Gpu:
     """
 
     name: str
-    capability: Version
     architecture: str
-    products: tuple[str, ...]
     summary: str
-    first_toolkit: Version
-    last_toolkit: Version | None
-    driver: int
-    dnn: bool
     systems: tuple[str, ...]
+    capability: Version = Version(0, 0)
+    products: tuple[str, ...] = ()
+    first_toolkit: Version = Version(0, 0)
+    last_toolkit: Version | None = None
+    driver: int = 0
+    dnn: bool = True
     last_driver: int = 0
     on_chip: bool = False
     adds: str = ""
@@ -90,14 +90,8 @@ class Gpu:
 
 ALL = Gpu(
     name="all",
-    capability=Version(0, 0),
     architecture="of every architecture",
-    products=(),
     summary="every GPU of the toolkit",
-    first_toolkit=Version(0, 0),
-    last_toolkit=None,
-    driver=0,
-    dnn=True,
     systems=("x86_64-linux", "aarch64-linux"),
 )
 """The value on the GPU axis of one build for every GPU that its toolkit supports."""
@@ -125,10 +119,10 @@ class Isa:
     name: str
     system: str
     title: str
-    flags: tuple[str, ...]
-    cpuinfo: tuple[str, ...]
-    includes: tuple[str, ...]
     cpus: str
+    flags: tuple[str, ...] = ()
+    cpuinfo: tuple[str, ...] = ()
+    includes: tuple[str, ...] = ()
     good_for: str = ""
     not_for: str = ""
     smallest: tuple[str, ...] = ()

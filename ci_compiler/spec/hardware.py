@@ -237,8 +237,7 @@ def _gpus(rows: HardwareRows, bundled: Hardware, problems: list[Problem]) -> Ite
     for name, row, given in _usable(rows.gpus, bundled.gpus, problems):
         for field in {"capability", "first_toolkit", "last_toolkit"} & given.keys():
             given[field] = Version.parse(given[field])
-        products = given.get("products", ())
-        usual = {"products": (), "summary": ", ".join(products) or name, "last_toolkit": None, "driver": 0, "dnn": True}
+        usual = {"summary": ", ".join(given.get("products", ())) or name}
         yield name, replace(row, **given) if row else Gpu(**{"name": name, **usual, **given})
 
 
@@ -250,7 +249,7 @@ def _isas(rows: HardwareRows, bundled: Hardware, problems: list[Problem]) -> Ite
             given["includes"] = (baseline,)
         if "flags" in given:  # the models of the bundled row may lack them
             given.update({"smallest": (), "qemu": "", "sde": ""} | given)
-        yield name, replace(row, **given) if row else Isa(**{"name": name, "title": name, "includes": (), **given})
+        yield name, replace(row, **given) if row else Isa(**{"name": name, "title": name, **given})
 
 
 def _usable(

@@ -48,8 +48,8 @@ class Machines:
     UUIDs, or `all`) of a container engine.
     """
 
-    record: Callable[[Path], Any]
-    devices: Callable[[Any], tuple[tuple[GpuDevice, ...], tuple[str, ...]]]
+    record: Callable[[Path], Any] = str
+    devices: Callable[[Any], tuple[tuple[GpuDevice, ...], tuple[str, ...]]] = lambda _: ((), ())
     signs: tuple[str, ...] = ()
     missing: str = ""
     install: str = ""
@@ -67,8 +67,7 @@ def machines_of(family: str) -> Machines:
     row = family_of(family)
     if row.machines:
         return row.machines()
-    unknown = skipped(f"nothing is known of machines with {row.title}")
-    return Machines(record=str, devices=lambda _: ((), ()), usable=lambda *_, **__: unknown)
+    return Machines(usable=lambda *_, **__: skipped(f"nothing is known of machines with {row.title}"))
 
 
 @cache

@@ -140,10 +140,10 @@ def _facts(spec: Spec, target: str, pools: Iterable[Pool]) -> Facts:
 
 def _words(spec: Spec, gpu: str) -> Mapping[str, str]:
     """What the family of `gpu` calls what its machines need; without `gpu-resource` if that is not known."""
-    family = spec.hardware.gpu(gpu).family if gpu else DEFAULT
+    family = spec.hardware.gpu(gpu).family if gpu else ""
     known = has_facts(family, "deployment")
     words: dict[str, str] = facts(family if known else DEFAULT, "deployment")["words"]
-    return words if known and gpu else words | {"gpu-resource": ""}
+    return words | ({} if known else {"gpu-resource": ""})
 
 
 def _pool_facts(spec: Spec, pool: Pool) -> Facts:
