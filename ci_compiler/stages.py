@@ -101,7 +101,10 @@ class Stage:
 
 _ANY_MACHINE = ("clock", "runner", "system", "tools")
 _CPU_TEST = (*_ANY_MACHINE, "store", "store-space", "nix-holes", "instructions")
-_ON_GPU = ("gpu", "gpu-health", "cubin", "driver", "cuda")
+USABLE = "gpu-usable"
+"""The check that a process uses a GPU."""
+
+_ON_GPU = ("gpu", "gpu-health", "gpu-code", "driver", USABLE)
 
 BUILD = Stage(
     name="build",

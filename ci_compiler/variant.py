@@ -15,7 +15,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from ci_compiler.hardware import BASELINE, CPU, Hardware
-from ci_compiler.hardware.families import spelled
+from ci_compiler.hardware.families import DEFAULT, family_of, spelled
 from ci_compiler.record import record
 
 RECIPES = ".flox/pkgs"
@@ -24,20 +24,20 @@ RECIPES = ".flox/pkgs"
 ATTRIBUTE = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 """One step of a Flox attribute path without quotes: a Nix identifier (Nix manual, lexical structure)."""
 
-EXAMPLE = "PACKAGE-python313-cuda12_8-sm90-avx2"
+EXAMPLE = f"PACKAGE-python313-{DEFAULT}12_8-{family_of(DEFAULT).example}-avx2"
 
 _SEED = "-compiler-seed"
 
 # An ISA may contain a dot, so that a message can say how to spell `armv8.2`.
 _NAME = re.compile(
     r"(?P<package>[A-Za-z0-9_][A-Za-z0-9_-]*)-python(?P<major>[0-9])(?P<minor>[0-9]+)"
-    r"-(?:cpu|cuda(?P<cuda>[0-9]+_[0-9]+)-(?P<gpu>(?!cpu(?:-|$))[A-Za-z0-9_]+))(?:-(?P<isa>[A-Za-z0-9_.]+))?"
+    rf"-(?:cpu|{DEFAULT}(?P<toolkit>[0-9]+_[0-9]+)-(?P<gpu>(?!cpu(?:-|$))[A-Za-z0-9_]+))(?:-(?P<isa>[A-Za-z0-9_.]+))?"
 )
 
 
 @record
 class VariantName:
-    """The parts of a variant's name: `python` as `3.13`, `cuda` as `12.8` ('' for a CPU variant), `gpu` as `sm90`.
+    """The parts of a variant's name: `python` as `3.13`, `toolkit` as `12.8` ('' for a CPU variant).
 
     A name without an ISA is that of a `baseline` build.
     """
@@ -65,7 +65,7 @@ class VariantName:
         return cls(
             package=found["package"],
             python=f"{found['major']}.{found['minor']}",
-            toolkit=(found["cuda"] or "").replace("_", "."),
+            toolkit=(found["toolkit"] or "").replace("_", "."),
             target=found["gpu"] or CPU,
             isa=found["isa"] or BASELINE,
         )
@@ -88,8 +88,8 @@ def package_of(name: str, suffix: str) -> str:
 
 @lru_cache(maxsize=65536)
 def cell_suffix(*, python: str, toolkit: str, target: str, isa: str) -> str:
-    """What the names of a cell's variants share: `python313-cuda12_8-sm90-avx2`, or `python313-cpu-avx2`."""
-    accelerator = [target] if target == CPU else [cuda_tag(toolkit), target]
+    """What the names of a cell's variants share after the package."""
+    accelerator = [target] if target == CPU else [toolkit_tag(toolkit), target]
     return "-".join([python_tag(python), *accelerator, *([] if isa == BASELINE else [isa])])
 
 
@@ -98,9 +98,9 @@ def python_tag(python: str) -> str:
     return python.replace(".", "_") if python[:1].isalpha() else f"python{python.replace('.', '')}"
 
 
-def cuda_tag(cuda: str) -> str:
-    """`12.8` as names spell it: `cuda12_8`."""
-    return f"cuda{cuda.replace('.', '_')}"
+def toolkit_tag(toolkit: str) -> str:
+    """`12.8` as names spell it, with its family."""
+    return f"{DEFAULT}{toolkit.replace('.', '_')}"
 
 
 @record

@@ -132,8 +132,8 @@ def documents(draw: st.DrawFn) -> dict[str, Any]:
         for gpu in hardware.gpus.values()
         if any(isas[system] for system in gpu.systems)
         and any(
-            gpu.first_cuda <= hardware.toolkit(cuda).version
-            and (gpu.last_cuda or (99, 0)) >= hardware.toolkit(cuda).version
+            gpu.first_toolkit <= hardware.toolkit(cuda).version
+            and (gpu.last_toolkit or (99, 0)) >= hardware.toolkit(cuda).version
             for cuda in cudas
         )
     ]

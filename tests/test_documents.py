@@ -503,8 +503,8 @@ class Session:
     def h200(self) -> None:
         """`ci-runner` sees a virtual machine with an NVIDIA H200."""
         found = recorded("h200")
-        assert found.gpus.smi is not None
-        smi = found.gpus.smi._replace(out=found.gpus.smi.out.replace("570.86.15", "580.159.04"))
+        said = found.gpus["cuda"]
+        smi = said.smi._replace(out=said.smi.out.replace("570.86.15", "580.159.04"))
         disk = replace(found.folders[0], size=270_500_000_000, free=68_600_000_000, device="/dev/vda")
         machine = known(
             "h200",
@@ -514,7 +514,7 @@ class Session:
             cpuinfo=found.cpuinfo.replace("Platinum 8480+", "Processor (KVM guest)"),
             meminfo="MemTotal: 131934208 kB",
             folders=(disk, replace(disk, role="build", path="/tmp")),  # noqa: S108  (what the page shows)
-            gpus=found.gpus._replace(smi=smi),
+            gpus={"cuda": said._replace(smi=smi)},
         )
         patch = self.stack.enter_context(pytest.MonkeyPatch.context())
         for command in ("detect", "labels"):

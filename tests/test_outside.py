@@ -48,9 +48,12 @@ ALLOWED = {
     "cli.compile.init": "its own files",
     "documents.overlay.written": "its own files",
     "recipes.proof": "its own files",
+    "recipes.work_arounds": "its own files",
     "runner.deployment.rendering": "its own files",
+    "spec.work_arounds": "its own files",
     # Files that run on other machines, without ci_compiler.
     "documents.overlay.files.check": "is copied; Nix passes it one argument",
+    "hardware.families.cuda.probe": "is copied; reads the code in a library of the package",
     "runner.jobs.smoke_probe.gpu_libraries": "is copied; reads /proc/self",
     "runner.jobs.smoke_probe.shared": "is copied; reads what the test passes on",
     "runner.refuse_forks": "runs alone; refuses what it cannot read",

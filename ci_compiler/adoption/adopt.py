@@ -166,7 +166,7 @@ def _differences(fleet: Fleet, spec: Spec) -> tuple[int, list[Finding]]:
         return 0, []
     facts = fleet.facts
     kinds = {kind: rows for kind, rows in facts.kinds.items() if rows[0].package in known}
-    placed = {(rows[0].branch, rows[0].cuda) for rows in kinds.values()}
+    placed = {(rows[0].branch, rows[0].toolkit) for rows in kinds.values()}
     complete = replace(
         facts,
         versions={(branch, name): "0" for branch in fleet.branches for name in known} | dict(facts.versions),

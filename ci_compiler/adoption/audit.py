@@ -29,6 +29,7 @@ from ci_compiler.adoption.evaluator import evaluate, find_recipes, name_of, outc
 from ci_compiler.codes import Code, Severity
 from ci_compiler.errors import Finding, about, nearest
 from ci_compiler.hardware import Gpu
+from ci_compiler.hardware.families import DEFAULT, family_of, nixpkgs
 from ci_compiler.outside import bytes_of
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.rules import HARDWARE_CODES, hardware_problems, judge
@@ -244,7 +245,7 @@ def _unknown(this: _Audit, name: str, recipe: Evaluation) -> Iterator[Finding]:
     if "." in name:
         yield from impossible(name, recipe.path, this.spec)
     elif parts and parts.toolkit not in {"", *toolkits}:
-        message = f"its name says CUDA {parts.toolkit}; {this.branch} has {', '.join(toolkits)}"
+        message = f"its name says {family_of(DEFAULT).toolkit} {parts.toolkit}; {this.branch} has {', '.join(toolkits)}"
         yield at(recipe, "pname", Code.CUDA_IN_NAME, message)
     elif finding := next(_broken_rules(this, recipe), None):
         yield finding
@@ -254,9 +255,9 @@ def _unknown(this: _Audit, name: str, recipe: Evaluation) -> Iterator[Finding]:
 
 def _broken_rules(this: _Audit, recipe: Evaluation) -> Iterator[Finding]:
     """The rules that a recipe breaks, with its GPUs, its toolkit and, if it states one, its system."""
-    toolkit = this.spec.hardware.toolkits.get(recipe.cuda_version)
+    toolkit = this.spec.hardware.toolkits.get(recipe.toolkit_version)
     system = recipe.platforms[0] if len(recipe.platforms) == 1 else ""
-    for gpu in _gpus(this, recipe) if toolkit and recipe.cuda_support else ():
+    for gpu in _gpus(this, recipe) if toolkit and recipe.toolkit_support else ():
         for code, problem in hardware_problems(gpu, toolkit, system) if toolkit else ():
             about_host = code is Code.GPU_HOST
             if system or not about_host:
@@ -265,7 +266,7 @@ def _broken_rules(this: _Audit, recipe: Evaluation) -> Iterator[Finding]:
 
 def _gpus(this: _Audit, recipe: Evaluation) -> list[Gpu]:
     """The GPU architectures that a recipe builds for, in any notation; if it states none, that of its cell."""
-    own = recipe.gpu_targets or tuple(re.split(r"[; ]+", recipe.exports.get("TORCH_CUDA_ARCH_LIST", "")))
+    own = recipe.gpu_targets or tuple(re.split(r"[; ]+", recipe.exports.get(nixpkgs(DEFAULT)["architectures"], "")))
     targets: Iterable[str] = own if any(own) else recipe.torch.gpu_targets if recipe.torch else ()
     cell = this.cells.get(name_of(recipe.path))
     if not any(targets) and cell and cell.target in this.spec.hardware.gpus:

@@ -17,6 +17,7 @@ from ci_compiler.adoption.evaluator import name_of
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, Place, about
 from ci_compiler.hardware import ALL, CPU, Hardware, Isa, Version
+from ci_compiler.hardware.families import DEFAULT, family_of, nixpkgs
 from ci_compiler.hardware.features import UnknownFlagError, declaration, features, least, refined
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.rules import hardware_problems
@@ -26,9 +27,11 @@ from ci_compiler.spec.releases import facts
 from ci_compiler.units import grouped
 from ci_compiler.variant import VariantName
 
-_TARGET = re.compile(r"(?:sm_?|compute_)?(?P<major>\d{1,2})\.?(?P<minor>\d)[af]?(?:-real|-virtual)?(?:\+PTX)?")
-_CAPABILITY = re.compile(r"\d+\.\d+[af]?(\+PTX)?")
-_ARCHITECTURES = re.compile(r"-DCMAKE_CUDA_ARCHITECTURES(?::\w+)?=(.+)")
+_KIT, _SPELLED = family_of(DEFAULT).toolkit, nixpkgs(DEFAULT)
+_TARGET = re.compile(_SPELLED["any-target"])
+_CAPABILITY = re.compile(_SPELLED["target"])
+_ARCHITECTURES = re.compile(rf"-D{_SPELLED['cmake-architectures']}(?::\w+)?=(.+)")
+_SUPPORT, _PACKAGES = _SPELLED["support"], _SPELLED["packages"]
 _CMAKE = "cmakeFlags"
 _PYTHON = re.compile(r"-python\d{2,}-")
 _FLAG_VARIABLES = ("CXXFLAGS", "CFLAGS", "NIX_CFLAGS_COMPILE")
@@ -161,19 +164,19 @@ def _platforms(recipe: AuditedRecipe) -> Iterator[Finding]:
 
 
 def _gpu(recipe: AuditedRecipe) -> Iterator[Finding]:
-    """CUDA where it does not belong or is missing, and another architecture than the name's; one finding at most."""
+    """The toolkit where it does not belong or is missing, and another GPU than its name's; at most one finding."""
     cell, evaluation, torch = recipe.cell, recipe.evaluation, recipe.torch
-    stated = torch.override.get("cudaSupport")
+    stated = torch.override.get(_SUPPORT)
     if cell.target == CPU:
-        if torch.cuda_support and (torch.pin or stated):
-            where = "override.cudaSupport" if stated else "config.cudaSupport"
-            yield at(torch, where, Code.CUDA_IN_CPU_RECIPE, "CUDA is turned on, but the recipe is for CPUs only")
-        elif evaluation.config.get("cudaSupport"):
-            message = "config.cudaSupport is set, but the recipe is for CPUs only"
-            yield at(evaluation, "config.cudaSupport", Code.CUDA_IN_CPU_RECIPE, message)
+        if torch.toolkit_support and (torch.pin or stated):
+            where = f"override.{_SUPPORT}" if stated else f"config.{_SUPPORT}"
+            yield at(torch, where, Code.CUDA_IN_CPU_RECIPE, f"{_KIT} is turned on, but the recipe is for CPUs only")
+        elif evaluation.config.get(_SUPPORT):
+            message = f"config.{_SUPPORT} is set, but the recipe is for CPUs only"
+            yield at(evaluation, f"config.{_SUPPORT}", Code.CUDA_IN_CPU_RECIPE, message)
         return
-    if stated is False or (torch.package == "torch" and torch.pin and not torch.cuda_support):
-        yield at(torch, "override.cudaSupport", Code.CUDA_OFF, "CUDA is turned off, but the recipe is for a GPU")
+    if stated is False or (torch.package == "torch" and torch.pin and not torch.toolkit_support):
+        yield at(torch, f"override.{_SUPPORT}", Code.CUDA_OFF, f"{_KIT} is turned off, but the recipe is for a GPU")
         return
     if cell.target == ALL.name:
         return
@@ -205,9 +208,10 @@ def _wrong_target(torch: Evaluation, where: str, targets: tuple[str, ...], wante
 def _targets(evaluation: Evaluation, torch: Evaluation) -> Iterator[tuple[str, tuple[str, ...]]]:
     """The GPUs that a recipe asks for, as written, in each way in which it does."""
     yield "override.gpuTargets", torch.gpu_targets
-    yield "config.cudaCapabilities", texts(evaluation.config.get("cudaCapabilities"))
+    capabilities, listed = _SPELLED["capabilities"], _SPELLED["architectures"]
+    yield f"config.{capabilities}", texts(evaluation.config.get(capabilities))
     for part in (evaluation, torch):
-        yield "exports.TORCH_CUDA_ARCH_LIST", _list(part.exports.get("TORCH_CUDA_ARCH_LIST", ""))
+        yield f"exports.{listed}", _list(part.exports.get(listed, ""))
         for match in filter(None, map(_ARCHITECTURES.fullmatch, part.cmake_flags)):
             yield _CMAKE, _list(match[1])
 
@@ -217,11 +221,11 @@ def _list(value: str) -> tuple[str, ...]:
 
 
 def _toolkit(recipe: AuditedRecipe) -> Iterator[Finding]:
-    torch, cuda = recipe.torch, recipe.cell.toolkit
-    plain = torch.cuda_attribute == "cudaPackages"
-    if cuda and torch.cuda_support and (recipe.is_known or not plain) and torch.cuda_version not in {"", cuda}:
-        why = ", since no overlay replaces the cudaPackages of its nixpkgs" if plain else ""
-        message = f"its name says CUDA {cuda}; it builds with {torch.cuda_version}{why}"
+    torch, kit = recipe.torch, recipe.cell.toolkit
+    plain = torch.toolkit_attribute == _PACKAGES
+    if kit and torch.toolkit_support and (recipe.is_known or not plain) and torch.toolkit_version not in {"", kit}:
+        why = f", since no overlay replaces the {_PACKAGES} of its nixpkgs" if plain else ""
+        message = f"its name says {_KIT} {kit}; it builds with {torch.toolkit_version}{why}"
         yield at(recipe.evaluation, "nixpkgs.overlays", Code.CUDA_IN_NAME, message)
 
 

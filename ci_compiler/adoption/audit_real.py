@@ -45,9 +45,9 @@ def evaluate_branch(
     outcomes: dict[str, Outcome] = {}
     deadline = time.monotonic() + SECONDS
     alike = grouped(built, lambda name: (built[name].cell.toolkit, built[name].cell.system))
-    for (cuda, system), same in sorted(alike.items()):
+    for (toolkit, system), same in sorted(alike.items()):
         recipes = {name: paths[name] for name in same}
-        source = Source(folder=folder, pin=plan.spec.branches[branch].pin(cuda), system=system)
+        source = Source(folder=folder, pin=plan.spec.branches[branch].pin(toolkit), system=system)
         left = deadline - time.monotonic()
         done = evaluate(root, recipes, source, siblings=paths, seconds=left, cache=EvaluationCache.usual())
         outcomes |= done.outcomes

@@ -16,13 +16,16 @@ from ci_compiler.adoption.evaluator import text_of as text_at
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, Place, about
 from ci_compiler.hardware import ALL, BASELINE, CPU, Gpu, Hardware
+from ci_compiler.hardware.families import DEFAULT, family_of
 from ci_compiler.outside import text_of
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.rules import Judged
 from ci_compiler.spec.model import Spec
 from ci_compiler.units import grouped
+from ci_compiler.variant import toolkit_tag
 
-_SM = re.compile(r"\bsm[_-]?(\d{2,3})\b", re.IGNORECASE)
+_PREFIX = family_of(DEFAULT).prefix
+_SM = re.compile(rf"\b{_PREFIX}[_-]?(\d{{2,3}})\b", re.IGNORECASE)
 _COMMENT = re.compile(r"(?:^|\s)#(.*)$", re.MULTILINE)
 _COUNT = re.compile(r"(?<![\w./-])(\d{1,6})[ -](?:\w+[ -])?variants?\b", re.IGNORECASE)
 LARGEST_DOCUMENT = 1_000_000
@@ -43,7 +46,7 @@ _FORMS: Mapping[str, tuple[Code, tuple[Callable[[str], str], ...]]] = {
     "isa": (Code.WRONG_CPU_FLAGS, (str, lambda isa: isa.replace("_", "."), lambda isa: isa.replace("_", "-"))),
     "toolkit": (
         Code.CUDA_IN_NAME,
-        (str, lambda cuda: cuda.replace(".", "_"), lambda cuda: f"cuda{cuda.replace('.', '_')}"),
+        (str, lambda toolkit: toolkit.replace(".", "_"), toolkit_tag),
     ),
     "python": (
         Code.WRONG_PYTHON,
@@ -95,7 +98,7 @@ def _gpus_in(hardware: Hardware, text: str) -> list[str]:
     """The GPU architectures that `text` names, by number or product, leaving out descriptions of CPUs."""
     for isa in hardware.isas.values():
         text = text.replace(isa.cpus, "")
-    found = {f"sm{match[1]}" for match in _SM.finditer(text)} & hardware.gpus.keys()
+    found = {f"{_PREFIX}{match[1]}" for match in _SM.finditer(text)} & hardware.gpus.keys()
     pattern, owner = _products(hardware)
     found |= {owner[match[0].lower()] for match in pattern.finditer(text)}
     return sorted(found)
@@ -126,14 +129,14 @@ def wrong_counts(root: Path, judged: Judged) -> Iterator[Finding]:
 def counts(judged: Judged) -> set[int]:
     """Every correct count of variants: the total, the counts by up to three axes of the matrix together, and those of a
     toolkit with the CPU variants beside it."""
-    axes = ("branch", "package", "python", "cuda", "gpu", "isa", "system")
+    axes = ("branch", "package", "python", "toolkit", "gpu", "isa", "system")
     keys = [
         (cell.branch, variant.package, cell.python, cell.toolkit, cell.target, cell.isa, cell.system)
         for cell in judged.cells
         for variant in cell.variants
     ]
-    by_toolkit = Counter((branch, cuda) for branch, _, _, cuda, *_ in keys)
-    found = {len(keys), *(count + by_toolkit[branch, ""] for (branch, cuda), count in by_toolkit.items() if cuda)}
+    by_toolkit = Counter((branch, toolkit) for branch, _, _, toolkit, *_ in keys)
+    found = {len(keys), *(count + by_toolkit[branch, ""] for (branch, toolkit), count in by_toolkit.items() if toolkit)}
     for size in range(1, 4):
         for chosen in combinations(range(len(axes)), size):
             found |= set(Counter(tuple(key[at] for at in chosen) for key in keys).values())

@@ -17,6 +17,8 @@ from ci_compiler.adoption.exclusions import BECAUSE, Cover, Key
 from ci_compiler.adoption.names import possible
 from ci_compiler.adoption.spec_yaml import flow
 from ci_compiler.hardware import ALL, CPU, Hardware
+from ci_compiler.hardware.families import DEFAULT, family_of
+from ci_compiler.spec.axes import SHORT_FAMILY
 from ci_compiler.units import grouped
 
 MOST_LINES = 60
@@ -37,7 +39,7 @@ Slot = tuple[str, str, str]
 class Ground:
     """What a matrix is multiplied by: the toolkits and Pythons of each branch, and the branches of each package."""
 
-    cudas: Mapping[str, tuple[str, ...]]
+    kits: Mapping[str, tuple[str, ...]]
     pythons: Mapping[str, tuple[str, ...]]
     packages: Mapping[str, tuple[str, ...]]
     hardware: Hardware
@@ -62,21 +64,21 @@ class _Search:
     def __init__(self, variants: Sequence[Key], ground: Ground) -> None:
         self.ground, self.hardware = ground, ground.hardware
         self.slots = {
-            gpu: frozenset((key.branch, key.cuda, key.isa) for key in keys)
+            gpu: frozenset((key.branch, key.toolkit, key.isa) for key in keys)
             for gpu, keys in grouped(variants, lambda key: key.gpu).items()
         }
         known = [CPU, ALL.name, *self.hardware.gpus]
         self.gpus = sorted(self.slots, key=known.index)
         self.isas = sorted({key.isa for key in variants})
-        self.branches = [branch for branch in ground.cudas if any(branch == key.branch for key in variants)]
+        self.branches = [branch for branch in ground.kits if any(branch == key.branch for key in variants)]
         self.able = {gpu: frozenset(self._able(gpu)) for gpu in self.gpus}
         self._costs: dict[tuple[frozenset[Slot], frozenset[Slot]], int] = {}
 
     def _able(self, gpu: str) -> Iterator[Slot]:
-        for branch in self.ground.cudas:
-            for cuda in [""] if gpu == CPU else self.ground.cudas[branch]:
+        for branch in self.ground.kits:
+            for kit in [""] if gpu == CPU else self.ground.kits[branch]:
                 yield from (
-                    (branch, cuda, isa) for isa in self.isas if gpu == CPU or possible(self.hardware, gpu, cuda, isa)
+                    (branch, kit, isa) for isa in self.isas if gpu == CPU or possible(self.hardware, gpu, kit, isa)
                 )
 
     def best(self) -> tuple[Usual, dict[str, Entry]]:
@@ -97,8 +99,8 @@ class _Search:
         """Sets of usual ISAs to try: for each system the three most common sets, all ISAs, and none."""
         places: dict[tuple[str, str, str], set[str]] = {}
         for gpu, slots in self.slots.items():
-            for branch, cuda, isa in slots:
-                places.setdefault((gpu, branch, cuda), set()).add(isa)
+            for branch, kit, isa in slots:
+                places.setdefault((gpu, branch, kit), set()).add(isa)
         choices: list[list[frozenset[str]]] = []
         for system in self.hardware.systems:
             own = frozenset(isa for isa in self.isas if self.hardware.isa(isa).system == system)
@@ -116,12 +118,12 @@ class _Search:
         gpu = group[0]
         slots = self.slots[gpu]
         on: dict[str, frozenset[str]] = {}
-        for branch in self.ground.cudas:
+        for branch in self.ground.kits:
             if isas := frozenset(isa for there, _, isa in slots if there == branch):
                 on[branch] = isas
-        cudas = tuple(dict.fromkeys(cuda for known in self.ground.cudas.values() for cuda in known))
-        used = tuple(cuda for cuda in cudas if any(cuda == has for _, has, _ in slots))
-        limits = dict.fromkeys([(), () if gpu == CPU or used == cudas else used])
+        kits = tuple(dict.fromkeys(kit for known in self.ground.kits.values() for kit in known))
+        used = tuple(kit for kit in kits if any(kit == has for _, has, _ in slots))
+        limits = dict.fromkeys([(), () if gpu == CPU or used == kits else used])
         shared, every = frozenset.intersection(*on.values()), frozenset().union(*on.values())
         own = dict.fromkeys([frozenset[str](), shared, *sorted(on.values(), key=sorted), every])
         for branches, limit in all_of(dict.fromkeys([(), () if len(on) == len(self.branches) else tuple(on)]), limits):
@@ -129,28 +131,30 @@ class _Search:
                 base = isas or frozenset(usual)
                 if isas != set(usual) and (isas or base & every):
                     also = {branch: tuple(sorted(mine - base)) for branch, mine in on.items() if mine - base}
-                    row = {"branches": branches, "cuda": limit, "isas": tuple(sorted(isas)), "also": also}
+                    row = {"branches": branches, SHORT_FAMILY: limit, "isas": tuple(sorted(isas)), "also": also}
                     entry = {key: value for key, value in row.items() if value}
                     size = sum(len(name) for name in group) + len(group) * len(flow(entry))
                     yield size + self._cost(self._held(usual, gpu, entry), slots), entry
 
     def _held(self, usual: Usual, gpu: str, entry: Entry) -> frozenset[Slot]:
         """The places where an entry puts variants."""
-        branches, cudas = entry.get("branches", self.ground.cudas), entry.get("cuda", ())
+        branches, kits = entry.get("branches", self.ground.kits), entry.get(SHORT_FAMILY, ())
         isas, also = entry.get("isas", usual), entry.get("also", {})
         return frozenset(
-            (branch, cuda, isa)
-            for branch, cuda, isa in self.able[gpu]
-            if branch in branches and (not cudas or cuda in cudas) and (isa in isas or isa in also.get(branch, ()))
+            (branch, kit, isa)
+            for branch, kit, isa in self.able[gpu]
+            if branch in branches and (not kits or kit in kits) and (isa in isas or isa in also.get(branch, ()))
         )
 
     def _cost(self, held: frozenset[Slot], wanted: frozenset[Slot]) -> int:
         """The characters of the exclusions that leave `wanted` of `held`."""
         if (held, wanted) not in self._costs:
             slots = sorted(held)
-            keys = [Key(branch, "", "3", cuda, "sm90" if cuda else CPU, isa) for branch, cuda, isa in slots]
+            keys = [
+                Key(branch, "", "3", kit, family_of(DEFAULT).example if kit else CPU, isa) for branch, kit, isa in slots
+            ]
             cover = Cover(keys)
-            bits = cover.mask(key for key in keys if (key.branch, key.cuda, key.isa) in wanted)
+            bits = cover.mask(key for key in keys if (key.branch, key.toolkit, key.isa) in wanted)
             lines = cover.lines(bits, _MOST_TRIED) if held != wanted else ()
             size = 60 * len(held - wanted) if lines is None else sum(len(line.text) for line in lines)
             self._costs[held, wanted] = size
@@ -161,9 +165,9 @@ class _Search:
     def excluded(self, usual: Usual, gpus: Mapping[str, Entry], wanted: frozenset[Key]) -> list[Entry]:
         """The exclusions that the entries need, by patterns, or by name where patterns get long."""
         held = [
-            Key(branch, package, python, cuda, gpu, isa)
+            Key(branch, package, python, kit, gpu, isa)
             for gpu, entry in gpus.items()
-            for branch, cuda, isa in sorted(self._held(usual, gpu, entry))
+            for branch, kit, isa in sorted(self._held(usual, gpu, entry))
             for package, on in self.ground.packages.items()
             if branch in on
             for python in self.ground.pythons[branch]

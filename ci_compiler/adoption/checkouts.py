@@ -20,6 +20,7 @@ from ci_compiler.checkout import head_branch
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError, raise_any, wrong
 from ci_compiler.hardware import CPU, Hardware
+from ci_compiler.hardware.families import DEFAULT, nixpkgs
 from ci_compiler.recipes import nix_text as nix
 from ci_compiler.variant import RECIPES, VariantName, python_tag
 
@@ -133,11 +134,12 @@ def _torch(stem: str, hardware: Hardware) -> str:
     toolkit = hardware.toolkits.get(parts.toolkit) if parts else None
     if parts is None or isa is None or (parts.target != CPU and not (gpu and toolkit)):
         return ""
-    arguments, override = "{ }", "{ cudaSupport = false; }"
+    spelled = nixpkgs(DEFAULT)
+    arguments, override = "{ }", f"{{ {spelled['support']} = false; }}"
     if gpu and toolkit:
-        overlay = f"(final: prev: {{ cudaPackages = final.{toolkit.attribute}; }})"
-        arguments = f"{{ config.cudaSupport = true; overlays = [ {overlay} ]; }}"
-        override = f"{{ cudaSupport = true; gpuTargets = [ {nix.string(str(gpu.capability))} ]; }}"
+        overlay = f"(final: prev: {{ {spelled['packages']} = final.{toolkit.attribute}; }})"
+        arguments = f"{{ config.{spelled['support']} = true; overlays = [ {overlay} ]; }}"
+        override = f"{{ {spelled['support']} = true; gpuTargets = [ {nix.string(str(gpu.capability))} ]; }}"
     flags = nix.string(f"export CXXFLAGS='{' '.join(isa.flags)}'")
     package = f"(import <nixpkgs> {arguments}).{python_tag(parts.python)}Packages.torch"
     made = f"({package}.override {override}).overrideAttrs {{ pname = {nix.string(stem)}; preConfigure = {flags}; }}"

@@ -23,6 +23,7 @@ from ci_compiler.adoption.facts import MOST_EVALUATED, Facts
 from ci_compiler.adoption.names import Row
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, about
+from ci_compiler.hardware.families import DEFAULT, nixpkgs
 from ci_compiler.hardware.features import UnknownFlagError, features
 from ci_compiler.plan.rules import Judged
 from ci_compiler.recipes.proof import ARRIVED
@@ -205,7 +206,8 @@ def _pin(recipe: Evaluation) -> dict[str, object]:
         "overlay of Python packages" if _PYTHON_SET.fullmatch(key) else f"overlay of {key}": value
         for key, value in recipe.overlaid.items()
     }
-    return {"nixpkgs": recipe.pin, "python": recipe.python, "cudaPackages": recipe.cuda_attribute, **config, **overlaid}
+    kits = {nixpkgs(DEFAULT)["packages"]: recipe.toolkit_attribute}
+    return {"nixpkgs": recipe.pin, "python": recipe.python} | kits | config | overlaid
 
 
 def _flags(recipe: Evaluation) -> dict[str, object]:

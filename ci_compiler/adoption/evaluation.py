@@ -1,8 +1,8 @@
 """What a recipe evaluates to: the record that `standin/record.nix` makes, as typed values.
 
 Texts are as in the recipe; nothing is judged here. What depends on the real nixpkgs (a version that the recipe does not
-set, the CUDA version of plain `cudaPackages`) is what the stand-in has for it; `sets` lists the attributes that the
-recipe sets itself.
+set, the version of the toolkit's plain package set) is what the stand-in has for it; `sets` lists the attributes that
+the recipe sets itself.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Fetch:
 class Overlaid:
     """A top-level attribute that an overlay sets, after all overlays."""
 
-    cuda: str = ""  # for a CUDA package set: its attribute, such as "cudaPackages_13"
+    toolkit: str = ""  # for a toolkit's package set: its attribute
     version: str = ""
     sources: tuple[EvaluatedSource, ...] = ()
     patches: tuple[Patch, ...] = ()
@@ -92,9 +92,9 @@ class Evaluation:
     config: Mapping[str, object] = field(default_factory=dict)  # as given to `import nixpkgs`
     overlays: tuple[tuple[str, ...], ...] = ()  # the top-level attributes that each overlay sets
     overlaid: Mapping[str, Overlaid] = field(default_factory=dict)
-    cuda_attribute: str = ""  # the CUDA package set in effect: "cudaPackages_13"
-    cuda_version: str = ""  # "13.0"
-    cuda_support: bool = False  # in effect: by the override, else by the configuration
+    toolkit_attribute: str = ""  # the toolkit's package set in effect
+    toolkit_version: str = ""  # "13.0"
+    toolkit_support: bool = False  # in effect: by the override, else by the configuration
 
     override: Mapping[str, object] = field(default_factory=dict)  # what `override` was given
     changes: tuple[str, ...] = ()  # the other packages that the recipe changes, by name
@@ -117,7 +117,7 @@ class Evaluation:
     imports: tuple[Path, ...] = ()  # Nix files of the folder that the recipe imports, directly or not
     reads: tuple[Path, ...] = ()  # other paths in the folder that the recipe or its imports name
     fetched: tuple[Fetch, ...] = ()
-    # Where things are written: "pname", "override.gpuTargets", "meta.platforms", "env.X", "config.cudaSupport",
+    # Where things are written: "pname", "override.gpuTargets", "meta.platforms", "env.X", "config.allowUnfree",
     # "passthru.gpuArch", "nixpkgs.overlays".
     places: Mapping[str, Place] = field(default_factory=dict)
 
@@ -215,16 +215,16 @@ def _nixpkgs_fields(record: Mapping[str, Any], folders: Folders) -> dict[str, An
         **{name: _mapping(record[name]) for name in ("config", "override", "passthru")},
         "overlays": tuple(map(tuple, record["overlays"])),
         "overlaid": {name: _overlaid(value, folders) for name, value in sorted(_mapping(record["overlaid"]).items())},
-        "cuda_attribute": record["cuda"]["attribute"],
-        "cuda_version": record["cuda"]["version"],
-        "cuda_support": record["cuda_support"] is True,
+        "toolkit_attribute": record["toolkit"]["attribute"],
+        "toolkit_version": record["toolkit"]["version"],
+        "toolkit_support": record["toolkit_support"] is True,
     }
 
 
 def _overlaid(value: object, folders: Folders) -> Overlaid:
     data = _mapping(value)
     return Overlaid(
-        cuda=_text(data.get("cuda")),
+        toolkit=_text(data.get("toolkit")),
         version=_text(data.get("version")),
         sources=_sources(data),
         patches=_patches(data.get("patches"), folders),

@@ -16,7 +16,8 @@ from os.path import commonprefix
 from typing import NamedTuple
 
 from ci_compiler.hardware import BASELINE, CPU
-from ci_compiler.variant import cell_suffix, cuda_tag, python_tag, variant_name
+from ci_compiler.hardware.families import DEFAULT, family_of
+from ci_compiler.variant import cell_suffix, python_tag, toolkit_tag, variant_name
 
 BECAUSE = "no recipe"
 """The reason that an exclusion gives."""
@@ -26,24 +27,24 @@ LONGEST = 200
 
 
 class Key(NamedTuple):
-    """A variant, as its value on each axis; `cuda` is '' for a CPU variant."""
+    """A variant, as its value on each axis; `toolkit` is '' for a CPU variant."""
 
     branch: str
     package: str
     python: str
-    cuda: str
+    toolkit: str
     gpu: str
     isa: str
 
     @property
     def name(self) -> str:
         """The variant's name."""
-        suffix = cell_suffix(python=self.python, toolkit=self.cuda, target=self.gpu, isa=self.isa)
+        suffix = cell_suffix(python=self.python, toolkit=self.toolkit, target=self.gpu, isa=self.isa)
         return variant_name(self.package, suffix)
 
 
 _AXES = range(len(Key._fields))
-_BRANCH, _PACKAGE, _PYTHON, _CUDA, _GPU, _ISA = _AXES
+_BRANCH, _PACKAGE, _PYTHON, _TOOLKIT, _GPU, _ISA = _AXES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,21 +171,21 @@ class Cover:
 
     def _middles(self, masks: _Masks, *, any_python: bool) -> Iterator[tuple[tuple[str, ...], int]]:
         """Ways to write the toolkit and GPU of a box, with what each matches, which may be more."""
-        if masks[_CUDA] == masks[_GPU] == self.everything:
+        if masks[_TOOLKIT] == masks[_GPU] == self.everything:
             yield ("*",), self.everything
-        on_cpu = bool(self.cpu & masks[_CUDA] & masks[_GPU])
+        on_cpu = bool(self.cpu & masks[_TOOLKIT] & masks[_GPU])
         if on_cpu:
             yield (CPU,), self.cpu
         gpus = tuple(value for value in self._values(_GPU, masks) if value != CPU)
-        cudas = tuple(value for value in self._values(_CUDA, masks) if value)
-        if not gpus or not cudas:
+        kits = tuple(value for value in self._values(_TOOLKIT, masks) if value)
+        if not gpus or not kits:
             return
-        named, toolkits = _braces(gpus, "sm"), _braces(list(map(cuda_tag, cudas)), "cuda")
-        on_gpus, on_toolkits = self._any(_GPU, gpus), self._any(_CUDA, cudas)
+        named, toolkits = _braces(gpus, family_of(DEFAULT).prefix), _braces(list(map(toolkit_tag, kits)), DEFAULT)
+        on_gpus, on_toolkits = self._any(_GPU, gpus), self._any(_TOOLKIT, kits)
         yield (toolkits, named), on_toolkits & on_gpus
         yield (toolkits, "*"), on_toolkits
         yield ("*", named), on_gpus
-        yield ("cuda*",), self.everything & ~self.cpu
+        yield (f"{DEFAULT}*",), self.everything & ~self.cpu
         if on_cpu and any_python:
             yield ("*", _braces([CPU, *gpus])), on_gpus | self.cpu
 

@@ -82,7 +82,7 @@ def learn(rows: Sequence[Row], checkouts: Sequence[AdoptedCheckout], hardware: H
     told = {row: version for row in sample.values() if row not in stated and (version := _told_version(row))}
     versions, guesses = _versions(stated), _versions(told)
     by_package = grouped(known, lambda pair: pair[0].package)
-    by_toolkit = grouped(known, lambda pair: (pair[0].branch, pair[0].cuda))
+    by_toolkit = grouped(known, lambda pair: (pair[0].branch, pair[0].toolkit))
     return Facts(
         kinds=kinds,
         evaluations={row.place: recipe for row, recipe in known},
@@ -166,7 +166,7 @@ def _pin(group: Sequence[tuple[Row, Evaluation]]) -> Pin:
         nixpkgs=revision,
         nixpkgs_hash=(most_common(hashes) or "") if revision else "",
         allow_broken=most_common(map(_allows_broken, all_)) or False,
-        work_arounds=work_arounds_of([recipe for row, recipe in group if row.cuda]),
+        work_arounds=work_arounds_of([recipe for row, recipe in group if row.toolkit]),
         sources=sources,
         pnames={
             package: start for package, start in starts.items() if start != package and fits("package-name", start)

@@ -15,6 +15,7 @@ from ci_compiler.adoption.names import Row
 from ci_compiler.adoption.reads import Elsewhere, Reads
 from ci_compiler.adoption.spec_text import GUESSED, Section, SpecText
 from ci_compiler.hardware import Version
+from ci_compiler.spec.axes import SHORT_FAMILY
 from ci_compiler.spec.build import bundled_spec
 from ci_compiler.spec.model import Package, Source
 from ci_compiler.spec.packages import Pin
@@ -70,9 +71,9 @@ class Fleet:
         return {name: rows[name] for name in sorted(rows, key=lambda name: (place[name], name))}
 
     @cached_property
-    def cudas(self) -> dict[str, tuple[str, ...]]:
+    def kits(self) -> dict[str, tuple[str, ...]]:
         """The toolkits of each branch."""
-        return {branch: self._versions(branch, "cuda") for branch in self.branches}
+        return {branch: self._versions(branch, "toolkit") for branch in self.branches}
 
     @cached_property
     def pythons(self) -> dict[str, tuple[str, ...]]:
@@ -123,7 +124,7 @@ def spec_text(fleet: Fleet, compiled: frozenset[str], extra: Mapping[str, Sequen
 
 def _branch(fleet: Fleet, name: str) -> Section:
     facts = fleet.facts
-    pins = {cuda: facts.pins.get((name, cuda), Pin()) for cuda in fleet.cudas[name]}
+    pins = {kit: facts.pins.get((name, kit), Pin()) for kit in fleet.kits[name]}
     own = next((pin for pin in (facts.pins.get((name, "")), *pins.values()) if pin and pin.nixpkgs), Pin())
     base = _row_of(own)
     row = _toolkits(base, pins)
@@ -144,11 +145,11 @@ def _branch(fleet: Fleet, name: str) -> Section:
 
 
 def _toolkits(base: Mapping[str, Any], pins: Mapping[str, Pin]) -> dict[str, object]:
-    """The key `cuda` of a branch: its toolkits, with what their pins change in that of the branch."""
-    refined = {cuda: _refined(base, _row_of(pin)) if pin.nixpkgs else {} for cuda, pin in pins.items()}
+    """The key of the toolkits of a branch: its toolkits, with what their pins change in that of the branch."""
+    refined = {kit: _refined(base, _row_of(pin)) if pin.nixpkgs else {} for kit, pin in pins.items()}
     if any(refined.values()):
-        return {"cuda": refined}
-    return {"cuda": next(iter(pins)) if len(pins) == 1 else list(pins)} if pins else {}
+        return {SHORT_FAMILY: refined}
+    return {SHORT_FAMILY: next(iter(pins)) if len(pins) == 1 else list(pins)} if pins else {}
 
 
 def _row_of(pin: Pin) -> dict[str, Any]:
@@ -257,7 +258,7 @@ def _matrices(
 
     def matrix_for(names: Sequence[str]) -> dict[str, Any]:
         on = {name: tuple(dict.fromkeys(key.branch for key in keys[name])) for name in names}
-        ground = Ground(cudas=fleet.cudas, pythons=fleet.pythons, packages=on, hardware=fleet.guessed.hardware)
+        ground = Ground(kits=fleet.kits, pythons=fleet.pythons, packages=on, hardware=fleet.guessed.hardware)
         matrix = matrix_of([key for name in names for key in keys[name]], ground)
         more = [exclusion for name in names for exclusion in by_name(extra.get(name, ()))]
         return {"python": fleet.usual_pythons, **matrix, "exclude": [*matrix["exclude"], *more]}

@@ -18,6 +18,7 @@ from ci_compiler.adoption.checkouts import AdoptedCheckout
 from ci_compiler.adoption.evaluator import recipe_folder, text_of
 from ci_compiler.adoption.names import ARM, parsed
 from ci_compiler.hardware import ALL, CPU, Hardware, Isa, Version
+from ci_compiler.hardware.families import DEFAULT, nixpkgs
 from ci_compiler.hardware.features import UnknownFlagError, exceeds, refined
 from ci_compiler.spec.hardware import HardwareRows, merged
 from ci_compiler.spec.read import read
@@ -47,9 +48,9 @@ class Guessed:
 def guessed(checkouts: Sequence[AdoptedCheckout], hardware: Hardware) -> Guessed:
     """The hardware that the names and texts of recipes tell of."""
     names = list(parsed(checkouts))
-    cudas = dict.fromkeys(said.toolkit for said, _ in names if said.toolkit)
+    kits = dict.fromkeys(said.toolkit for said, _ in names if said.toolkit)
     declared: dict[str, dict[str, dict[str, Any]]] = {
-        "toolkits": {cuda: _toolkit(cuda, hardware) for cuda in cudas if cuda not in hardware.toolkits},
+        "toolkits": {kit: _toolkit(kit, hardware) for kit in kits if kit not in hardware.toolkits},
         "isas": dict(_isas(names, checkouts, hardware)),
     }
     known = _with(declared, hardware)
@@ -72,7 +73,7 @@ def _toolkit(version: str, hardware: Hardware) -> dict[str, Any]:
     rows = sorted(hardware.toolkits.values(), key=lambda row: row.version)
     like = next((row for row in reversed(rows) if row.version <= wanted), rows[0])
     return {
-        "attribute": f"cudaPackages_{version.replace('.', '_')}",
+        "attribute": f"{nixpkgs(DEFAULT)['packages']}_{version.replace('.', '_')}",
         "shipped-driver": like.shipped_driver,
         "lowest-driver": like.lowest_driver,
     }
@@ -83,7 +84,7 @@ def _gpu(name: str, capability: str, seen: Sequence[VariantName], hardware: Hard
     return {
         "capability": capability,
         "architecture": name,
-        "first-cuda": str(min(Version.parse(said.toolkit) for said in seen)),
+        f"first-{DEFAULT}": str(min(Version.parse(said.toolkit) for said in seen)),
         "systems": [system for system in hardware.systems if system in systems] or ["x86_64-linux"],
     }
 

@@ -47,7 +47,7 @@ class Row:
     package: str
     system: str
     python: str = ""
-    cuda: str = ""
+    toolkit: str = ""
     gpu: str = ""
     isa: str = ""
     listed: bool = False
@@ -61,12 +61,12 @@ class Row:
     @property
     def key(self) -> Key:
         """Its place on the axes."""
-        return Key(self.branch, self.package, self.python, self.cuda, self.gpu, self.isa)
+        return Key(self.branch, self.package, self.python, self.toolkit, self.gpu, self.isa)
 
     @property
     def kind(self) -> tuple[str, str, str, str]:
         """What recipes that are written alike share: branch, package, toolkit, kind of GPU."""
-        return self.branch, self.package, self.cuda, self.gpu if self.gpu in {"", CPU, ALL.name} else "gpu"
+        return self.branch, self.package, self.toolkit, self.gpu if self.gpu in {"", CPU, ALL.name} else "gpu"
 
 
 def rows_of(checkouts: Sequence[AdoptedCheckout], hardware: Hardware) -> list[Row]:
@@ -94,7 +94,7 @@ def _spread(rows: Iterable[Row]) -> list[Row]:
     sizes = Counter(row.package for row in found if not row.listed and held[_cell(row)] <= most)
     kept = {package for package, _ in sizes.most_common(most)}
     return [
-        replace(row, listed=True, python="", cuda="", gpu="", isa="")
+        replace(row, listed=True, python="", toolkit="", gpu="", isa="")
         if not row.listed and (row.package not in kept or held[_cell(row)] > most)
         else row
         for row in found
@@ -102,7 +102,7 @@ def _spread(rows: Iterable[Row]) -> list[Row]:
 
 
 def _cell(row: Row) -> tuple[str, ...]:
-    return row.branch, row.python, row.cuda, row.gpu, row.isa
+    return row.branch, row.python, row.toolkit, row.gpu, row.isa
 
 
 def parsed(checkouts: Sequence[AdoptedCheckout]) -> Iterator[tuple[VariantName, Path]]:
@@ -120,7 +120,7 @@ def _row(branch: str, path: Path, hardware: Hardware) -> Row:
         system, guessed = _system(name, path, hardware)
         return Row(branch=branch, name=name, path=path, package="", system=system, listed=True, guessed=guessed)
     axes = {axis: getattr(parts, axis) for axis in ("package", "python", "isa")}
-    axes |= {"cuda": parts.toolkit, "gpu": parts.target}
+    axes |= {"toolkit": parts.toolkit, "gpu": parts.target}
     return Row(branch=branch, name=name, path=path, system=hardware.isas[parts.isa].system, **axes)
 
 
@@ -132,11 +132,11 @@ def _known(parts: VariantName, hardware: Hardware) -> bool:
     return parts.target == CPU or (known and possible(hardware, parts.target, parts.toolkit, parts.isa))
 
 
-def possible(hardware: Hardware, gpu: str, cuda: str, isa: str) -> bool:
+def possible(hardware: Hardware, gpu: str, kit: str, isa: str) -> bool:
     """Whether the rules allow the GPU with the toolkit on the ISA's system."""
     if gpu in {CPU, ALL.name}:
         return True
-    row, toolkit, system = hardware.gpus[gpu], hardware.toolkits[cuda], hardware.isas[isa].system
+    row, toolkit, system = hardware.gpus[gpu], hardware.toolkits[kit], hardware.isas[isa].system
     return not any(hardware_problems(row, toolkit, system))
 
 

@@ -39,7 +39,7 @@ SECONDS = 1200.0
 """The time for all recipes of one call, well within the 30 minutes of the job of a pull request."""
 
 MEMORY = 4 * 1024**3
-"""The address space of one evaluation, in bytes. torch with CUDA takes less than half of it."""
+"""The address space of one evaluation, in bytes. torch for GPUs takes less than half of it."""
 
 _EXPRESSION = Path(__file__).resolve().parent / "real/evaluate.nix"
 _TAG = "ci-compiler-real"

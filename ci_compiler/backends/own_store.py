@@ -1,7 +1,7 @@
 """A Nix store that shares only a build's own paths with the binary cache (`cache: {push: own}`).
 
-Left out are the paths that other caches serve, and those that Nix unpacks from NVIDIA's downloads, unless the spec says
-that the owner of the cache may redistribute the product. A machine that fetches a build gets the former from those
+Left out are the paths that other caches serve, and those that Nix unpacks from a vendor's downloads, unless the spec
+says that the owner of the cache may redistribute the product. A machine that fetches a build gets the former from those
 caches and makes the latter from the recipe, as a user's `nix-build` does.
 """
 
@@ -18,11 +18,12 @@ from ci_compiler.backends.forms import path_name
 from ci_compiler.backends.nix_environment import key_file
 from ci_compiler.backends.nix_store import Store
 from ci_compiler.backends.protocol import BinaryCache, CachePush
+from ci_compiler.hardware.families import FAMILIES, family_of
 from ci_compiler.process import Ended, find_program
 from ci_compiler.secret import Secret
 
-_DOWNLOAD = re.compile(r"https://developer\.download\.nvidia\.com/compute/([a-z0-9]+)/")
-"""An address from which nixpkgs fetches a product of NVIDIA (pkgs/development/cuda-modules)."""
+_DOWNLOAD = re.compile("|".join(family_of(name).downloads for name in FAMILIES))
+"""An address from which nixpkgs fetches the product of a vendor of GPUs."""
 
 
 class OwnStore(Store):
@@ -128,13 +129,13 @@ class OwnStore(Store):
         return ""
 
     def _product(self, derivation: str) -> str:
-        """The product of NVIDIA that `derivation` unpacks, by the name of its folder on the server; '' for none."""
+        """The vendor's product that `derivation` unpacks, by the name of its folder on the server; '' for none."""
         source = path_name(self.attributes(derivation).get("src", ""))
         for one in self.inputs(derivation) if source else ():
             if path_name(one) == f"{source}.drv":
                 found = self.attributes(one)
                 if match := _DOWNLOAD.search(f"{found.get('url', '')} {found.get('urls', '')}"):
-                    return match[1]
+                    return match[match.lastindex or 0]
         return ""
 
     def _walk(self, cache: BinaryCache, paths: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -70,7 +70,7 @@ class BinaryCache(Protocol):
 
     @property
     def redistributes(self) -> tuple[str, ...]:
-        """NVIDIA's products that its owner may serve to others."""
+        """Vendors' products that its owner may serve to others."""
 
 
 class CommandAnswer(Protocol):
@@ -145,7 +145,7 @@ class Backend(ABC):
     `installer` is the action that installs the tools on a hosted machine, which has a pin in `workflows/pins.json`;
     '' if they need no installation. `nix` is the Nix that it builds with. `publishes_into_cache`: it publishes into
     the spec's binary cache. `builds_to_publish`: publishing builds again what the store lacks, and so needs a
-    machine that can build. `reads_loader_cache`: what it builds finds libcuda in the loader's cache as well.
+    machine that can build. `reads_loader_cache`: what it builds finds the driver in the loader's cache as well.
     `forms` are the forms of its outputs in a manifest. `withdrawal` says how a publication is taken back. The
     runner images have what `runner-images/build.py --backend` calls `image`; `image_checksums` are the build
     arguments for checksums of archives whose publisher states none. `locks` are the files that decide what recipes

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from ci_compiler.checkout import checkout_around, head_branch
 from ci_compiler.codes import Code
 from ci_compiler.errors import InputError, nearest, wrong
+from ci_compiler.hardware.families import DEFAULT
 from ci_compiler.outside import STANDARD_INPUT, json_of, reading, text_of
 from ci_compiler.spec import carried
 from ci_compiler.spec.build import bundled_spec, load_spec
@@ -29,11 +30,11 @@ SCHEMA_BESIDE = SPEC.with_name("ci-matrix.schema.json")
 
 UNKNOWN = {
     "branch": Code.UNKNOWN_BRANCH,
-    "cuda": Code.UNKNOWN_TOOLKIT,
     "package": Code.UNKNOWN_PACKAGE,
     "pool": Code.UNKNOWN_POOL,
     "python": Code.UNKNOWN_PYTHON,
     "shard": Code.UNKNOWN_SHARD,
+    "toolkit": Code.UNKNOWN_TOOLKIT,
 }
 """The code of an unknown name, by its kind."""
 
@@ -56,7 +57,8 @@ def filter_of(arguments: argparse.Namespace, kind: str, known: Collection[str], 
     """The value of the option called `kind`, or else `option`; None: not given. Raises InputError if it is unknown."""
     name: str | None = getattr(arguments, kind)
     if name is not None and name not in known:
-        raise wrong(option or f"--{kind}", UNKNOWN[kind], f"unknown {kind} {name!r}{nearest(name, known)}")
+        spelled = DEFAULT if kind == "toolkit" else kind
+        raise wrong(option or f"--{spelled}", UNKNOWN[kind], f"unknown {kind} {name!r}{nearest(name, known)}")
     return name
 
 

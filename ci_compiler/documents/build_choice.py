@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from ci_compiler.hardware import ALL, CPU, Gpu
+from ci_compiler.hardware.families import DEFAULT, family_of
 from ci_compiler.hardware.workloads import Workload
 from ci_compiler.plan.needs import Needs
 from ci_compiler.recipes.work_arounds import switched_off
@@ -53,7 +54,8 @@ def _gpu_rows(plan: Plan) -> Iterator[list[str]]:
     for name in plan.spec.gpus:
         on = dict.fromkeys(cell.branch for cell in plan.judged.cells if cell.target == name)
         if name == CPU:
-            yield [code(CPU), NONE, "machines without an NVIDIA GPU", "all", NONE, NONE, codes(on)]
+            users = f"machines without an {family_of(DEFAULT).vendor} GPU"
+            yield [code(CPU), NONE, users, "all", NONE, NONE, codes(on)]
             continue
         gpu = plan.spec.hardware.gpu(name)
         hosts = ", ".join(plan.spec.hardware.systems[system].title for system in gpu.systems)
@@ -94,7 +96,7 @@ def _default_rows(plan: Plan, package: Package) -> Iterator[list[str]]:
 # What builds cost, and what they lack.
 
 
-def costs(plan: Plan, gpu: str = "CUDA") -> str:
+def costs(plan: Plan, gpu: str = "") -> str:
     """What a build of each package takes."""
     rows = []
     for package in in_build_order(plan.spec.packages):
@@ -102,7 +104,8 @@ def costs(plan: Plan, gpu: str = "CUDA") -> str:
             minutes = [package.minutes.get(kind, NONE) for kind in ("gpu", "cpu")]
             compilers = f"{package.jobs} of {package.memory_per_job} GB"
             rows.append([code(package.name), *minutes, f"{package.disk} GB", f"{package.memory} GB", compilers])
-    headers = ["package", f"minutes with {gpu}", "minutes without", "disk", "memory", "compilers"]
+    on_gpu = f"minutes with {gpu or family_of(DEFAULT).toolkit}"
+    headers = ["package", on_gpu, "minutes without", "disk", "memory", "compilers"]
     return markdown_table(headers, rows, right=3)
 
 

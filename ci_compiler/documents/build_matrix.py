@@ -26,8 +26,9 @@ from ci_compiler.documents.matrix_parts import (
     workflow,
 )
 from ci_compiler.hardware import CPU
+from ci_compiler.hardware.families import DEFAULT, family_of
 from ci_compiler.plan.matrix import Cell
-from ci_compiler.plan.releases import cudnn_of
+from ci_compiler.plan.releases import dnn_of
 from ci_compiler.plan.routing import Route
 from ci_compiler.spec.model import Branch, Spec, in_build_order
 from ci_compiler.stages import Stage, TestPolicy
@@ -42,6 +43,8 @@ PATH = ".github/BUILD_MATRIX.md"
 
 TEMPLATE = Path(__file__).with_suffix(".md")
 """The document without its tables."""
+
+_FAMILY = family_of(DEFAULT)
 
 
 def text(plan: Plan) -> str:
@@ -106,7 +109,7 @@ def _overview(plan: Plan) -> Iterator[str]:
     rows = [row for name in spec.branches for row in _branch_rows(plan, name, packages)]
     if len(rows) > 1:
         rows.append(["all", *[""] * (4 + len(packages)), len(cells), _variants(cells), len(plan.shards)])
-    headers = ["branch", "CUDA", "cuDNN", "driver", "nixpkgs", *packages, "cells", "variants", "workflows"]
+    headers = ["branch", _FAMILY.toolkit, _FAMILY.dnn, "driver", "nixpkgs", *packages, "cells", "variants", "workflows"]
     yield markdown_table(headers, rows, right=3)
     yield from recalled_table(plan)
 
@@ -115,18 +118,18 @@ def _branch_rows(plan: Plan, name: str, packages: Iterable[str]) -> Iterator[lis
     """A row for each toolkit of a branch that has several, and one for what needs none; else one for the branch."""
     spec, branch = plan.spec, plan.spec.branches[name]
     several = len(branch.toolkits) > 1
-    for cuda in [*branch.toolkits, ""] if several else [next(iter(branch.toolkits), "")]:
-        own = [one for one in plan.judged.cells if one.branch == name and (one.toolkit == cuda or not several)]
-        shards = sum(one.branch == name and (one.toolkit == cuda or not several) for one in plan.shards)
-        rev = branch.pin(cuda).nixpkgs
+    for toolkit in [*branch.toolkits, ""] if several else [next(iter(branch.toolkits), "")]:
+        own = [one for one in plan.judged.cells if one.branch == name and (one.toolkit == toolkit or not several)]
+        shards = sum(one.branch == name and (one.toolkit == toolkit or not several) for one in plan.shards)
+        rev = branch.pin(toolkit).nixpkgs
         pin = link(code(rev[:7]), f"https://github.com/NixOS/nixpkgs/tree/{rev}") if rev else NONE
-        driver = f"{spec.hardware.toolkit(cuda).lowest_driver} or newer" if cuda else NONE
+        driver = f"{spec.hardware.toolkit(toolkit).lowest_driver} or newer" if toolkit else NONE
         versions = [branch.versions.get(package, NONE) for package in packages]
         if own:
             title = code(name) if branch.publish else f"{code(name)}, not published"
             alike = {(cell.toolkit, cell.target, one.package): cell for cell in own for one in cell.variants}
-            cudnn = sorted({cudnn_of(spec, cell, package) for (_, _, package), cell in alike.items()} - {""})
-            built_for = [cuda or NONE, ", ".join(cudnn) or NONE, driver, pin]
+            dnn = sorted({dnn_of(spec, cell, package) for (_, _, package), cell in alike.items()} - {""})
+            built_for = [toolkit or NONE, ", ".join(dnn) or NONE, driver, pin]
             yield [title, *built_for, *versions, len(own), _variants(own), shards]
 
 
@@ -137,7 +140,7 @@ def _matrix(plan: Plan) -> Iterator[str]:
     for name, branch in plan.spec.branches.items():
         cells = [cell for cell in plan.judged.cells if cell.branch == name]
         counts = Counter(cell.target for cell in cells for _ in cell.variants)
-        toolkits = f"CUDA {', '.join(branch.toolkits)}: " if branch.toolkits else ""
+        toolkits = f"{_FAMILY.toolkit} {', '.join(branch.toolkits)}: " if branch.toolkits else ""
         yield f"### {name}"
         yield (
             f"{toolkits}{counted(_variants(cells), 'variant')} in {counted(len(cells), 'cell')}, by GPU: "
@@ -158,7 +161,7 @@ def _sections(plan: Plan, branch: Branch, cells: Iterable[Cell]) -> dict[str, li
     for cell in cells:
         if not cell.listed:
             python = [f"Python {cell.python}"] if len(pythons) > 1 else []
-            toolkit = [f"CUDA {cell.toolkit}" if cell.toolkit else "CPU"] if len(toolkits) > 1 else []
+            toolkit = [f"{_FAMILY.toolkit} {cell.toolkit}" if cell.toolkit else "CPU"] if len(toolkits) > 1 else []
             found.setdefault(", ".join([*python, *toolkit]), []).append(cell)
     return found
 

@@ -93,7 +93,7 @@ def title(axis: str) -> str:
 
 
 def accelerator(spec: Spec, axes: Mapping[str, str]) -> str:
-    """The family and toolkit of a cell in words: `ROCm 7.2`; '' if they are no part of it."""
+    """The family and toolkit of a cell in words; '' if they are no part of it."""
     family = axes.get("family", "")
     return f"{family_title(spec, family) if family else ''} {axes.get('toolkit', '')}".strip()
 

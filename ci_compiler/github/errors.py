@@ -85,7 +85,7 @@ class GitHubError(InputError):
 
 
 def understood(error: Exception, *, what: str, host: str, now: float) -> GitHubError:
-    """The GitHubError for `error`, one of `TROUBLES`. `what` was asked (`start build-main-sm90.yml`)."""
+    """The GitHubError for `error`, one of `TROUBLES`. `what` was asked (`start FILE`)."""
     if isinstance(error, GithubException) and not isinstance(error, IncompletableObject):
         return _answered(error, what, host, now)
     if isinstance(error, requests.RequestException):

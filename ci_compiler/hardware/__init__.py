@@ -64,21 +64,22 @@ class Gpu:
     """A GPU architecture: the target of its code, the toolkits that support it, the systems that it comes with.
 
     `driver` is the lowest driver that runs it, `last_driver` the last driver branch that does (0: still supported).
-    `tegra`: it is part of a system on a chip, such as Jetson's. `adds`: what it has that earlier ones lack, in words.
+    `dnn`: its vendor's library for neural networks supports it. `on_chip`: it is part of a system on a chip. `adds`:
+    what it has that earlier ones lack, in words.
     """
 
     name: str
-    capability: Version
     architecture: str
-    products: tuple[str, ...]
     summary: str
-    first_cuda: Version
-    last_cuda: Version | None
-    driver: int
-    cudnn: bool
     systems: tuple[str, ...]
+    capability: Version = Version(0, 0)
+    products: tuple[str, ...] = ()
+    first_toolkit: Version = Version(0, 0)
+    last_toolkit: Version | None = None
+    driver: int = 0
+    dnn: bool = True
     last_driver: int = 0
-    tegra: bool = False
+    on_chip: bool = False
     adds: str = ""
     family: str = DEFAULT
 
@@ -89,14 +90,8 @@ class Gpu:
 
 ALL = Gpu(
     name="all",
-    capability=Version(0, 0),
     architecture="of every architecture",
-    products=(),
     summary="every GPU of the toolkit",
-    first_cuda=Version(0, 0),
-    last_cuda=None,
-    driver=0,
-    cudnn=True,
     systems=("x86_64-linux", "aarch64-linux"),
 )
 """The value on the GPU axis of one build for every GPU that its toolkit supports."""
@@ -124,10 +119,10 @@ class Isa:
     name: str
     system: str
     title: str
-    flags: tuple[str, ...]
-    cpuinfo: tuple[str, ...]
-    includes: tuple[str, ...]
     cpus: str
+    flags: tuple[str, ...] = ()
+    cpuinfo: tuple[str, ...] = ()
+    includes: tuple[str, ...] = ()
     good_for: str = ""
     not_for: str = ""
     smallest: tuple[str, ...] = ()
@@ -242,7 +237,7 @@ def _fields(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def _gpu(name: str, row: Mapping[str, Any]) -> Gpu:
     fields = _fields(row)
-    for key in ("capability", "first_cuda", "last_cuda"):
+    for key in ("capability", "first_toolkit", "last_toolkit"):
         fields[key] = Version.parse(row[key]) if row[key] else None
     return Gpu(**fields, name=name)
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from ci_compiler.hardware.families import DEFAULT, family_of
 from ci_compiler.record import record
 from ci_compiler.units import gigabytes
 
@@ -27,9 +28,9 @@ An ext4 file system has about 98 % of its disk; a machine with 128 GiB of memory
 class GpuDevice:
     """A GPU that responds: its index, name, compute capability, memory in bytes (0: unknown) and driver version.
 
-    `mig`: it is in multi-instance (MIG) mode, in which processes see only its slices, if any are configured. `slices`
-    are the UUIDs of these. `faults`: why it must be reset or replaced, one line each. `unread`: the signs
-    of faults that could not be read. `target`: the name of a GPU that has no compute capability.
+    `sliced`: processes see only its slices, if any are configured. `slices` are the UUIDs of these. `faults`: why it
+    must be reset or replaced, one line each. `unread`: the signs of faults that could not be read. `target`: the name
+    of a GPU that has no compute capability.
     """
 
     index: int
@@ -37,22 +38,23 @@ class GpuDevice:
     capability: Version
     memory: int = 0
     driver: str = ""
-    mig: bool = False
+    sliced: bool = False
     uuid: str = ""
     slices: tuple[str, ...] = ()
     faults: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
     target: str = ""
+    family: str = DEFAULT
 
     @property
     def units(self) -> tuple[str, ...]:
-        """The UUIDs of what a job can get of it: its slices in MIG mode, else the GPU itself; '' if unknown."""
-        return self.slices if self.mig and self.uuid else (self.uuid,)
+        """The UUIDs of what a job can get of it: its slices if it is sliced, else the GPU itself; '' if unknown."""
+        return self.slices if self.sliced and self.uuid else (self.uuid,)
 
     @property
     def sm(self) -> str:
         """Its architecture's name in the tables."""
-        return self.target or f"sm{self.capability.major}{self.capability.minor}"
+        return self.target or family_of(self.family).target_of(*self.capability)
 
     def runs(self, hardware: Hardware, gpu: Gpu) -> bool:
         """Whether it runs code built for `gpu`; False if the tables do not have it."""
@@ -188,7 +190,8 @@ def _folder_json(folder: StorageFolder) -> dict[str, Any]:
 
 def _gpu_json(device: GpuDevice) -> dict[str, Any]:
     own = {"sm": device.sm, "capability": str(device.capability), "memory": gigabytes(device.memory)}
-    return {key: value for key, value in asdict(device).items() if key != "target"} | own
+    fields = {"mig" if key == "sliced" else key: value for key, value in asdict(device).items()}
+    return {key: value for key, value in fields.items() if key not in {"target", "family"}} | own
 
 
 def _nix_json(nix: NixInstallation | None) -> dict[str, Any] | None:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from ci_compiler.errors import Place, nearest
 from ci_compiler.hardware import CPU, UnknownHardwareError
+from ci_compiler.hardware.families import DEFAULT, family_of
 from ci_compiler.plan.matrix import Cell, Variant, version_in
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.routing import Route
@@ -155,7 +156,8 @@ def _unknown(spec: Spec, wanted: VariantName) -> str:
     except UnknownHardwareError as error:
         return str(error)
     if wanted.toolkit not in {"", *spec.toolkits}:
-        return f"no branch builds with CUDA {wanted.toolkit}{nearest(wanted.toolkit, spec.toolkits)}"
+        kit = family_of(DEFAULT).toolkit
+        return f"no branch builds with {kit} {wanted.toolkit}{nearest(wanted.toolkit, spec.toolkits)}"
     return ""
 
 
@@ -192,5 +194,6 @@ def _not_selected(spec: Spec, branch: Branch, wanted: VariantName) -> AbsentVari
     if axis.branches and branch.name not in axis.branches:
         return AbsentVariant(reason=f"{gpu} is not selected on {branch.name}", place=place)
     if axis.toolkits and wanted.toolkit not in axis.toolkits:
-        return AbsentVariant(reason=f"{gpu} is not selected for CUDA {wanted.toolkit}", place=place)
+        reason = f"{gpu} is not selected for {family_of(DEFAULT).toolkit} {wanted.toolkit}"
+        return AbsentVariant(reason=reason, place=place)
     return AbsentVariant(reason=f"{wanted.isa} is not selected for {gpu} on {branch.name}", place=place)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ci_compiler.hardware import Hardware
+from ci_compiler.hardware.families import family_of
 from ci_compiler.hardware.machine import NOMINAL, Machine, missing_flags
 from ci_compiler.record import record
 from ci_compiler.spec.model import Pool
@@ -65,9 +66,10 @@ def _remarks(machine: Machine, pool: Pool) -> Iterator[str]:
     if pool.gpu and others:
         own = ",".join(str(device.index) for device in machine.gpus if device.sm == pool.gpu)
         names = ", ".join(f"{device.name} ({device.sm})" for device in others)
-        yield f"it also has {names}; give the jobs GPU {own} alone (a container's device, or CUDA_VISIBLE_DEVICES)"
-    if pool.gpu and any(device.mig for device in machine.gpus if device.sm == pool.gpu):
-        yield "its GPU is in multi-instance (MIG) mode, so a job sees the slice it is given, or nothing"
+        how = f"a container's device, or {family_of(others[0].family).visible}"
+        yield f"it also has {names}; give the jobs GPU {own} alone ({how})"
+    for slices in {family_of(one.family).slices for one in machine.gpus if one.sliced and one.sm == pool.gpu}:
+        yield f"its GPU is in multi-instance ({slices}) mode, so a job sees the slice it is given, or nothing"
 
 
 def fit_as_json(one: PoolFit) -> dict[str, Any]:

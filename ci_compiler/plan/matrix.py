@@ -71,7 +71,7 @@ class Cell:
 
     @property
     def suffix(self) -> str:
-        """The common suffix of its variants' names: `python313-cuda12_8-sm90-avx2`; the whole name of a listed one."""
+        """The common suffix of its variants' names: as `cell_suffix` makes it; the whole name of a listed one."""
         return (
             self.listed
             or self.named

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding
 from ci_compiler.plan.matrix import Cell
+from ci_compiler.spec.axes import SHORT_FAMILY
 from ci_compiler.spec.load import Path_
 from ci_compiler.spec.model import RecipeKind, Spec
 
@@ -31,9 +32,12 @@ class Named(NamedTuple):
 def named_commits(spec: Spec) -> Iterator[Named]:
     """All places that name one: branches, and entries of their toolkits."""
     for branch, row in spec.document.value["branches"].items():
-        toolkits = row.get("cuda")
+        toolkits = row.get(SHORT_FAMILY)
         entries = toolkits.items() if isinstance(toolkits, dict) else ()
-        rows = [(("branches", branch), row), *((("branches", branch, "cuda", cuda), entry) for cuda, entry in entries)]
+        rows = [
+            (("branches", branch), row),
+            *((("branches", branch, SHORT_FAMILY, toolkit), entry) for toolkit, entry in entries),
+        ]
         for path, one in rows:
             if one and one.get(COMMIT):
                 yield Named(path, branch, one[COMMIT], one.get(HASH) or "")

@@ -18,7 +18,7 @@ from ci_compiler.spec.releases import (
     attribute_of,
     companions,
     companions_of_torch,
-    cudnn_in,
+    dnn_in,
     first_series,
     is_called,
     is_of,
@@ -86,16 +86,18 @@ def _of_compiled(spec: Spec, cells: Iterable[Cell]) -> Iterator[Finding]:
         and not cell.listed
         and spec.packages[variant.package].kind_of(variant.name) is RecipeKind.COMPILED
     ]
-    for name, package_name, cuda, gpu, python in dict.fromkeys(compiled):
+    for name, package_name, toolkit, gpu, python in dict.fromkeys(compiled):
         if spec.packages[package_name].attribute == TORCH:
-            yield from _check_torch(spec, spec.branches[name], spec.packages[package_name], cuda, gpu, python)
-    for name, package_name, cuda in dict.fromkeys(one[:3] for one in compiled):
+            yield from _check_torch(spec, spec.branches[name], spec.packages[package_name], toolkit, gpu, python)
+    for name, package_name, toolkit in dict.fromkeys(one[:3] for one in compiled):
         branch, package = spec.branches[name], spec.packages[package_name]
-        yield from _check_pin(spec, branch, package, branch.pin(cuda))
-        yield from _check_arguments(spec, package, branch.pin(cuda), "gpu" if cuda else "cpu")
+        yield from _check_pin(spec, branch, package, branch.pin(toolkit))
+        yield from _check_arguments(spec, package, branch.pin(toolkit), "gpu" if toolkit else "cpu")
 
 
-def _check_torch(spec: Spec, branch: Branch, package: Package, cuda: str, gpu: str, python: str) -> Iterator[Finding]:
+def _check_torch(
+    spec: Spec, branch: Branch, package: Package, toolkit: str, gpu: str, python: str
+) -> Iterator[Finding]:
     """Whether the release of torch knows the GPU, the toolkit and the Python."""
     version = branch.versions[package.name]
     path = ("branches", branch.name, "versions", package.name)
@@ -105,7 +107,7 @@ def _check_torch(spec: Spec, branch: Branch, package: Package, cuda: str, gpu: s
             f"architecture"
         )
         yield spec.finding(path, Code.GPU_NEEDS_NEWER_TORCH, message)
-    if cuda and (refusal := toolkit_refusal(version, cuda)):
+    if toolkit and (refusal := toolkit_refusal(version, toolkit)):
         yield spec.finding(path, Code.TOOLKIT_NOT_OF_TORCH, f"{package.name} {version} {refusal}")
     if refusal := python_refusal(version, python):
         yield spec.finding(path, Code.PYTHON_NOT_OF_TORCH, f"{package.name} {version} {refusal}")
@@ -152,16 +154,16 @@ def _has_overlays(spec: Spec, package: Package, pin: Pin) -> bool:
     return bool(package.overlays) or any(one.overlay for one in own)
 
 
-def uses_cudnn(spec: Spec, cell: Cell, package: str) -> bool:
-    """Whether `package` in `cell` is PyTorch, or needs it, for a GPU that cuDNN supports."""
-    return cell.target != CPU and spec.hardware.gpu(cell.target).cudnn and bool(_torches(spec, package))
+def uses_dnn(spec: Spec, cell: Cell, package: str) -> bool:
+    """Whether `package` in `cell` is PyTorch, or needs it, for a GPU that the library for neural networks supports."""
+    return cell.target != CPU and spec.hardware.gpu(cell.target).dnn and bool(_torches(spec, package))
 
 
-def cudnn_of(spec: Spec, cell: Cell, package: str) -> str:
-    """The version of cuDNN in `package` in `cell`, or its series (`9.x`); '' without cuDNN, or if it is not known."""
+def dnn_of(spec: Spec, cell: Cell, package: str) -> str:
+    """The version of that library in `package` in `cell`, or its series (`9.x`); '' without it, or if unknown."""
     here = all(torch.repository is None for torch in _torches(spec, package))
-    known = here and uses_cudnn(spec, cell, package)
-    return cudnn_in(spec.branches[cell.branch].pin(cell.toolkit).nixpkgs, cell.toolkit) if known else ""
+    known = here and uses_dnn(spec, cell, package)
+    return dnn_in(spec.branches[cell.branch].pin(cell.toolkit).nixpkgs, cell.toolkit) if known else ""
 
 
 def _torches(spec: Spec, package: str) -> list[Package]:

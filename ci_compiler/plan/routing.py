@@ -265,7 +265,7 @@ def _key(cell: Cell, gpu: str, isa: str) -> tuple[object, ...]:
 
 
 def runs_gpu(hardware: Hardware, pool: Pool, gpu: str) -> bool:
-    """Whether `pool` has a GPU that runs a cubin built for the architecture `gpu`."""
+    """Whether `pool` has a GPU that runs code built for the architecture `gpu`."""
     return bool(pool.gpu) and hardware.gpu(pool.gpu).runs_code_of(hardware.gpu(gpu))
 
 

@@ -14,6 +14,7 @@ from itertools import chain
 from ci_compiler.codes import Code, Severity
 from ci_compiler.errors import Finding
 from ci_compiler.hardware import CPU, Gpu, Hardware, Toolkit, tables
+from ci_compiler.hardware.families import family_of
 from ci_compiler.plan.edge_rules import edge_findings
 from ci_compiler.plan.matrix import Candidate, Cell, OpenCells, Variant, candidates, cells_of, listed_cells
 from ci_compiler.plan.pins import unverified_commits
@@ -32,7 +33,7 @@ from ci_compiler.variant import ATTRIBUTE
 class LeftOut:
     """A part of the matrix that is not built, with the reason. An empty `python` or `package` means all of them.
 
-    `cuda` is '' in a CPU cell.
+    `toolkit` is '' in a CPU cell.
     """
 
     branch: str
@@ -135,11 +136,12 @@ HARDWARE_CODES = (Code.GPU_NEEDS_NEWER_CUDA, Code.GPU_DROPPED_BY_CUDA, Code.GPU_
 
 def hardware_problems(gpu: Gpu, toolkit: Toolkit, system: str) -> Iterator[tuple[Code, str]]:
     """Why no variant for `gpu` can exist with `toolkit` on `system`."""
-    cuda = toolkit.version
-    if cuda < gpu.first_cuda:
-        yield Code.GPU_NEEDS_NEWER_CUDA, f"{gpu.name} needs CUDA {gpu.first_cuda} or newer, and the branch has {cuda}"
-    if gpu.last_cuda is not None and cuda > gpu.last_cuda:
-        reason = f"CUDA {gpu.last_cuda} was the last to know {gpu.name}, and the branch has {cuda}"
+    kit, version = family_of(gpu.family).toolkit, toolkit.version
+    if version < gpu.first_toolkit:
+        reason = f"{gpu.name} needs {kit} {gpu.first_toolkit} or newer, and the branch has {version}"
+        yield Code.GPU_NEEDS_NEWER_CUDA, reason
+    if gpu.last_toolkit is not None and version > gpu.last_toolkit:
+        reason = f"{kit} {gpu.last_toolkit} was the last to know {gpu.name}, and the branch has {version}"
         yield Code.GPU_DROPPED_BY_CUDA, reason
     if system not in gpu.systems and system in tables().systems:
         hosts = " and ".join(gpu.systems)

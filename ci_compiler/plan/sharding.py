@@ -1,6 +1,6 @@
 """Cells grouped into workflow files: one shard per branch and GPU, split further only to meet GitHub's limits.
 
-Where a branch has several CUDA toolkits, each has shards of its own. Variants that fit no axis share one. A shard with
+Where a branch has several toolkits, each has shards of its own. Variants that fit no axis share one. A shard with
 too many jobs for one file is split by Python, then by ISA. It is split by axis and never by position, so that adding a
 variant moves no other variant to another file. A cell is never split, so that a build and the builds that it needs stay
 in one run.
@@ -16,6 +16,7 @@ from functools import partial
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError
 from ci_compiler.hardware import CPU
+from ci_compiler.hardware.families import family_of
 from ci_compiler.plan.limits import limit
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.needs import Needs, hands_files, is_fetched
@@ -25,7 +26,7 @@ from ci_compiler.record import record
 from ci_compiler.spec.axes import python_order
 from ci_compiler.spec.model import Package, Pool, Spec, in_build_order
 from ci_compiler.stages import BUILD, PUBLISH, Stage, StageKind, TestPolicy, stage_of, stages
-from ci_compiler.variant import cuda_tag, python_tag
+from ci_compiler.variant import python_tag, toolkit_tag
 
 FOLDER = ".github/workflows"
 """The folder of the workflows, from the root of the repository."""
@@ -45,9 +46,9 @@ UNPUBLISHED = "unpublished"
 
 @record
 class Shard:
-    """The cells of one workflow file with their routes. `name` is the file's name without `.yml`: `build-main-sm90`.
+    """The cells of one workflow file with their routes. `name` is the file's name without `.yml`.
 
-    `cuda` is '' in a shard of CPU cells. `jobs` is the number of jobs of a run that builds everything, with called
+    `toolkit` is '' in a shard of CPU cells. `jobs` is the number of jobs of a run that builds everything, with called
     workflows expanded as GitHub counts them.
     """
 
@@ -272,8 +273,8 @@ def _shard(
 ) -> Shard:
     cell = cells[0][0]
     several = cell.toolkit and len(spec.branches[branch].toolkits) > 1
-    toolkit = [cuda_tag(cell.toolkit)] if several else []
-    words = [f"CUDA {cell.toolkit}"] if several else []
+    toolkit = [toolkit_tag(cell.toolkit)] if several else []
+    words = [f"{family_of(cell.family).toolkit} {cell.toolkit}"] if several else []
     shown = "CPU" if target == CPU else target
     if mixed := target == _MIXED:
         toolkit, words, target, shown = [], [], "", ""

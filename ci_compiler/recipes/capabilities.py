@@ -1,18 +1,16 @@
-"""Which recipes set `config.cudaCapabilities`, nixpkgs' general switch for GPU architectures.
+"""Which recipes set nixpkgs' general switch for the architectures of a family's GPUs.
 
-The switch reaches every CUDA package, so the recipe's CUDA dependencies that take it (NCCL, MAGMA) are built again for
-that capability. An argument of the package's own keeps their hashes, so the switch is set only where it is needed.
+The switch reaches every package of the toolkit, so the recipe's dependencies that take it are built again for that
+capability. An argument of the package's own keeps their hashes, so the switch is set only where it is needed.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
-from typing import Any
 
 from ci_compiler.hardware import ALL, CPU, Hardware, Version
+from ci_compiler.hardware.families import nixpkgs
 from ci_compiler.plan.matrix import Cell, Variant
 from ci_compiler.spec.model import Package, RecipeKind, Spec
 
@@ -20,8 +18,8 @@ from ci_compiler.spec.model import Package, RecipeKind, Spec
 def capabilities_of(hardware: Hardware, cell: Cell) -> tuple[str, ...]:
     """The compute capabilities that `cell` is built for; () for CPUs.
 
-    A build for all GPUs has those of its system that the toolkit supports. Jetson is left out: nixpkgs does not mix it
-    with others.
+    A build for all GPUs has those of its system that the toolkit supports. Those that nixpkgs does not
+    mix with others are left out.
     """
     if cell.target == CPU:
         return ()
@@ -33,8 +31,8 @@ def capabilities_of(hardware: Hardware, cell: Cell) -> tuple[str, ...]:
         str(one.capability)
         for one in sorted(hardware.gpus.values(), key=lambda one: one.capability)
         if cell.system in one.systems
-        and one.first_cuda <= version <= (one.last_cuda or version)
-        and str(one.capability) not in _table()["jetson"]
+        and one.first_toolkit <= version <= (one.last_toolkit or version)
+        and str(one.capability) not in nixpkgs(gpu.family)["apart"]
     )
 
 
@@ -50,7 +48,9 @@ def sets_capabilities(spec: Spec, package: Package, cell: Cell) -> bool:
         return package.capabilities
     toolkit = spec.hardware.toolkit(cell.toolkit).version
     wanted = capabilities_of(spec.hardware, cell)
-    return not package.overrides["gpu"].architecture or not all(_is_default(one, toolkit) for one in wanted)
+    return not package.overrides["gpu"].architecture or not all(
+        _is_default(cell.family, one, toolkit) for one in wanted
+    )
 
 
 def variants_with_capabilities(spec: Spec, cell: Cell) -> Iterator[Variant]:
@@ -63,13 +63,7 @@ def variants_with_capabilities(spec: Spec, cell: Cell) -> Iterator[Variant]:
 
 
 @cache
-def _is_default(capability: str, toolkit: Version) -> bool:
+def _is_default(family: str, capability: str, toolkit: Version) -> bool:
     """Whether nixpkgs builds for `capability` unasked; an unknown one is not among the defaults."""
-    until = _table()["default_until"].get(capability)
-    return capability in _table()["default"] if until is None else toolkit <= Version.parse(until)
-
-
-@cache
-def _table() -> dict[str, Any]:
-    table: dict[str, Any] = json.loads(Path(__file__).with_name("capabilities.json").read_bytes())
-    return table
+    until = nixpkgs(family)["default_until"].get(capability)
+    return capability in nixpkgs(family)["default"] if until is None else toolkit <= Version.parse(until)

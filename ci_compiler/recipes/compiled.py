@@ -14,6 +14,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 
 from ci_compiler.files.drift import MARK
+from ci_compiler.hardware import Gpu
+from ci_compiler.hardware.families import family_of, nixpkgs
 from ci_compiler.plan.job_graph import needs_of
 from ci_compiler.recipes import nix_text as nix
 from ci_compiler.recipes import proof, seeds
@@ -34,12 +36,6 @@ _JOBS = """\
 # The lower of both numbers counts: nixpkgs' hooks read NIX_BUILD_CORES, setup.py reads MAX_JOBS.
 : $((NIX_BUILD_CORES = MAX_JOBS = NIX_BUILD_CORES < MAX_JOBS ? NIX_BUILD_CORES : MAX_JOBS))"""
 """Shell code after `MAX_JOBS` is set. nixpkgs' setup script sets NIX_BUILD_CORES to 1 or more."""
-
-_HOST_FLAGS = """\
-# nvcc reads neither: this is for the host code of CUDA files. nixpkgs' hooks add to the same variable.
-export NVCC_APPEND_FLAGS="$NVCC_APPEND_FLAGS ${lib.concatMapStringsSep " " (flag: "-Xcompiler=${flag}") cpuFlags}"\
-"""
-"""Shell code after CXXFLAGS and CFLAGS of a GPU build (NVCC_APPEND_FLAGS: the manual of nvcc)."""
 
 _APPENDED = frozenset({"requiredSystemFeatures"})
 """Attributes whose values are added to those that nixpkgs' own recipe has."""
@@ -66,7 +62,11 @@ def _target(subject: Subject) -> str:
     cpu = f"{system.title} CPUs with {subject.isa.title}"
     if subject.gpu is None:
         return cpu
-    return f"NVIDIA {subject.gpu.architecture} ({subject.gpu.name}: {subject.gpu.summary}) and {cpu}"
+    return f"{_vendor(subject.gpu)} {subject.gpu.architecture} ({subject.gpu.name}: {subject.gpu.summary}) and {cpu}"
+
+
+def _vendor(gpu: Gpu) -> str:
+    return family_of(gpu.family).vendor
 
 
 # The `let`.
@@ -94,12 +94,12 @@ def _tarball(repository: str, rev: str, digest: str) -> str:
 
 
 def _nixpkgs_arguments(subject: Subject) -> str:
-    config = {"allowUnfree": "true"}
+    config, spelled = {"allowUnfree": "true"}, nixpkgs(subject.cell.family)
     if subject.gpu is not None:
-        config["cudaSupport"] = "true"
+        config[spelled["support"]] = "true"
     if sets_capabilities(subject.spec, subject.package, subject.cell):
         one = len(subject.capabilities) == 1
-        config["cudaCapabilities"] = f"[ {_CAPABILITY} ]" if one else nix.words(subject.capabilities)
+        config[spelled["capabilities"]] = f"[ {_CAPABILITY} ]" if one else nix.words(subject.capabilities)
     arguments = {"system": nix.string(subject.cell.system), "config": nix.attributes(config)}
     if overlays := list(_overlays(subject)):
         arguments["overlays"] = nix.block("[", overlays, "]")
@@ -253,7 +253,7 @@ def _pre_configure(subject: Subject) -> Iterator[str]:
     yield 'export CXXFLAGS="${lib.concatStringsSep " " cpuFlags} $CXXFLAGS"'
     yield 'export CFLAGS="${lib.concatStringsSep " " cpuFlags} $CFLAGS"'
     if subject.gpu is not None:
-        yield _HOST_FLAGS
+        yield from nixpkgs(subject.cell.family)["host-flags"]
     for key, value in subject.override.environment.items():
         yield nix.escape_lines(f"export {key}={shlex.quote(fill(str(value), subject.values))}")
     if "MAX_JOBS" in subject.override.environment:
@@ -290,7 +290,7 @@ def _meta(subject: Subject) -> dict[str, str]:
 def _short_target(subject: Subject) -> str:
     if subject.gpu is None:
         return f"CPUs with {subject.isa.title}"
-    return f"NVIDIA {subject.gpu.architecture} ({subject.gpu.name}) and CPUs with {subject.isa.title}"
+    return f"{_vendor(subject.gpu)} {subject.gpu.architecture} ({subject.gpu.name}) and CPUs with {subject.isa.title}"
 
 
 def _long_description(subject: Subject) -> Iterator[str]:
@@ -300,7 +300,8 @@ def _long_description(subject: Subject) -> Iterator[str]:
     if subject.gpu is not None and subject.toolkit is not None:
         yield f"- GPU: {subject.gpu.summary} (compute capability {', '.join(subject.capabilities)})"
         driver = max(subject.toolkit.lowest_driver, subject.gpu.driver)
-        yield f"- CUDA {subject.cell.toolkit}, NVIDIA driver {driver} or newer"
+        kit = family_of(subject.gpu.family).toolkit
+        yield f"- {kit} {subject.cell.toolkit}, {_vendor(subject.gpu)} driver {driver} or newer"
     yield f"- CPU: {subject.isa.cpus}"
     for off in switched_off(subject.spec, subject.cell, subject.package.name):
         yield f"- Without {off}"

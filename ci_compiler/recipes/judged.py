@@ -10,13 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from ci_compiler.hardware.families import nixpkgs
 from ci_compiler.hardware.features import UnknownFlagError, features, least
 from ci_compiler.plan.lookup import BuiltVariant
 from ci_compiler.recipes import shell_variables as shell
 from ci_compiler.recipes.capabilities import capabilities_of
 from ci_compiler.spec.model import RecipeKind, Spec
 
-_ARCHITECTURES = "TORCH_CUDA_ARCH_LIST"
 _FLAGS = ("CXXFLAGS", "CFLAGS")
 
 
@@ -25,7 +25,7 @@ def differences(spec: Spec, built: BuiltVariant, attributes: Mapping[str, str]) 
     before = {name: value for name, value in attributes.items() if re.fullmatch("[A-Z][A-Z0-9_]*", name)}
     environment = shell.exported("\n".join(attributes.get(phase, "") for phase in shell.PHASES), before)
     yield from another_version(built.cell.branch, built.variant.package, built.version, attributes.get("version", ""))
-    yield from _architectures(spec, built, environment.get(_ARCHITECTURES, ""))
+    yield from _architectures(spec, built, environment.get(nixpkgs(built.cell.family)["architectures"], ""))
     for name in _FLAGS:
         yield from _flags(spec, built, name, environment.get(name, ""))
 
@@ -43,7 +43,7 @@ def _architectures(spec: Spec, built: BuiltVariant, value: str) -> Iterator[str]
     right = {one.replace(".", "") for one in wanted}
     if listed and "$" not in value and not built.cell.listed and digits != right:
         shown = ", ".join(wanted) or "no GPU"
-        yield f"builds for {_ARCHITECTURES}={value}; {built.variant.name} is for {shown}"
+        yield f"builds for {nixpkgs(built.cell.family)['architectures']}={value}; {built.variant.name} is for {shown}"
 
 
 def _flags(spec: Spec, built: BuiltVariant, name: str, value: str) -> Iterator[str]:

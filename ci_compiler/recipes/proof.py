@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+from ci_compiler.hardware.families import nixpkgs
 from ci_compiler.recipes import nix_text as nix
 from ci_compiler.recipes.subject import Subject
 from ci_compiler.spec.placeholders import fill
@@ -48,7 +49,8 @@ def of_libraries(subject: Subject) -> str:
     if subject.gpu is None or not subject.override.machine_code:
         return ""
     limit = {"only": "0", "also": "1000000"}[subject.override.machine_code]
-    tool = "${lib.getBin pkgs.cudaPackages.cuda_cuobjdump}/bin/cuobjdump"
+    spelled = nixpkgs(subject.cell.family)
+    tool = f"{spelled['list-code']} {spelled['list-code-options']}"
     # What preBuild defined is still there: one shell runs all phases.
     defined = () if subject.override.from_environment else functions("built-for")
     return "\n".join(
@@ -56,7 +58,7 @@ def of_libraries(subject: Subject) -> str:
             *defined,
             "for output in $(getAllOutputNames); do",
             nix.escape_lines('  [ ! -e "${!output}" ] ||'),
-            nix.escape_lines('    find "${!output}" -name "*.so*" -type f -exec ') + tool + r" --list-elf {} \;",
+            nix.escape_lines('    find "${!output}" -name "*.so*" -type f -exec ') + tool + r" {} \;",
             f"done | built_for {limit} {_numbers(subject)}",
         ]
     )

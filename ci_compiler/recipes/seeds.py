@@ -2,8 +2,8 @@
 
 The first GPU's variant of a branch, Python, toolkit and ISA is built up to its installation with ccache. What ccache
 kept is the output of a derivation, the seed. Every variant of the group, the first one included, takes it as an input,
-looks into it while it compiles, and adds nothing to it. CUDA files never go through it: where ccache stands in front of
-nvcc, it reads neither NIX_CFLAGS_COMPILE nor NVCC_APPEND_FLAGS.
+looks into it while it compiles, and adds nothing to it. Files for GPUs never go through it: where ccache stands in
+front of their compiler, it reads neither NIX_CFLAGS_COMPILE nor that compiler's own variable.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _FOUND = re.compile(r"ci-compiler: the compiler seed had (\d{1,9}) of (\d{1,9}) 
 def seeder_of(spec: Spec, cells: Iterable[Cell], cell: Cell, package: str) -> Cell | None:
     """The first of `cells` whose variant of `package` compiles the same host code as that of `cell`.
 
-    None if no other one does. Variants whose recipes set `config.cudaCapabilities` take no part: the libraries that
-    they include are others.
+    None if no other one does. Variants whose recipes set the capabilities of all packages take no part: the libraries
+    that they include are others.
     """
     if not _takes_part(spec, cell, package):
         return None

@@ -14,7 +14,7 @@ from ci_compiler.spec.model import Branch, Package, Source, Spec
 from ci_compiler.spec.packages import Pin
 from ci_compiler.spec.presets import Override
 from ci_compiler.spec.values import variant_values
-from ci_compiler.variant import cuda_tag, python_tag, variant_name
+from ci_compiler.variant import python_tag, toolkit_tag, variant_name
 
 
 @record
@@ -97,7 +97,7 @@ def _values(
         "title": package.title,
         "pname": variant_name(pin.pnames.get(package.name, package.name), cell.suffix),
         "python-tag": python_tag(cell.python),
-        "cuda-tag": cuda_tag(cell.toolkit) if cell.toolkit else "",
+        "cuda-tag": toolkit_tag(cell.toolkit) if cell.toolkit else "",
         "cuda-packages": toolkit.attribute if toolkit else "",
         "sm": ";".join(one.replace(".", "") for one in capabilities),
         "capability": ";".join(capabilities),

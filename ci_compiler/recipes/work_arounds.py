@@ -15,18 +15,19 @@ from ci_compiler.plan.job_graph import needs_of
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.record import record
 from ci_compiler.spec.model import Package, RecipeKind, Spec, WorkAround
-from ci_compiler.spec.work_arounds import FOLDER, table
+from ci_compiler.spec.work_arounds import table
 from ci_compiler.variant import variant_name
 
 
 class Traits(NamedTuple):
-    """What decides which pieces a recipe has; `cuda` is True for a GPU build, `cudnn` if cuDNN supports the GPU."""
+    """What decides which pieces a recipe has; `dnn`: the GPU, if any, has a library for neural networks."""
 
     package: str
     preset: str
     isa: str
-    cuda: bool
-    cudnn: bool
+    family: str
+    gpu: bool
+    dnn: bool
     source: bool
     work_arounds: tuple[str, ...]
 
@@ -62,8 +63,9 @@ class Piece:
             "package": traits.package,
             "preset": traits.preset,
             "isa": traits.isa,
-            "cuda": traits.cuda,
-            "cudnn": traits.cudnn,
+            "family": traits.family,
+            "gpu": traits.gpu,
+            "dnn": traits.dnn,
             "source": traits.source,
             "work-around": self.name in traits.work_arounds,
         }
@@ -85,8 +87,9 @@ def pieces_in(spec: Spec, cell: Cell, package: Package) -> tuple[Piece, ...]:
         package=package.name,
         preset=package.preset,
         isa=cell.isa,
-        cuda=cell.target != CPU,
-        cudnn=cell.target == CPU or spec.hardware.gpu(cell.target).cudnn,
+        family=cell.family,
+        gpu=cell.target != CPU,
+        dnn=cell.target == CPU or spec.hardware.gpu(cell.target).dnn,
         source=package.name in pin.sources,
         work_arounds=pin.work_arounds,
     )
@@ -115,7 +118,7 @@ def _own(one: WorkAround) -> Piece:
     if one.packages:
         when["package"] = list(one.packages)
     if one.build:
-        when["cuda"] = one.build == "gpu"
+        when["gpu"] = one.build == "gpu"
     return Piece(
         name=one.name,
         why=one.why,
@@ -146,4 +149,4 @@ def _piece(name: str, row: Mapping[str, Any]) -> Piece:
 
 
 def _text(row: Mapping[str, Any], key: str) -> str:
-    return (FOLDER / row[key]).read_text("utf-8").rstrip("\n") if key in row else ""
+    return (row["folder"] / row[key]).read_text("utf-8").rstrip("\n") if key in row else ""

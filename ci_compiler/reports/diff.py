@@ -13,6 +13,7 @@ from itertools import combinations
 from typing import Any
 
 from ci_compiler.hardware import CPU
+from ci_compiler.hardware.families import family_of, nixpkgs
 from ci_compiler.plan.job_graph import PlannedJob, guessed_of, jobs_of, needs_of
 from ci_compiler.plan.lookup import BuiltVariant, built_variants
 from ci_compiler.plan.matrix import Cell, Variant, applying, open_values
@@ -30,9 +31,6 @@ from ci_compiler.variant import variant_name
 
 Key = tuple[str, str]
 """A variant's branch and name."""
-
-CAPABILITIES = "config.cudaCapabilities, so its CUDA libraries are rebuilt too"
-"""The input that also rebuilds the CUDA libraries that a variant is linked with."""
 
 NOT_RUN = ""
 """Stands for the pool of a stage that no pool runs."""
@@ -133,10 +131,11 @@ def _cell_inputs(spec: Spec, cell: Cell, variant: Variant) -> dict[str, str]:
     }
     inputs |= {f"{name} of the variant": value for name, value in open_values(spec, cell).items()}
     if cell.family == SHORT_FAMILY and cell.toolkit:
-        inputs["CUDA"] = cell.toolkit
-        inputs["CUDA package set"] = hardware.toolkit(cell.toolkit).attribute
+        kit = family_of(cell.family).toolkit
+        inputs[kit] = cell.toolkit
+        inputs[f"{kit} package set"] = hardware.toolkit(cell.toolkit).attribute
         inputs[f"target of {cell.target}"] = _target(spec, cell)
-        inputs[CAPABILITIES] = (
+        inputs[f"config.{nixpkgs(cell.family)['capabilities']}, so its {kit} libraries are rebuilt too"] = (
             str(hardware.gpu(cell.target).capability) if variant in variants_with_capabilities(spec, cell) else ""
         )
     return inputs
@@ -152,7 +151,7 @@ def _seed(plan: Plan, cell: Cell, package: str) -> str:
 
 def _target(spec: Spec, cell: Cell) -> str:
     gpu = spec.hardware.gpu(cell.target)
-    return f"{gpu.capability} {'with' if gpu.cudnn else 'without'} cuDNN"
+    return f"{gpu.capability} {'with' if gpu.dnn else 'without'} {family_of(gpu.family).dnn}"
 
 
 def _package_inputs(spec: Spec, cell: Cell, name: str) -> Iterator[tuple[str, str]]:
@@ -338,7 +337,7 @@ def _scope(
 
 
 def _value(built: BuiltVariant, axes: Sequence[str]) -> str:
-    """The values of `axes`, in words: `sm90`, `Python 3.13`, `sm90 avx2`."""
+    """The values of `axes`, in words: `avx2`, `Python 3.13`."""
     cell = built.cell
     words = {"package": built.variant.package, "python": f"Python {cell.python or 'none'}"}
     words |= {axis: f"{axis} {cell.axes.get(axis, 'none')}" for axis in axes if axis not in _AXES}

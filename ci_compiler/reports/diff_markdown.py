@@ -63,7 +63,7 @@ def _blocks(found: PlanDifference) -> Iterator[str]:
 
 
 def _line(group: ChangeGroup, kind: str) -> str:
-    """The line for a group: "`sm75` on `main`: 18 added"."""
+    """The line for a group: "`avx2` on `main`: 18 added"."""
     why = f" ({', '.join(map(code, group.reasons))})" if group.reasons else ""
     return f"{_where(group)}: {len(group.names):,} {kind}{why}"
 

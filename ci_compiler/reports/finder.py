@@ -83,7 +83,7 @@ class Finder:
         self._cells = tuple(cells)
         self._newest = next(iter(branch_order(spec, package)), "")
         toolkits = spec.branches[self._newest].toolkits if self._newest else ()
-        self._newest_cuda = max(toolkits, key=lambda cuda: spec.hardware.toolkit(cuda).version, default="")
+        self._newest_toolkit = max(toolkits, key=lambda one: spec.hardware.toolkit(one).version, default="")
         self._isas = cache(lambda workload: isa_order(spec.hardware, workload))
         # every offer, best first, with the drivers that they need on `gpu`, with or without what is recalled
         self._every = cache(lambda gpu, workload: offers(spec, self._cells, package, gpu, workload))
@@ -190,7 +190,7 @@ class Finder:
         self, profile: Profile, wishes: Wishes, best: Offer | None, later: Offer | None, *, known: bool
     ) -> Iterator[str]:
         if best:
-            newest = best.branch == self._newest and best.toolkit in {"", self._newest_cuda}
+            newest = best.branch == self._newest and best.toolkit in {"", self._newest_toolkit}
             wanted = min(profile.isas, key=self._isas(wishes.workload).index)
             yield from reasons.why(profile, wishes, best, newest=newest, later=later, known=known)
             if not best.values or "isa" in dict(best.values):

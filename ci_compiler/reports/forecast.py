@@ -90,8 +90,8 @@ class Forecast:
     `seeds`: what recorded builds found in compiler seeds, by package. `better_end`: the end with the jobs in
     `better_order`. `longest_end`: the end with a scheduler that starts the longest job first. `overdue`: queued jobs
     that GitHub cancels if all shards are dispatched at once; in `waves` there are none. `shards`: the duration of a run
-    of each shard alone. `capabilities`: the variants whose recipes set `config.cudaCapabilities`, by GPU; their builds
-    also build the CUDA libraries that they are linked with, which the times leave out. `alone_seconds`, `alone_end`:
+    of each shard alone. `capabilities`: the variants whose recipes set the capabilities of all packages, by GPU; their
+    builds also build the libraries that they are linked with, which the times leave out. `alone_seconds`, `alone_end`:
     the work and the end if each package built all packages that it needs itself. `spread`: where durations were
     recorded. `bill`: where the spec has prices.
     """

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping
 
 from ci_compiler.backends.protocol import InstallRequest
-from ci_compiler.hardware import CPU
+from ci_compiler.hardware.families import family_of
 from ci_compiler.plan.job_graph import with_needs
 from ci_compiler.plan.matrix import Cell, values_in
 from ci_compiler.plan.needs import Needs
@@ -57,7 +57,8 @@ def verify(spec: Spec, cell: Cell, names: Mapping[str, str]) -> tuple[str, ...]:
     modules = [module_of(one) for one in held]
     rows = [checks()["packages"].get(one.attribute, {}) for one in held]
     shown = [f"{row['module']}.__version__" for row in rows if row]
-    shown += [row["on-gpu"] for row in rows if "on-gpu" in row and cell.target != CPU]
+    if device := family_of(cell.family).device:
+        shown += [row["on-gpu"].replace("@device@", device) for row in rows if "on-gpu" in row]
     recipes = [recipe_path(names[one.name]) for one in held if one.name in names]
     script = f"import {', '.join(modules)}; print({', '.join(shown)})"
     return spec.backend.verify(script, recipes, spec.cache) if modules else ()

@@ -1,9 +1,9 @@
 """The variants of one package, ranked, and which of them a machine can run.
 
-A variant fits if its system is the machine's, the CPU runs its ISA, a GPU of the machine runs its cubin, and the driver
+A variant fits if its system is the machine's, the CPU runs its ISA, a GPU of the machine runs its code, and the driver
 runs its toolkit and that GPU. Variants that fit are ranked by these criteria, in this order: a GPU variant before a
-CPU-only one, the GPU's own architecture before a compatible one, the newest CUDA, the ISA that suits the workload, the
-newest Python.
+CPU-only one, the GPU's own architecture before a compatible one, the newest toolkit, the ISA that suits the workload,
+the newest Python.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 from ci_compiler.hardware import CPU, Gpu, Hardware
 from ci_compiler.hardware.drivers import lowest_driver, too_new_driver
-from ci_compiler.hardware.families import family_of
+from ci_compiler.hardware.families import DEFAULT, family_of
 from ci_compiler.hardware.workloads import Workload
 from ci_compiler.plan.matrix import Cell, Values, Variant, version_in
 from ci_compiler.plan.needs import serves
@@ -26,18 +26,18 @@ from ci_compiler.spec.model import Spec
 
 @record
 class Wishes:
-    """What the user asks for. An empty `branch`, `python` or `cuda` means any."""
+    """What the user asks for. An empty `branch`, `python` or `toolkit` means any."""
 
     package: str
     workload: Workload = Workload.GENERAL
     branch: str = ""
     python: str = ""
-    cuda: str = ""
+    toolkit: str = ""
 
     def allow(self, offer: Offer) -> bool:
         """Whether `offer` has what is asked for; a CPU-only variant serves every toolkit."""
         same = self.branch in {"", offer.branch} and self.python in {"", offer.python, *offer.pythons}
-        return same and (offer.target == CPU or self.cuda in {"", offer.toolkit})
+        return same and (offer.target == CPU or self.toolkit in {"", offer.toolkit})
 
 
 @record
@@ -73,7 +73,7 @@ class Offer:
     driver: int
     values: Values = ()
     pythons: tuple[str, ...] = ()
-    kit: str = "CUDA"
+    kit: str = family_of(DEFAULT).toolkit
 
     def as_json(self) -> dict[str, Any]:
         """The offer as JSON; with its value on each axis if its matrix is open."""
@@ -165,7 +165,7 @@ def needed_driver(spec: Spec, cell: Cell, gpu: Gpu | None) -> int:
 
 def fits(spec: Spec, profile: Profile, one: Cell | Offer) -> bool:
     """Whether the machine runs `one` with a driver that is new enough."""
-    return fits_cpu(spec, profile, one) and (one.target == CPU or runs_cubin(spec.hardware, profile, one.target))
+    return fits_cpu(spec, profile, one) and (one.target == CPU or runs_code(spec.hardware, profile, one.target))
 
 
 def fits_cpu(spec: Spec, profile: Profile, one: Cell | Offer) -> bool:
@@ -186,7 +186,7 @@ def runs_with(profile: Profile, offer: Offer, driver: int) -> bool:
     return offer.driver <= driver < (too_new_driver(profile.gpu) or driver + 1)
 
 
-def runs_cubin(hardware: Hardware, profile: Profile, gpu: str) -> bool:
+def runs_code(hardware: Hardware, profile: Profile, gpu: str) -> bool:
     """Whether the machine's GPU runs code built for `gpu`."""
     return gpu != CPU and profile.gpu is not None and profile.gpu.runs_code_of(hardware.gpu(gpu))
 
@@ -206,12 +206,12 @@ def isa_order(hardware: Hardware, workload: Workload) -> list[str]:
 
 
 def branch_order(spec: Spec, package: str) -> list[str]:
-    """The branches with `package`, newest first: by CUDA, by the version of the package, then in the spec's order."""
+    """The branches with `package`, newest first: by toolkit, by the package's version, then in the spec's order."""
     names = [name for name in spec.branches if spec.packages[package].on(name)]
 
     def newness(name: str) -> tuple[tuple[int, int], list[int]]:
         branch = spec.branches[name]
-        newest = max((spec.hardware.toolkit(cuda).version for cuda in branch.toolkits), default=(0, 0))
+        newest = max((spec.hardware.toolkit(toolkit).version for toolkit in branch.toolkits), default=(0, 0))
         return newest, _numbers(branch.versions.get(package, ""))
 
     return sorted(names, key=newness, reverse=True)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from ci_compiler.hardware import CPU, Hardware
 from ci_compiler.hardware.workloads import Workload
-from ci_compiler.reports.offers import Offer, Profile, Wishes, runs_cubin
+from ci_compiler.reports.offers import Offer, Profile, Wishes, runs_code
 
 
 @cache
@@ -46,7 +46,7 @@ def instead(wishes: Wishes, offer: Offer) -> str:
     asked_for = (
         ("branch", wishes.branch, offer.branch),
         ("python", wishes.python, offer.python),
-        ("toolkit", wishes.cuda, offer.toolkit),
+        ("toolkit", wishes.toolkit, offer.toolkit),
     )
     return listed(
         say(f"need-{axis}", asked=asked, **of_offer(offer)) for axis, asked, own in asked_for if asked not in {"", own}
@@ -66,11 +66,11 @@ def unserved_gpu(hardware: Hardware, profile: Profile, wanted: Iterable[Offer], 
     """Why no GPU variant among `wanted` fits; `needed` is the lowest driver with which one does, 0 for none."""
     if needed:
         return say("gpu-driver", needed=needed)
-    if profile.gpu and profile.gpu.tegra and profile.gpu.name not in {offer.target for offer in wanted}:
-        return say("gpu-tegra")
+    if profile.gpu and profile.gpu.on_chip and profile.gpu.name not in {offer.target for offer in wanted}:
+        return say("gpu-on-chip")
     if profile.gpu is None:
         return say("gpu-unknown")
-    run = [offer for offer in wanted if runs_cubin(hardware, profile, offer.target)]
+    run = [offer for offer in wanted if runs_code(hardware, profile, offer.target)]
     here = [offer for offer in run if offer.system == profile.system]
     if not run:
         return say("gpu-unbuilt")
@@ -118,7 +118,7 @@ def why(
     elif later and best.target != CPU:
         yield say("branch-driver", newer=later.toolkit, needed=later.driver, kit=best.kit)
     else:
-        newest_of_all = "branch-newest-cuda" if best.toolkit else "branch-newest"
+        newest_of_all = "branch-newest-toolkit" if best.toolkit else "branch-newest"
         yield say(newest_of_all if newest else "branch-serves", kit=best.kit)
     if best.driver and known:
         yield say("driver-runs", kit=best.kit)

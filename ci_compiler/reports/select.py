@@ -12,7 +12,7 @@ from ci_compiler.hardware.machine import GpuDevice, Machine
 from ci_compiler.hardware.products import gpu_of
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.needs import Needs
-from ci_compiler.plan.releases import cudnn_of
+from ci_compiler.plan.releases import dnn_of
 from ci_compiler.recipes.work_arounds import switched_off
 from ci_compiler.reports import reasons
 from ci_compiler.reports.finder import Finder, Noted, Step
@@ -69,7 +69,7 @@ def select(
     finder = Finder(spec, cells, wishes.package)
     profile = _profile(finder, machine, device, wishes)
     step = finder.answer(profile, wishes).at(driver)
-    anywhere = finder.answer(profile, replace(wishes, branch="", python="", cuda="")).at(driver)
+    anywhere = finder.answer(profile, replace(wishes, branch="", python="", toolkit="")).at(driver)
     best, why, facts = step.best, step.why, _facts(device, driver, wishes)
     if best and not machine.system and (not best.values or "isa" in dict(best.values)):
         why, facts = (*why[:-1], reasons.say("isa-portable")), facts | {"cpus": spec.hardware.isa(best.isa).cpus}
@@ -89,7 +89,7 @@ def select(
         why=tuple(filled(text, best) for text in (*several, *why)),
         doubts=tuple(filled(text, best) for text in step.doubts),
         without=_without(spec, cell, wishes.package, names if everything else None) if cell else (),
-        cudnn=cudnn_of(spec, cell, wishes.package) if cell else "",
+        cudnn=dnn_of(spec, cell, wishes.package) if cell else "",
         runners_up=tuple(replace(one, note=filled(one.note, one.offer)) for one in runners_up),
         better=_better(step, anywhere, wishes),
         install=install(Needs(spec, cells), shared_suffixes(cells), cell, names) if cell else (),

@@ -119,7 +119,7 @@ def _complete_branch(branch: Branch, row: Mapping[str, Any]) -> Branch:
     """`branch` with the pin of each toolkit: its own values, refined by those of the toolkit's entry."""
     rows: Mapping[str, Any] = branch.toolkits
     own = {key.name: row[key.name] for key in keys_of(Pin) if key.name in row}
-    return replace(branch, toolkits={cuda: read(Pin, _refined(own, entry or {})) for cuda, entry in rows.items()})
+    return replace(branch, toolkits={name: read(Pin, _refined(own, entry or {})) for name, entry in rows.items()})
 
 
 def _refined(own: Mapping[str, Any], entry: Mapping[str, Any]) -> dict[str, Any]:

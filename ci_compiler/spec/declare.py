@@ -81,6 +81,11 @@ def key(
     return field(default=default, metadata=metadata)
 
 
+def optional(description: str, **more: Any) -> Any:
+    """A key that may be left out, which the schema gives no default; `more` is as for `key`."""
+    return key(description, default=None, published=False, **more)
+
+
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(key, field))
 def declared(name: str = "", **rules: Any) -> Callable[[Class], Class]:
     """Turns a class into a frozen dataclass whose keys are a definition of the schema, with further keywords for it.

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 from ci_compiler.codes import Code
 from ci_compiler.errors import nearest
 from ci_compiler.hardware import Gpu, Hardware, Isa, Toolkit, Version
-from ci_compiler.spec.declare import declared, form, key, keys_of
+from ci_compiler.spec.declare import declared, form, key, keys_of, optional
 from ci_compiler.spec.forms import COMMENT_LINE, IsaNames, Word
 from ci_compiler.spec.load import Path_
 
@@ -56,67 +56,52 @@ Driver = Annotated[int, form(title="the major version of a driver, such as 580",
 class ToolkitRow:
     """A CUDA toolkit: where nixpkgs has it, and the Linux drivers (major versions) that it ships with and needs."""
 
-    attribute: Attribute | None = key("The package set in nixpkgs.", default=None, published=False)
-    shipped_driver: Driver | None = key("The driver that it ships with.", default=None, published=False)
-    lowest_driver: Driver | None = key("The lowest driver that runs it.", default=None, published=False)
+    attribute: Attribute | None = optional("The package set in nixpkgs.")
+    shipped_driver: Driver | None = optional("The driver that it ships with.")
+    lowest_driver: Driver | None = optional("The lowest driver that runs it.")
 
 
 @declared("hardware-gpu", type=["object", "null"])
 class GpuRow:
     """A GPU architecture, by its name in nvcc without the underscore."""
 
-    capability: VersionNumber | None = key(
-        "Compute capability, which the name repeats: `13.0` for `sm130`.", default=None, published=False
+    capability: VersionNumber | None = optional("Compute capability, which the name repeats: `13.0` for `sm130`.")
+    architecture: Text | None = optional("Name of the architecture.")
+    products: tuple[Text, ...] | None = optional("Products, as `select` takes them.")
+    summary: Text | None = optional("Products in a few words, for documents.")
+    first_toolkit: VersionNumber | None = optional("First toolkit that builds for it.", name="first-cuda")
+    last_toolkit: VersionNumber | None = optional("Last toolkit that builds for it.", name="last-cuda")
+    driver: Driver | None = optional("The lowest driver that runs it.")
+    last_driver: Driver | None = optional(
+        "The last driver branch that runs it, such as 580; 0 if drivers still support it."
     )
-    architecture: Text | None = key("Name of the architecture.", default=None, published=False)
-    products: tuple[Text, ...] | None = key("Products, as `select` takes them.", default=None, published=False)
-    summary: Text | None = key("Products in a few words, for documents.", default=None, published=False)
-    first_cuda: VersionNumber | None = key("First toolkit that builds for it.", default=None, published=False)
-    last_cuda: VersionNumber | None = key("Last toolkit that builds for it.", default=None, published=False)
-    driver: Driver | None = key("The lowest driver that runs it.", default=None, published=False)
-    last_driver: Driver | None = key(
-        "The last driver branch that runs it, such as 580; 0 if drivers still support it.",
-        default=None,
-        published=False,
+    adds: Text | None = optional("What it has that earlier ones lack, for documents.")
+    on_chip: bool | None = optional(
+        "Whether it is a Tegra GPU, which runs only code that is built for it; false if not given.", name="tegra"
     )
-    adds: Text | None = key("What it has that earlier ones lack, for documents.", default=None, published=False)
-    tegra: bool | None = key(
-        "Whether it is a Tegra GPU, which runs only code that is built for it; false if not given.",
-        default=None,
-        published=False,
-    )
-    cudnn: bool | None = key("Whether cuDNN supports it; true if not given.", default=None, published=False)
-    systems: tuple[Word, ...] | None = key(
-        "Nix systems of its hosts.", minItems=1, default=None, published=False, examples=[["x86_64-linux"]]
-    )
+    dnn: bool | None = optional("Whether cuDNN supports it; true if not given.", name="cudnn")
+    systems: tuple[Word, ...] | None = optional("Nix systems of its hosts.", minItems=1, examples=[["x86_64-linux"]])
 
 
 @declared("hardware-isa", type=["object", "null"])
 class IsaRow:
     """A CPU instruction set. It includes the baseline of its system."""
 
-    system: Word | None = key("Nix system of its CPUs.", default=None, published=False, examples=["x86_64-linux"])
-    title: Text | None = key("Its name in documents.", default=None, published=False)
-    flags: tuple[Flag, ...] | None = key("Compiler flags that turn it on.", default=None, published=False)
-    cpuinfo: tuple[Word, ...] | None = key(
-        "Flags in /proc/cpuinfo that prove a CPU to have it.", default=None, published=False
-    )
-    includes: IsaNames | None = key("ISAs that its CPUs also run.", default=None, published=False)
-    cpus: Text | None = key("The CPUs that have it, in words.", default=None, published=False)
-    good_for: Text | None = key("What its builds are good for, for documents.", default=None, published=False)
-    not_for: Text | None = key("What its builds are not good for.", default=None, published=False)
-    qemu: CpuModel | None = key(
+    system: Word | None = optional("Nix system of its CPUs.", examples=["x86_64-linux"])
+    title: Text | None = optional("Its name in documents.")
+    flags: tuple[Flag, ...] | None = optional("Compiler flags that turn it on.")
+    cpuinfo: tuple[Word, ...] | None = optional("Flags in /proc/cpuinfo that prove a CPU to have it.")
+    includes: IsaNames | None = optional("ISAs that its CPUs also run.")
+    cpus: Text | None = optional("The CPUs that have it, in words.")
+    good_for: Text | None = optional("What its builds are good for, for documents.")
+    not_for: Text | None = optional("What its builds are not good for.")
+    qemu: CpuModel | None = optional(
         "The CPU model of QEMU (`-cpu`) on which a test runs its builds again. Not given: none for a new ISA, and none "
         "for a bundled one with `flags` of its own.",
-        default=None,
-        published=False,
         examples=["Haswell,+bmi2"],
     )
-    sde: CpuModel | None = key(
-        "The chip of Intel SDE for the same, as its option without the hyphen.",
-        default=None,
-        published=False,
-        examples=["skx"],
+    sde: CpuModel | None = optional(
+        "The chip of Intel SDE for the same, as its option without the hyphen.", examples=["skx"]
     )
 
 
@@ -124,7 +109,7 @@ class IsaRow:
 class PlatformRow:
     """A platform without facts: where the result runs, and the machine that builds it."""
 
-    title: Text | None = key("Its name in documents.", default=None, published=False)
+    title: Text | None = optional("Its name in documents.")
     os: Literal["Linux", "macOS", "Windows"] = key(
         "The operating system of the machines that build it.", default="Linux"
     )
@@ -135,7 +120,7 @@ class PlatformRow:
 class FamilyRow:
     """A family of accelerators without facts: it is built, and tested where a pool declares it."""
 
-    title: Text | None = key("Its name in documents.", default=None, published=False)
+    title: Text | None = optional("Its name in documents.")
 
 
 @declared("hardware")
@@ -179,7 +164,7 @@ REQUIRED: Mapping[Any, Mapping[str, str]] = {
     GpuRow: {
         "capability": '"{0}.{1}"',
         "architecture": "NAME",
-        "first_cuda": '"VERSION"',
+        "first_toolkit": '"VERSION"',
         "systems": "[x86_64-linux]",
     },
     IsaRow: {"system": "x86_64-linux", "flags": "[-mFLAG]", "cpuinfo": "[FLAG]", "cpus": '"FIRST CPUS"'},
@@ -230,10 +215,9 @@ def _toolkits(rows: HardwareRows, bundled: Hardware, problems: list[Problem]) ->
 
 def _gpus(rows: HardwareRows, bundled: Hardware, problems: list[Problem]) -> Iterator[tuple[str, Gpu]]:
     for name, row, given in _usable(rows.gpus, bundled.gpus, problems):
-        for field in {"capability", "first_cuda", "last_cuda"} & given.keys():
+        for field in {"capability", "first_toolkit", "last_toolkit"} & given.keys():
             given[field] = Version.parse(given[field])
-        products = given.get("products", ())
-        usual = {"products": (), "summary": ", ".join(products) or name, "last_cuda": None, "driver": 0, "cudnn": True}
+        usual = {"summary": ", ".join(given.get("products", ())) or name}
         yield name, replace(row, **given) if row else Gpu(**{"name": name, **usual, **given})
 
 
@@ -245,7 +229,7 @@ def _isas(rows: HardwareRows, bundled: Hardware, problems: list[Problem]) -> Ite
             given["includes"] = (baseline,)
         if "flags" in given:  # the models of the bundled row may lack them
             given.update({"smallest": (), "qemu": "", "sde": ""} | given)
-        yield name, replace(row, **given) if row else Isa(**{"name": name, "title": name, "includes": (), **given})
+        yield name, replace(row, **given) if row else Isa(**{"name": name, "title": name, **given})
 
 
 def _usable(
@@ -283,8 +267,8 @@ def _wrong_gpus(rows: HardwareRows, hardware: Hardware) -> Iterator[Problem]:
         if gpu.capability != right:
             message = f"{name} is the name of the compute capability {right}, not of {gpu.capability}"
             yield Problem((*path, "capability"), Code.WRONG_HARDWARE, message)
-        if gpu.last_cuda is not None and gpu.last_cuda < gpu.first_cuda:
-            message = f"the last toolkit for {name}, {gpu.last_cuda}, is older than the first, {gpu.first_cuda}"
+        if gpu.last_toolkit is not None and gpu.last_toolkit < gpu.first_toolkit:
+            message = f"the last toolkit for {name}, {gpu.last_toolkit}, is older than the first, {gpu.first_toolkit}"
             yield Problem((*path, "last-cuda"), Code.WRONG_HARDWARE, message)
         if 0 < gpu.last_driver < gpu.driver:
             message = f"the last driver for {name}, {gpu.last_driver}, is older than the lowest, {gpu.driver}"

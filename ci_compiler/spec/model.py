@@ -338,8 +338,8 @@ class Spec:
 
     @property
     def toolkits(self) -> tuple[str, ...]:
-        """Every CUDA toolkit that a branch builds with, in the spec's order."""
-        return tuple(dict.fromkeys(cuda for branch in self.branches.values() for cuda in branch.toolkits))
+        """Every toolkit that a branch builds with, in the spec's order."""
+        return tuple(dict.fromkeys(name for branch in self.branches.values() for name in branch.toolkits))
 
     @property
     def every_toolkit(self) -> tuple[str, ...]:

@@ -122,9 +122,6 @@ def _baseline(system: System) -> Isa:
         name=system.baseline,
         system=system.name,
         title=system.title,
-        flags=(),
-        cpuinfo=(),
-        includes=(),
         cpus=f"every CPU of {system.title}",
     )
 
@@ -134,14 +131,9 @@ def _gpu(accelerator: Accelerator, systems: Iterable[str]) -> Gpu:
     title = family_of(accelerator.family).title
     return Gpu(
         name=accelerator.label,
-        capability=Version(0, 0),
         architecture=f"{title} {accelerator.target}".strip(),
-        products=(),
         summary=title,
-        first_cuda=Version(0, 0),
-        last_cuda=None,
-        driver=0,
-        cudnn=False,
+        dnn=False,
         systems=tuple(systems),
         family=accelerator.family,
     )

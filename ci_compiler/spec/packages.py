@@ -118,7 +118,7 @@ def _toolkits(value: str | list[str] | Mapping[str, Any]) -> Mapping[str, Any]:
 class Branch(Pin):
     """A git branch that carries recipes.
 
-    `toolkits` has the pin in force for each of its CUDA toolkits, in the spec's order.
+    `toolkits` has the pin in force for each of its toolkits, in the spec's order.
     """
 
     name: str
@@ -157,7 +157,7 @@ class Branch(Pin):
     )
 
     def pin(self, toolkit: str) -> Pin:
-        """The pin for variants of the CUDA toolkit `toolkit`; the branch's own for others."""
+        """The pin for variants of the toolkit `toolkit`; the branch's own for others."""
         return self.toolkits.get(toolkit, self)
 
 

@@ -12,7 +12,9 @@ from ci_compiler.backends.protocol import CachePush
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, nearest
 from ci_compiler.hardware import CPU
+from ci_compiler.hardware.families import family_of
 from ci_compiler.spec.alike import alike_findings
+from ci_compiler.spec.axes import SHORT_FAMILY
 from ci_compiler.spec.build_order import circle, circle_in_words
 from ci_compiler.spec.load import Path_
 from ci_compiler.spec.model import Branch, GpuAxis, Matrix, Package, Spec
@@ -108,10 +110,10 @@ def _check_toolkits(spec: Spec, branch: Branch) -> Iterator[Finding]:
     known = _known_work_arounds(spec)
     packages = spec.packages.values() if spec.backend.has_recipes else ()
     compiled = next((one for one in packages if _compiles_on(one, branch)), None)
-    for index, (cuda, pin) in enumerate(branch.toolkits.items()):
-        entry = _entry(spec, branch, index, cuda)
-        as_key = entry[-1] == cuda
-        yield from look_up(spec, entry, spec.hardware.toolkit, cuda, key=as_key)
+    for index, (kit, pin) in enumerate(branch.toolkits.items()):
+        entry = _entry(spec, branch, index, kit)
+        as_key = entry[-1] == kit
+        yield from look_up(spec, entry, spec.hardware.toolkit, kit, key=as_key)
         if compiled and not pin.nixpkgs:
             yield _no_nixpkgs(spec, entry, branch, compiled)
         for name in pin.work_arounds:
@@ -129,13 +131,13 @@ def _known_work_arounds(spec: Spec) -> tuple[str, ...]:
     return (*work_arounds(), *spec.work_arounds)
 
 
-def _entry(spec: Spec, branch: Branch, index: int, cuda: str) -> Path_:
-    """The path of a toolkit in the file, whose `cuda` is one version, a list or a mapping."""
-    value = spec.document.value["branches"][branch.name]["cuda"]
-    root: Path_ = ("branches", branch.name, "cuda")
+def _entry(spec: Spec, branch: Branch, index: int, kit: str) -> Path_:
+    """The path of a toolkit in the file, which has one version, a list or a mapping."""
+    value = spec.document.value["branches"][branch.name][SHORT_FAMILY]
+    root: Path_ = ("branches", branch.name, SHORT_FAMILY)
     if isinstance(value, str):
         return root
-    return (*root, index if isinstance(value, list) else cuda)
+    return (*root, index if isinstance(value, list) else kit)
 
 
 def _compiles_on(package: Package, branch: Branch) -> bool:
@@ -244,10 +246,10 @@ def _check_gpu(spec: Spec, root: Path_, axis: GpuAxis) -> Iterator[Finding]:
     if axis.name != CPU:
         yield from look_up(spec, root, spec.hardware.gpu, axis.name, key=True, extra=CPU)
     yield from _known_branches(spec, (*root, "branches"), axis.branches)
-    for index, cuda in enumerate(axis.toolkits):
-        if cuda not in spec.toolkits:
-            message = f"no branch builds with CUDA {cuda}{nearest(cuda, spec.toolkits)}"
-            yield spec.finding((*root, "cuda", index), Code.UNKNOWN_TOOLKIT, message)
+    for index, kit in enumerate(axis.toolkits):
+        if kit not in spec.toolkits:
+            message = f"no branch builds with {family_of(SHORT_FAMILY).toolkit} {kit}{nearest(kit, spec.toolkits)}"
+            yield spec.finding((*root, SHORT_FAMILY, index), Code.UNKNOWN_TOOLKIT, message)
     for index, isa in enumerate(axis.isas):
         yield from look_up(spec, (*root, "isas", index), spec.hardware.isa, isa)
     for branch, isas in axis.also.items():

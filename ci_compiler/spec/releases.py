@@ -11,6 +11,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from ci_compiler.hardware.families import DEFAULT, family_of
+
 TORCH = "torch"
 """The attribute in nixpkgs of the package that the releases of the others belong to."""
 
@@ -58,19 +60,19 @@ def first_series(version: str, gpu: str) -> str:
 
 
 def toolkits(version: str) -> tuple[str, ...]:
-    """The CUDA toolkits that PyTorch builds `version` of torch with, oldest first; () if they are not known."""
+    """The toolkits that PyTorch builds `version` of torch with, oldest first; () if they are not known."""
     return tuple(facts()["toolkits"].get(series(version), ()))
 
 
-def toolkit_refusal(version: str, cuda: str) -> str:
-    """Why `version` of torch cannot be built with `cuda`; '' if it can, or if that is not known.
+def toolkit_refusal(version: str, toolkit: str) -> str:
+    """Why `version` of torch cannot be built with `toolkit`; '' if it can, or if that is not known.
 
     Other minor versions than PyTorch's own build as well: 2.9 with 12.9, 2.10 with 13.1.
     """
     known = toolkits(version)
-    if not known or any(one.partition(".")[0] == cuda.partition(".")[0] for one in known):
+    if not known or any(one.partition(".")[0] == toolkit.partition(".")[0] for one in known):
         return ""
-    return f"does not support CUDA {cuda}: PyTorch builds it with {', '.join(known)}"
+    return f"does not support {family_of(DEFAULT).toolkit} {toolkit}: PyTorch builds it with {', '.join(known)}"
 
 
 def python_refusal(version: str, python: str) -> str:
@@ -111,9 +113,9 @@ def is_called(attribute: str, right: str) -> bool:
     return attribute.startswith(tuple(name for name, of in names.items() if of == right))
 
 
-def cudnn_in(pin: str, cuda: str) -> str:
-    """The cuDNN that the nixpkgs commit `pin` has for the toolkit `cuda`, or its series (`9.x`); '' if not known."""
-    version: str = facts()["pins"].get(pin, {}).get("cudnn", {}).get(cuda, "")
+def dnn_in(pin: str, toolkit: str) -> str:
+    """The library for neural networks in the commit `pin` for `toolkit`, or its series (`9.x`); '' if unknown."""
+    version: str = facts()["pins"].get(pin, {}).get("dnn", {}).get(toolkit, "")
     return version
 
 

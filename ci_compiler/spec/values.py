@@ -53,7 +53,7 @@ class Axes(Protocol):
 
     @property
     def target(self) -> str:
-        """The GPU architecture: `sm90`, or `cpu`."""
+        """The GPU architecture, or `cpu`."""
 
     @property
     def isa(self) -> str:
@@ -66,8 +66,8 @@ def variant_values(spec: Spec, branch: str, package: str, name: str, axes: Axes)
     flags, system = (" ".join(isa.flags), isa.system) if isa else ("", "")
     gpu = None if axes.target in {CPU, ALL.name} else spec.hardware.gpu(axes.target)
     capability = str(gpu.capability) if gpu and any(gpu.capability) else ""
-    cuda = axes.toolkit if gpu is None or gpu.family == SHORT_FAMILY else ""
+    kit = axes.toolkit if gpu is None or gpu.family == SHORT_FAMILY else ""
     version, jobs = spec.branches[branch].versions.get(package, ""), str(spec.packages[package].jobs)
-    axis_values = (axes.python, cuda, axes.target, capability, axes.isa, flags, system)
+    axis_values = (axes.python, kit, axes.target, capability, axes.isa, flags, system)
     tag = family_of(axes.family).index_tag(axes.toolkit)
     return dict(zip(NAMES, (name, package, version, branch, *axis_values, jobs, tag), strict=True))

@@ -11,6 +11,7 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError
 from ci_compiler.plan.pins import COMMIT, HASH
 from ci_compiler.recipes.compiled import NIXPKGS
+from ci_compiler.spec.axes import SHORT_FAMILY
 from ci_compiler.spec.load import Path_
 from ci_compiler.spec.model import Branch, Package, RecipeKind, Source, Spec
 from ci_compiler.spec.releases import facts, series, version_in
@@ -85,10 +86,10 @@ def places(spec: Spec, branch: str) -> Iterator[Place]:
     """The branch's own place first."""
     row = spec.document.value["branches"][branch]
     yield Place(("branches", branch), row)
-    toolkits = row.get("cuda")
-    for cuda, entry in toolkits.items() if isinstance(toolkits, dict) else ():
+    toolkits = row.get(SHORT_FAMILY)
+    for toolkit, entry in toolkits.items() if isinstance(toolkits, dict) else ():
         if entry:
-            yield Place(("branches", branch, "cuda", cuda), entry)
+            yield Place(("branches", branch, SHORT_FAMILY, toolkit), entry)
 
 
 def moved_tags(spec: Spec, asked: Asked, remote: Remote) -> Iterator[Finding]:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError, nearest, wrong
+from ci_compiler.hardware.families import DEFAULT, family_of
 from ci_compiler.spec.model import Branch, Package, RecipeKind, Spec
 from ci_compiler.spec.releases import TORCH, companions, companions_of_torch, series, toolkit_refusal, toolkits
 from ci_compiler.spec.upstream import Upstream
@@ -211,8 +212,8 @@ def _target(led: _Led, offering: Offer, asked: Asked) -> tuple[str, tuple[Findin
 
 def _refusals(led: _Led, version: str) -> list[str]:
     """Why `version` of torch cannot be built with the branch's toolkits; none for other packages."""
-    cudas = led.branch.toolkits if led.package.attribute == TORCH else ()
-    return [refusal for cuda in cudas if (refusal := toolkit_refusal(version, cuda))]
+    toolkits = led.branch.toolkits if led.package.attribute == TORCH else ()
+    return [refusal for toolkit in toolkits if (refusal := toolkit_refusal(version, toolkit))]
 
 
 def _about_toolkits(led: _Led, version: str) -> tuple[Finding, ...]:
@@ -220,9 +221,9 @@ def _about_toolkits(led: _Led, version: str) -> tuple[Finding, ...]:
     if led.package.attribute != TORCH or not version:
         return ()
     own = toolkits(version)
-    dropped = [cuda for cuda in led.branch.toolkits if own and cuda in toolkits(led.now) and cuda not in own]
-    rest = f"by PyTorch, but with {', '.join(own)}"
-    problems = _refusals(led, version) or [f"is no longer built with CUDA {cuda} {rest}" for cuda in dropped]
+    dropped = [one for one in led.branch.toolkits if own and one in toolkits(led.now) and one not in own]
+    kit, rest = family_of(DEFAULT).toolkit, f"by PyTorch, but with {', '.join(own)}"
+    problems = _refusals(led, version) or [f"is no longer built with {kit} {one} {rest}" for one in dropped]
     messages = (f"{led.package.name} {version} {problem}" for problem in problems)
     return tuple(led.warning(Code.TOOLKIT_NOT_OF_TORCH, message) for message in messages)
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from ci_compiler.hardware.families import family_of
 from ci_compiler.plan.pins import COMMIT, HASH
 from ci_compiler.recipes.compiled import NIXPKGS
+from ci_compiler.spec.axes import SHORT_FAMILY
 from ci_compiler.spec.model import Branch, Package, RecipeKind, Spec
 from ci_compiler.spec.upstream import Upstream
 from ci_compiler.update.changes import Nixpkgs, Place, places
@@ -80,8 +82,8 @@ def _newer_nixpkgs(
             edits += [Edit((*place.path, HASH), remote.hash(NIXPKGS, right, submodules=False))]
     has = ", ".join(f"{package.name} {branch.versions[package.name]}" for package in needless)
     why = f"has {has}, which needs no source then" if has else "newer, with the same versions"
-    what = "nixpkgs" if place.path[-2] == "branches" else f"nixpkgs for CUDA {place.path[-1]}"
-    yield StalePin(what, branch.name, now, right, why, tuple(edits))
+    kit = "" if place.path[-2] == "branches" else f" for {family_of(SHORT_FAMILY).toolkit} {place.path[-1]}"
+    yield StalePin(f"nixpkgs{kit}", branch.name, now, right, why, tuple(edits))
 
 
 def _is_removable(spec: Spec, branch: Branch, place: Place, name: str) -> bool:

@@ -595,7 +595,7 @@ def ground(branches: Iterable[str], packages: Mapping[str, tuple[str, ...]], pyt
     """What matrices of the bundled stack are multiplied by."""
     spec = bundled_spec()
     return Ground(
-        cudas={branch: tuple(spec.branches[branch].toolkits) for branch in branches},
+        kits={branch: tuple(spec.branches[branch].toolkits) for branch in branches},
         pythons=dict.fromkeys(branches, tuple(pythons)),
         packages=packages,
         hardware=spec.hardware,
@@ -633,7 +633,14 @@ def check_matrix(keys: Iterable[Key]) -> None:
     )
     judged = judge(spec_of(document))
     made = {
-        Key(branch=cell.branch, package=v.package, python=cell.python, cuda=cell.toolkit, gpu=cell.target, isa=cell.isa)
+        Key(
+            branch=cell.branch,
+            package=v.package,
+            python=cell.python,
+            toolkit=cell.toolkit,
+            gpu=cell.target,
+            isa=cell.isa,
+        )
         for cell in judged.cells
         for v in cell.variants
     }
@@ -642,7 +649,8 @@ def check_matrix(keys: Iterable[Key]) -> None:
 
 
 KEYS = [
-    Key(branch=c.branch, package=v.package, python=c.python, cuda=c.toolkit, gpu=c.target, isa=c.isa) for c, v in CELLS
+    Key(branch=c.branch, package=v.package, python=c.python, toolkit=c.toolkit, gpu=c.target, isa=c.isa)
+    for c, v in CELLS
 ]
 
 
@@ -701,7 +709,7 @@ def test_toolkits_are_told_apart_by_name() -> None:
         if (cuda, isa) != ("12.9", "avx512")
     ]
     made = Ground(
-        cudas=dict.fromkeys(branches, ("12.8", "12.9", "13.0")),
+        kits=dict.fromkeys(branches, ("12.8", "12.9", "13.0")),
         pythons=dict.fromkeys(branches, ("3.13",)),
         packages={"p": branches},
         hardware=tables(),
@@ -714,7 +722,7 @@ def test_toolkits_are_told_apart_by_name() -> None:
 def test_variants_are_excluded_by_name_where_patterns_would_be_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ci_compiler.adoption.axes.MOST_LINES", 0)
     keys = [Key("main", "p", "3.13", "12.8", gpu, isa) for gpu in ("sm80", "sm90") for isa in ("avx2", "avx512")]
-    made = Ground(cudas={"main": ("12.8",)}, pythons={"main": ("3.13",)}, packages={"p": ("main",)}, hardware=tables())
+    made = Ground(kits={"main": ("12.8",)}, pythons={"main": ("3.13",)}, packages={"p": ("main",)}, hardware=tables())
     lost = keys.pop()
     matrix = matrix_of(
         [*keys, *(key._replace(package="q") for key in [*keys, lost])],

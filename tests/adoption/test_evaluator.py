@@ -29,7 +29,7 @@ def test_gpu_recipe_is_recorded_in_full() -> None:
     assert (torch.pin, torch.pins) == (PIN, (PIN,))
     assert torch.config == {"allowUnfree": True, "allowBroken": True, "cudaSupport": True}
     assert torch.overlays == (("cudaPackages",), ("magma",), ("python3Packages",))
-    assert (torch.cuda_attribute, torch.cuda_version, torch.cuda_support) == ("cudaPackages_13", "13.0", True)
+    assert (torch.toolkit_attribute, torch.toolkit_version, torch.toolkit_support) == ("cudaPackages_13", "13.0", True)
     assert torch.override == {"cudaSupport": True, "gpuTargets": ["9.0"]}
     assert torch.gpu_targets == ("9.0",)
 
@@ -55,7 +55,7 @@ def test_gpu_recipe_build_is_recorded_in_full() -> None:
             hash="sha256-RKiZLHBCneMtZKRgTEuW1K7+Jpi+tx11BMXuS1jC1xQ=",
         ),
     )  # fmt: skip
-    assert torch.overlaid["cudaPackages"].cuda == "cudaPackages_13"
+    assert torch.overlaid["cudaPackages"].toolkit == "cudaPackages_13"
     assert torch.overlaid["magma"].patches == (
         Patch(
             name="cuda-13.0-clockrate-fix.patch",
@@ -87,7 +87,7 @@ def test_places_are_where_things_are_written() -> None:
 @needs_nix
 def test_cpu_recipe() -> None:
     torch = the_case("cuda-13_0")["pytorch-python313-cpu-avx"]
-    assert not torch.cuda_support
+    assert not torch.toolkit_support
     assert torch.config == {"allowUnfree": True}
     assert torch.ninja_flags == ("-j32", "-k", "1")
     assert torch.cmake_flags == ("-DUSE_NNPACK=OFF",)  # added by a hook
@@ -115,7 +115,7 @@ def test_vision_uses_the_torch_of_its_folder() -> None:
     assert vision.torch.gpu_targets == ("9.0",)
     assert vision.torch.required_system_features == ("big-parallel",)
     assert vision.torch.flags == torch.flags
-    assert (vision.cuda_support, vision.cuda_attribute) == (True, "cudaPackages_13")
+    assert (vision.toolkit_support, vision.toolkit_attribute) == (True, "cudaPackages_13")
     assert (vision.exports["TORCH_CUDA_ARCH_LIST"], vision.exports["FORCE_CUDA"]) == ("9.0", "1")
     assert vision.imports == (torch.path,)
     patch = CASES / "cuda-13_0" / "patches" / "no-video.patch"
@@ -192,7 +192,7 @@ def test_older_call_convention() -> None:
     assert vision.torch.exports["CXXFLAGS"].startswith("$CXXFLAGS ")  # at the end
     assert vision.torch.path == vision.path
     assert vision.exports["NIX_BUILD_CORES"] == "32"
-    assert (vision.cuda_support, vision.cuda_attribute, vision.cuda_version) == (True, "cudaPackages", "12.8")
+    assert (vision.toolkit_support, vision.toolkit_attribute, vision.toolkit_version) == (True, "cudaPackages", "12.8")
     assert vision.required_system_features == ()
 
 
@@ -200,7 +200,7 @@ def test_older_call_convention() -> None:
 def test_cpu_recipe_of_the_older_convention() -> None:
     vision = the_case("old-convention")["torchvision-python313-cpu-avx2"]
     assert vision.torch is not None
-    assert not vision.torch.cuda_support
+    assert not vision.torch.toolkit_support
     assert "buildInputs" in vision.torch.attributes
     assert len(vision.platforms) > 2
 
@@ -211,7 +211,7 @@ def test_nixpkgs_from_the_search_path(tmp_path: Path) -> None:
     assert (torch.package, torch.attribute, torch.pin) == ("torch", "python313Packages.torch", "")
     assert torch.platforms == ("x86_64-linux", "x86_64-darwin")
     found = one(tmp_path, "(import <nixpkgs> { config.cudaSupport = true; }).python3.pkgs.torch")
-    assert (found.pin, found.pins, found.cuda_support) == ("", ("",), True)
+    assert (found.pin, found.pins, found.toolkit_support) == ("", ("",), True)
     for text in ("pkgs: pkgs.python3Packages.torch", "{ ... }@args: (import <nixpkgs> { }).python3Packages.torch"):
         assert one(tmp_path, text).package == "torch"
 
@@ -294,7 +294,7 @@ def test_ways_to_change_python_packages(tmp_path: Path, overlay: str, packages: 
     pkgs = f"(import <nixpkgs> {{ overlays = [ (final: prev: {{ {changed} }}) ]; }}).{packages}"
     assert one(tmp_path, f"{pkgs}.torch").version == "9"
     alias = one(tmp_path, f'({pkgs}.pytorch.override {{ cudaSupport = true; }}).overrideAttrs {{ pname = "a"; }}')
-    assert (alias.version, alias.cuda_support) == ("9", True)
+    assert (alias.version, alias.toolkit_support) == ("9", True)
     assert alias.attribute == f"{packages.replace('python3.pkgs', 'python313Packages')}.pytorch"
     vision = one(tmp_path, f"{pkgs}.torchvision")
     assert vision.torch is not None
@@ -331,7 +331,11 @@ def test_a_torch_that_is_propagated_without_an_override(tmp_path: Path) -> None:
     assert audio.torch.gpu_targets == ("sm_90",)
     assert audio.torch.override["cudaPackages"] == "<cudaPackages 12.9>"
     assert audio.propagated_torch == (audio.torch.drv_path,)
-    assert (audio.cuda_support, audio.cuda_attribute, audio.cuda_version) == (True, "cudaPackages_12_9", "12.9")
+    assert (audio.toolkit_support, audio.toolkit_attribute, audio.toolkit_version) == (
+        True,
+        "cudaPackages_12_9",
+        "12.9",
+    )
 
 
 @needs_nix

@@ -65,4 +65,4 @@ def test_drivers_are_what_the_guide_says() -> None:
     assert [f"and {one} for Blackwell" in cells("a driver for each GPU")[1] for one in blackwell] == [True]
     last = {hardware.gpu(name).last_driver for name in ("sm61", "sm70")}
     assert [cells("no upper limit")[1].startswith(f"{one} is the last") for one in last] == [True]
-    assert cells("SM100 needs")[1] == str(hardware.gpu("sm100").first_cuda)
+    assert cells("SM100 needs")[1] == str(hardware.gpu("sm100").first_toolkit)

@@ -20,11 +20,10 @@ from ci_compiler.cli.app import run
 from ci_compiler.cli.compile import PROGRAM
 from ci_compiler.files import atomic
 from ci_compiler.files.drift import GITHUB, apply, compare
-from ci_compiler.hardware import tables
+from ci_compiler.hardware import tables, texts
+from ci_compiler.hardware.texts import Answer
 from ci_compiler.process import ask
-from ci_compiler.runner.detect import texts
 from ci_compiler.runner.detect import this_machine as detect
-from ci_compiler.runner.detect.texts import Answer
 from tests.processes import MINUTES
 from tests.specs import small
 

@@ -24,6 +24,8 @@ from ci_compiler.errors import InputError
 from ci_compiler.github.artifacts import files
 from ci_compiler.github.build_comments import build_comment
 from ci_compiler.hardware import UnknownHardwareError, pasted, tables
+from ci_compiler.hardware.families.cuda.libcuda import attempt_of
+from ci_compiler.hardware.texts import Answer
 from ci_compiler.outside import UnreadableError, json_of, object_of, reading, text_of, xml_of
 from ci_compiler.plan.benchmarks import BenchmarkResult, read_benchmark
 from ci_compiler.plan.pipeline import Plan, plan
@@ -35,12 +37,10 @@ from ci_compiler.reports.inventory import read_inventory
 from ci_compiler.reports.summary import SummarisedRun
 from ci_compiler.reports.summary import table as summary
 from ci_compiler.runner.detect.recorded import nix_config
-from ci_compiler.runner.detect.texts import Answer
 from ci_compiler.runner.jobs.benchmark.lines import read_output
 from ci_compiler.runner.jobs.junit import read_junit
 from ci_compiler.runner.jobs.manifest import read_manifest
 from ci_compiler.runner.jobs.publish_run import read_results, reported_outputs
-from ci_compiler.runner.nvidia.libcuda import cuda_of
 from ci_compiler.spec.build import parse_spec
 from tests.reports.test_fork_report import REQUEST, STEPS, URL
 from tests.reports.test_history_file import history
@@ -202,7 +202,7 @@ def _lines(data: bytes) -> None:
 def _answers(data: bytes) -> None:
     text = data.decode("utf-8", "replace")
     nix_config(text)
-    cuda_of("libcuda.so.1", Answer(status=0, out=text), linked=True)
+    attempt_of("libcuda.so.1", Answer(status=0, out=text), linked=True)
     claims(text)
 
 

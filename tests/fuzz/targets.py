@@ -20,15 +20,15 @@ from ci_compiler.github.inventory import inventory
 from ci_compiler.github.registration import Registrar
 from ci_compiler.github.status import status
 from ci_compiler.hardware import tables
+from ci_compiler.hardware.families.cuda.devices import GpuTexts
+from ci_compiler.hardware.families.cuda.libcuda import cached_libraries
+from ci_compiler.hardware.texts import Answer
 from ci_compiler.plan.pipeline import plan
 from ci_compiler.recipes.identifiers import mentions
 from ci_compiler.recipes.render import recipes
 from ci_compiler.recipes.shell_variables import exported, words
 from ci_compiler.runner.detect.mounts import mounts
 from ci_compiler.runner.detect.recorded import Recorded, build_folder, first_error, machine
-from ci_compiler.runner.detect.texts import Answer
-from ci_compiler.runner.nvidia.gpus import GpuTexts
-from ci_compiler.runner.nvidia.libcuda import cached_libraries
 from ci_compiler.secret import Secret
 from ci_compiler.spec.build import parse_spec
 from ci_compiler.sync.compiled import compile_files
@@ -74,7 +74,7 @@ def detect(data: bytes) -> None:
         machine="x86_64",
         cpuinfo=cpuinfo,
         lscpu=lscpu,
-        gpus=GpuTexts(smi=Answer(status=0, out=smi, err=smi)),
+        gpus={"cuda": GpuTexts(smi=Answer(status=0, out=smi, err=smi))},
         nix=Answer(status=0, out=flox),
         nix_config=Answer(status=0, out=config),
         nix_conf=conf,

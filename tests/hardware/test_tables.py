@@ -18,7 +18,7 @@ def test_the_name_of_each_gpu_is_its_capability() -> None:
         assert gpu.name == f"sm{gpu.capability.major}{gpu.capability.minor}"
         assert gpu.products
         assert set(gpu.systems) <= tables().systems.keys()
-        assert gpu.last_cuda is None or gpu.first_cuda <= gpu.last_cuda
+        assert gpu.last_toolkit is None or gpu.first_toolkit <= gpu.last_toolkit
 
 
 def test_cubins_run_within_a_major_capability_and_upwards() -> None:
@@ -29,7 +29,7 @@ def test_cubins_run_within_a_major_capability_and_upwards() -> None:
     assert ("sm80", "sm86") not in runs
     assert ("sm90", "sm89") not in runs
     assert ("sm120", "sm100") not in runs
-    tegra = {gpu.name for gpu in tables().gpus.values() if gpu.tegra}
+    tegra = {gpu.name for gpu in tables().gpus.values() if gpu.on_chip}
     assert tegra == {"sm87", "sm110"}
     assert {pair for pair in runs if tegra & {*pair}} == {("sm87", "sm87"), ("sm110", "sm110")}
     assert not any(tables().gpu(name).runs_code_of(ALL) for name in tegra)

@@ -446,7 +446,7 @@ def test_a_difference_names_the_seed() -> None:
     assert rebuilt.names == ("engine-python313-cuda12_8-sm90-avx2", "engine-python313-cuda12_8-sm90-avx512")
     assert rebuilt.reasons == ("compiler seed of engine",)
     hardware = tables()
-    gpus = {**hardware.gpus, "sm80": replace(hardware.gpus["sm80"], cudnn=False)}
+    gpus = {**hardware.gpus, "sm80": replace(hardware.gpus["sm80"], dnn=False)}
     other = plan(replace(SPEC, hardware=replace(hardware, gpus=gpus)))
     assert [group.reasons for group in diff(before, other).rebuilt] == [
         ("target of sm80 8.0 with cuDNN → 8.0 without cuDNN", "compiler seed of engine"),

@@ -186,7 +186,7 @@ def test_flags_and_targets_of_the_tables_are_build_inputs() -> None:
     before = planned()
     hardware = tables()
     isas = {**hardware.isas, "avx2": replace(hardware.isas["avx2"], flags=("-mavx2", "-mnew", "-mlonger-than-short"))}
-    gpus = {**hardware.gpus, "sm90": replace(hardware.gpus["sm90"], cudnn=False, summary="told otherwise")}
+    gpus = {**hardware.gpus, "sm90": replace(hardware.gpus["sm90"], dnn=False, summary="told otherwise")}
     after = plan(replace(before.spec, hardware=replace(hardware, isas=isas, gpus=gpus)))
     said = lines(diff(before, after))
     flags, target = "`flags of avx2`", "`target of sm90 9.0 with cuDNN → 9.0 without cuDNN`"

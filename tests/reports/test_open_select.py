@@ -128,7 +128,7 @@ def test_a_result_for_every_platform_is_offered_everywhere_and_one_that_serves_s
 
 
 def test_a_wish_for_a_toolkit_says_what_to_give_up_for_a_newer_one() -> None:
-    found = answer(kernels(), "A100", "znver4", cuda="13.0")
+    found = answer(kernels(), "A100", "znver4", toolkit="13.0")
     assert [one.note for one in found.better] == ["CUDA 13.2 in place of 13.0"]
 
 

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from ci_compiler.hardware import Version, tables
 from ci_compiler.hardware.drivers import driver_number, lowest_driver
+from ci_compiler.hardware.families.cuda.devices import GpuTexts, gpus
 from ci_compiler.hardware.machine import GpuDevice, as_json, missing_flags
+from ci_compiler.hardware.texts import Answer
 from ci_compiler.runner.detect import mounts
 from ci_compiler.runner.detect import recorded as detect
 from ci_compiler.runner.detect.recorded import Recorded
-from ci_compiler.runner.detect.texts import Answer
-from ci_compiler.runner.nvidia.gpus import GpuTexts, gpus
 from ci_compiler.units import gigabytes, release
 from tests.runner.machines import NAMES, known, recorded
 
@@ -115,9 +115,9 @@ def test_an_instruction_set_needs_every_flag_of_its_own_and_of_what_it_includes(
 def test_the_gpus_have_their_memory_driver_and_mode() -> None:
     pascal, blackwell = known("two-gpus").gpus
     assert (pascal.name, pascal.index, pascal.driver) == ("NVIDIA GeForce GTX 1080 Ti", 0, "570.86.15")
-    assert (blackwell.index, gigabytes(blackwell.memory), blackwell.mig) == (1, 34.1, False)
+    assert (blackwell.index, gigabytes(blackwell.memory), blackwell.sliced) == (1, 34.1, False)
     assert known("dgx-spark").gpus[0].memory == 0
-    assert [(gpu.mig, gpu.memory) for gpu in known("mig").gpus] == [(True, 0)]
+    assert [(gpu.sliced, gpu.memory) for gpu in known("mig").gpus] == [(True, 0)]
 
 
 @pytest.mark.parametrize(
@@ -348,7 +348,7 @@ ANSWERS = st.none() | st.builds(Answer, status=st.integers(-9, 255), out=ANY, er
         cpu_limits=st.lists(ANY).map(tuple),
         meminfo=ANY,
         memory_limits=st.lists(ANY).map(tuple),
-        gpus=st.builds(GpuTexts, smi=ANSWERS, controllers=st.just(())),
+        gpus=st.fixed_dictionaries({"cuda": st.builds(GpuTexts, smi=ANSWERS, controllers=st.just(()))}),
         nix=ANSWERS,
         nix_config=ANSWERS,
         nix_conf=ANY,

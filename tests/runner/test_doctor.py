@@ -15,16 +15,16 @@ from hypothesis import strategies as st
 
 from ci_compiler.errors import InputError
 from ci_compiler.hardware import Version
+from ci_compiler.hardware.families.machines import Attempt, UsedDevice
 from ci_compiler.hardware.machine import GpuDevice, Machine, NixInstallation, StorageFolder
+from ci_compiler.hardware.texts import Answer
 from ci_compiler.judgement import CheckVerdict, Judgement
-from ci_compiler.runner.detect.texts import Answer
 from ci_compiler.runner.doctor.diagnosis import CHECKS, as_json, examine, work_of
 from ci_compiler.runner.doctor.evidence import (
     Assignment,
     ClockReading,
     Evidence,
 )
-from ci_compiler.runner.nvidia.libcuda import CudaAttempt, CudaDevice
 from ci_compiler.runner.upstream import holes, upstream
 from ci_compiler.spec.build import bundled_spec
 from ci_compiler.stages import stage_of, stages
@@ -43,7 +43,7 @@ NIX = NixInstallation(
     sandboxed=True,
 )
 LINK = "/run/opengl-driver/lib/libcuda.so.1"
-H200 = CudaAttempt(library=LINK, linked=True, devices=(CudaDevice(name="NVIDIA H200", capability=Version(9, 0)),))
+H200 = Attempt(library=LINK, linked=True, devices=(UsedDevice(name="NVIDIA H200", capability=Version(9, 0)),))
 GPU = "pytorch-python313-cuda12_8-sm90-avx512bf16"
 CPU = "torchvision-python313-cpu-avx512bf16"
 
@@ -66,7 +66,7 @@ def evidence(machine: Machine | None = None, **changes: Any) -> Evidence:
     own = {key: value for key, value in changes.items() if key in Machine.__slots__}
     rest = {key: value for key, value in changes.items() if key not in own}
     clock = ClockReading(now=NOW, newest=NOW - 5, newest_file="/var/log", synchronised=True)
-    usual: dict[str, Any] = {"clock": clock, "cuda": (H200,), "runner": "2.336.0", "secret": token(exp=NOW + 10**6)}
+    usual: dict[str, Any] = {"clock": clock, "attempts": (H200,), "runner": "2.336.0", "secret": token(exp=NOW + 10**6)}
     usual["store"] = Answer(status=0)
     return Evidence(machine=replace(healthy, **own), **(usual | rest))
 
@@ -167,8 +167,8 @@ def test_checks_that_a_stage_does_not_need_are_shown_as_skipped(stage: str) -> N
 
 def test_a_builder_needs_no_gpu_and_ignores_a_broken_one() -> None:
     machine = replace(known("crashed-driver"), nix=NIX, flox="1.14.2")
-    assert failures(work("build", GPU), evidence(machine, cuda=())) == {}
-    assert failures(work("", GPU), evidence(machine, cuda=())) == {}
+    assert failures(work("build", GPU), evidence(machine, attempts=())) == {}
+    assert failures(work("", GPU), evidence(machine, attempts=())) == {}
 
 
 def space(role: str, *, free: int, device: str = "/dev/sdb", kind: str = "xfs") -> tuple[StorageFolder, ...]:
@@ -264,7 +264,7 @@ TEST_ILLNESSES: list[tuple[str, str, Evidence, str]] = [
     ("instructions", GPU, evidence(flags=known("ice-lake").flags), "lacks avx512_bf16, which avx512bf16 needs"),
     ("gpu", GPU, evidence(gpus=()), "no GPU was found: nvidia-smi is missing"),
     ("gpu", GPU, evidence(problems=("nvidia-smi: GPU 1 is lost",)), "nvidia-smi: GPU 1 is lost"),
-    ("cubin", GPU, evidence(gpus=known("mig").gpus), "no GPU here runs code built for sm90; found: NVIDIA A100"),
+    ("gpu-code", GPU, evidence(gpus=known("mig").gpus), "no GPU here runs code built for sm90; found: NVIDIA A100"),
     (
         "driver",
         GPU,
@@ -291,14 +291,14 @@ TEST_ILLNESSES: list[tuple[str, str, Evidence, str]] = [
         evidence(gpus=with_driver("two-gpus", "560.1")[1:]),
         "has driver 560.1, and CUDA 12.9 needs 570",
     ),
-    ("cuda", GPU, evidence(cuda=()), "libcuda.so.1 is neither in /run/opengl-driver/lib nor"),
+    ("gpu-usable", GPU, evidence(attempts=()), "libcuda.so.1 is neither in /run/opengl-driver/lib nor"),
     (
-        "cuda",
+        "gpu-usable",
         GPU,
-        evidence(cuda=(H200._replace(devices=(), problem="cuInit fails with CUDA_ERROR_UNKNOWN"),)),
+        evidence(attempts=(H200._replace(devices=(), problem="cuInit fails with CUDA_ERROR_UNKNOWN"),)),
         f"{LINK}: cuInit fails with CUDA_ERROR_UNKNOWN",
     ),
-    ("cuda", GPU, evidence(cuda=(H200._replace(devices=()),)), f"{LINK}: it reports no GPU"),
+    ("gpu-usable", GPU, evidence(attempts=(H200._replace(devices=()),)), f"{LINK}: it reports no GPU"),
     ("store-space", GPU, evidence(folders=space("store", free=1)), "1 B free for the Nix store"),
 ]
 
@@ -314,7 +314,7 @@ def test_a_fault_of_a_gpu_tester_is_found(check: str, name: str, shown: Evidence
 def test_of_two_gpus_the_one_that_runs_the_variant_counts() -> None:
     machine = replace(known("two-gpus"), nix=NIX, flox="1.14.2")
     found = judged(work("gpu-test", "pytorch-python313-cuda12_8-sm61-avx2"), evidence(machine))
-    assert found["cubin"].message == (
+    assert found["gpu-code"].message == (
         "NVIDIA GeForce GTX 1080 Ti (sm61) runs code built for sm61; NVIDIA GeForce RTX 5090 (sm120) does not"
     )
     assert found["driver"].message == "driver 570.86.15 runs CUDA 12.8"
@@ -326,10 +326,10 @@ def test_of_two_gpus_the_one_that_runs_the_variant_counts() -> None:
 
 def test_a_cpu_test_needs_the_flags_of_the_variant_and_no_gpu() -> None:
     machine = replace(known("ice-lake"), nix=NIX)
-    assert failures(work("cpu-test", CPU), evidence(machine, cuda=())) == {
+    assert failures(work("cpu-test", CPU), evidence(machine, attempts=())) == {
         "instructions": "Intel(R) Xeon(R) Platinum 8375C CPU @ 2.90GHz lacks avx512_bf16, which avx512bf16 needs"
     }
-    assert failures(work("cpu-test", CPU.replace("bf16", "vnni")), evidence(machine, cuda=())) == {}
+    assert failures(work("cpu-test", CPU.replace("bf16", "vnni")), evidence(machine, attempts=())) == {}
 
 
 def test_graviton3_is_not_armv9() -> None:
@@ -385,9 +385,11 @@ def test_without_nix_on_path_the_nix_of_flox_is_shown_as_skipped() -> None:
 def test_nixpkgs_programs_find_the_driver_by_its_link_and_flox_by_the_cache_as_well() -> None:
     cached = H200._replace(library="/lib/libcuda.so.1", linked=False)
     broken = H200._replace(devices=(), problem="cuInit fails")
-    assert failures(work("gpu-test", GPU), evidence(cuda=(broken, cached))) == {}
-    found = failures(work("gpu-test", backend="nix"), evidence(cuda=(cached,)))
-    assert found == {"cuda": "/lib/libcuda.so.1 works, but programs of nixpkgs look only in /run/opengl-driver/lib"}
+    assert failures(work("gpu-test", GPU), evidence(attempts=(broken, cached))) == {}
+    found = failures(work("gpu-test", backend="nix"), evidence(attempts=(cached,)))
+    assert found == {
+        "gpu-usable": "/lib/libcuda.so.1 works, but programs of nixpkgs look only in /run/opengl-driver/lib"
+    }
 
 
 def test_a_builder_configured_without_a_sandbox_is_healthy() -> None:
@@ -532,10 +534,10 @@ def test_a_pool_is_checked_for_its_own_stages_and_gpus() -> None:
 
 def test_a_benchmark_needs_a_gpu_for_a_variant_or_a_pool_that_has_one() -> None:
     tests = {"benchmark": "where-routed"}
-    needed = {"gpu", "gpu-health", "cubin", "driver", "cuda"}
-    without = evidence(gpus=(), cuda=())
+    needed = {"gpu", "gpu-health", "gpu-code", "driver", "gpu-usable"}
+    without = evidence(gpus=(), attempts=())
     of_gpu, of_cpu = (f"pytorch-python313-{cell}" for cell in ("cuda12_8-sm90-avx2", "cpu-avx2"))
-    assert set(failures(work("benchmark", of_gpu, tests=tests), without)) >= {"gpu", "cubin", "cuda"}
+    assert set(failures(work("benchmark", of_gpu, tests=tests), without)) >= {"gpu", "gpu-code", "gpu-usable"}
     assert not failures(work("benchmark", of_gpu, tests=tests), evidence())
     found = judged(work("benchmark", of_cpu, tests=tests), without)
     assert {name for name, one in found.items() if one.message == "benchmark does not need it"} >= needed
@@ -543,7 +545,7 @@ def test_a_benchmark_needs_a_gpu_for_a_variant_or_a_pool_that_has_one() -> None:
     spec = spec_of(small(tests=tests))
     for pool, shown in ((spec.pools[0], without), (spec.pools[1], evidence())):
         assert stage_of("benchmark") in pool.stages
-        assert not {"gpu", "cuda"} & set(failures(work_of(spec, pool=pool), shown))
+        assert not {"gpu", "gpu-usable"} & set(failures(work_of(spec, pool=pool), shown))
 
 
 def test_a_store_that_does_not_answer_is_found() -> None:
@@ -553,7 +555,7 @@ def test_a_store_that_does_not_answer_is_found() -> None:
 
 def test_without_a_stage_the_stages_of_the_pools_that_it_fits_count() -> None:
     builder = replace(known("zen4"), nix=NIX, flox="1.14.2")
-    assert judged(work(), evidence(builder, cuda=()))["gpu"].message == "nothing that this machine may run needs it"
+    assert judged(work(), evidence(builder, attempts=()))["gpu"].message == "nothing that this machine may run needs it"
     tester = judged(work(), evidence(folders=(replace(DISK, size=250 * GB),)))
     assert (tester["gpu"].verdict, tester["memory"].verdict) == (CheckVerdict.OK, CheckVerdict.SKIPPED)
 

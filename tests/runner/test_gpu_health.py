@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ci_compiler.hardware.families.cuda.devices import GpuTexts, with_state
 from ci_compiler.hardware.machine import GpuDevice
 from ci_compiler.runner.doctor.diagnosis import examine
-from ci_compiler.runner.nvidia.gpus import GpuTexts, with_state
 from tests.runner.machines import known
 
 from .test_doctor import evidence, failures, with_driver, work

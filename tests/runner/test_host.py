@@ -20,13 +20,13 @@ import pytest
 from ci_compiler.cli.app import run
 from ci_compiler.cli.runner import PROGRAM
 from ci_compiler.hardware import tables
+from ci_compiler.hardware.families.cuda.libcuda import cached_libraries, try_cuda
+from ci_compiler.hardware.texts import Answer, answer
 from ci_compiler.runner.detect import this_machine as host
 from ci_compiler.runner.detect.mounts import sandboxed
 from ci_compiler.runner.detect.recorded import machine
-from ci_compiler.runner.detect.texts import Answer, answer
 from ci_compiler.runner.detect.this_machine import record, this_machine, trial_build
 from ci_compiler.runner.doctor import probes
-from ci_compiler.runner.nvidia.libcuda import cached_libraries, try_cuda
 from tests.checkers.tools import require
 from tests.processes import has_ended, has_written, number_in, until, with_time
 from tests.runner.machines import HERE

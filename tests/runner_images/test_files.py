@@ -12,10 +12,10 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from ci_compiler import __version__
+from ci_compiler.hardware.families.cuda.libcuda import DRIVER_LINK
 from ci_compiler.runner.controller.engine import JIT, RUNNER_ENVIRONMENT
 from ci_compiler.runner.deployment.kinds import USER
 from ci_compiler.runner.deployment.release_pins import pins
-from ci_compiler.runner.nvidia.libcuda import DRIVER_LINK
 from ci_compiler.runner.upstream import holes
 from ci_compiler.spec.build import bundled_spec
 from tests.checkers import require

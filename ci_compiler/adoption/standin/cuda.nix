@@ -45,8 +45,8 @@ let
         override = _: self;
         newScope = extra: lib.callPackageWith (base // self // extra);
         callPackage = lib.callPackageWith (base // self);
-        # What record.nix reads: by which attribute, and which CUDA.
-        __cuda = { inherit attribute version; };
+        # What record.nix reads: by which attribute, and which toolkit.
+        __toolkit = { inherit attribute version; };
         __label = "cudaPackages ${version}";
       };
       prev = invented // known self;

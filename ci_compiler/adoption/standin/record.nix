@@ -65,7 +65,7 @@ let
 
   # What an overlay's attribute has become.
   overlaid = value:
-    if value ? __cuda then { cuda = value.__cuda.attribute; inherit (value.__cuda) version; }
+    if value ? __toolkit then { toolkit = value.__toolkit.attribute; inherit (value.__toolkit) version; }
     else if package.isRecorded value then
       { version = toString (value.version or ""); }
       // mapAttrs (_: show) (lib.filterAttrs (name: _: name == "src" || name == "patches") value.__record.final)
@@ -83,9 +83,9 @@ let
         if r.given ? torch then r.given.torch
         else if torches != [ ] then builtins.head torches
         else r.args.torch or null;
-      # A package that uses torch has its CUDA from it.
+      # A package that uses torch has its toolkit from it.
       effective = if package.isRecorded torch then torch.__record.effective else r.effective;
-      cuda = (effective.cudaPackages or context.final.cudaPackages).__cuda or { attribute = ""; version = ""; };
+      toolkit = (effective.cudaPackages or context.final.cudaPackages).__toolkit or { attribute = ""; version = ""; };
     in
     {
       inherit (r) package attribute python;
@@ -97,8 +97,8 @@ let
       config = show context.given;
       overlays = context.sets;
       overlaid = lib.genAttrs (lib.concatLists context.sets) (name: quietly (overlaid context.final.${name}));
-      inherit cuda;
-      cuda_support = effective.cudaSupport or (context.config.cudaSupport or false);
+      inherit toolkit;
+      toolkit_support = effective.cudaSupport or (context.config.cudaSupport or false);
       override = mapAttrs (_: show) r.given;
       changes = quietly (lib.unique (changes r));
       attributes = mapAttrs (_: show) (removeAttrs final [ "meta" "passthru" ]);

@@ -11,6 +11,7 @@ from ci_compiler.cli.where import plan_of, profiled
 from ci_compiler.codes import Code
 from ci_compiler.errors import nearest, wrong
 from ci_compiler.files.atomic import cannot_write
+from ci_compiler.hardware.families import DEFAULT, family_of, nixpkgs
 from ci_compiler.plan.limits import limit
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.profiles import PULL_REQUEST
@@ -132,7 +133,8 @@ def _lines(found: Forecast) -> Iterator[tuple[str, str]]:
     if found.capabilities:
         gpus = ", ".join(found.capabilities)
         count = f"{sum(found.capabilities.values()):,} variants"
-        yield "CUDA libraries", f"built again for {gpus}, because {count} set config.cudaCapabilities; not in the times"
+        known, kit = nixpkgs(DEFAULT)["capabilities"], family_of(DEFAULT).toolkit
+        yield f"{kit} libraries", f"built again for {gpus}, because {count} set config.{known}; not in the times"
     saved = f"{machine_hours(found.alone_seconds - found.seconds)} machine-hours"
     yield "shared builds", f"save {saved} and {duration(found.alone_end - found.end)} of a full build"
 

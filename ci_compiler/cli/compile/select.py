@@ -14,6 +14,7 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
 from ci_compiler.hardware import UnknownHardwareError, products
 from ci_compiler.hardware.drivers import driver_number
+from ci_compiler.hardware.families import DEFAULT, family_of
 from ci_compiler.hardware.machine import Machine
 from ci_compiler.hardware.workloads import Workload
 from ci_compiler.outside import STANDARD_INPUT, bytes_of, reading
@@ -45,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
         package=package or here[0],
         branch=filter_of(arguments, "branch", spec.branches) or "",
         python=filter_of(arguments, "python", pythons) or "",
-        cuda=filter_of(arguments, "cuda", spec.every_toolkit) or "",
+        toolkit=filter_of(arguments, "toolkit", spec.every_toolkit) or "",
         workload=Workload(arguments.workload),
     )
     if arguments.inventory is not None:
@@ -66,12 +67,16 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 _LOWEST_DRIVER = 100
-"""Below it are the versions of CUDA, which people take for the driver's."""
+"""Below it are the versions of the toolkit, which people take for the driver's."""
 
 
 def _machine(spec: Spec, arguments: argparse.Namespace) -> Machine:
     if arguments.driver and driver_number(arguments.driver) < _LOWEST_DRIVER:
-        beside = ", but one of CUDA, which nvidia-smi prints beside it" if driver_number(arguments.driver) else ""
+        beside = (
+            f", but one of {family_of(DEFAULT).toolkit}, which {family_of(DEFAULT).tool} prints beside it"
+            if driver_number(arguments.driver)
+            else ""
+        )
         message = f"{arguments.driver!r} is not a driver's version such as 580 or 580.65.06{beside}"
         raise wrong("--driver", Code.WRONG_DRIVER, message)
     pasted = _pasted(spec, arguments) if arguments.machine is not None else None
@@ -161,7 +166,7 @@ def _lines(machine: Machine, choice: Recommendation) -> Iterator[tuple[str, str]
     yield "cpu", f"{machine.cpu or 'unknown'} ({machine.system}): {isas}" if machine.system else machine.cpu
     if choice.best:
         libraries = [f"{choice.best.kit} {choice.best.toolkit}"] if choice.best.toolkit else []
-        libraries += [f"cuDNN {choice.cudnn}"] if choice.cudnn else []
+        libraries += [f"{family_of(DEFAULT).dnn} {choice.cudnn}"] if choice.cudnn else []
         yield "branch", ", ".join([choice.best.branch, f"{choice.best.package} {choice.best.version}", *libraries])
     rows = (
         ("but", choice.problems),

@@ -47,12 +47,12 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.benchmarks:
         return _print_benchmarks(arguments, decided, client, branch)
     shards = sum(branch in {None, shard.branch} for shard in decided.shards)
-    cuda = filter_of(arguments, "cuda", spec.every_toolkit)
+    toolkit = filter_of(arguments, "toolkit", spec.every_toolkit)
     lasts = [
         last
         for shard in _shown(status(client, decided, branch), shards)
         for last in shard
-        if cuda in {None, last.cell.toolkit}
+        if toolkit in {None, last.cell.toolkit}
     ]
     if arguments.complete:
         return _print_completeness(lasts, as_json=arguments.json)
@@ -88,12 +88,12 @@ def _print_grid(decided: Plan, client: Client, lasts: Sequence[LastBuild], today
 
 def _print_benchmarks(arguments: argparse.Namespace, decided: Plan, client: Client, branch: str | None) -> int:
     """Prints what the last benchmarks found: a table per package, or JSON."""
-    spec, cuda = decided.spec, filter_of(arguments, "cuda", decided.spec.every_toolkit)
+    spec, toolkit = decided.spec, filter_of(arguments, "toolkit", decided.spec.every_toolkit)
     if BENCHMARK not in spec.stages:
         note(f"the spec switches {BENCHMARK} off; `tests: {{{BENCHMARK}: where-routed}}` switches it on")
     shards = [shard for shard in decided.shards if branch in {None, shard.branch} and measured(shard)]
     lasts = [one for found in _shown(benchmarks(client, decided, branch), len(shards)) for one in found]
-    lasts = [one for one in lasts if cuda in {None, one.cell.toolkit}]
+    lasts = [one for one in lasts if toolkit in {None, one.cell.toolkit}]
     if arguments.quiet:
         print(*(one.variant.name for one in lasts), sep="\n", end="\n" * bool(lasts))
     elif arguments.json:

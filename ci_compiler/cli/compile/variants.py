@@ -24,7 +24,7 @@ def run(arguments: argparse.Namespace) -> int:
     spec = spec_of(arguments)
     filter_of(arguments, "branch", spec.branches)
     filter_of(arguments, "package", spec.packages)
-    filter_of(arguments, "cuda", spec.every_toolkit)
+    filter_of(arguments, "toolkit", spec.every_toolkit)
     judged = judge(spec)
     if arguments.left_out:
         return _left_out(spec, judged, arguments)
@@ -51,7 +51,7 @@ def _chosen(judged: Judged, arguments: argparse.Namespace) -> Iterator[tuple[Cel
     except ValueError as error:
         raise wrong("PATTERN", Code.WRONG_PATTERN, str(error)) from None
     for cell in judged.cells:
-        if arguments.branch in {None, cell.branch} and arguments.cuda in {None, cell.toolkit}:
+        if arguments.branch in {None, cell.branch} and arguments.toolkit in {None, cell.toolkit}:
             for variant in cell.variants:
                 if arguments.package in {None, variant.package} and matches(variant.name):
                     yield cell, variant
@@ -62,7 +62,7 @@ def _left_out(spec: Spec, judged: Judged, arguments: argparse.Namespace) -> int:
         left_out_row(spec, one)
         for one in Selection(spec, judged).left_out()
         if arguments.branch in {None, one.left_out.branch}
-        and arguments.cuda in {None, one.left_out.toolkit}
+        and arguments.toolkit in {None, one.left_out.toolkit}
         and arguments.package in {None, "", one.left_out.package or arguments.package}
     ]
     if arguments.json:

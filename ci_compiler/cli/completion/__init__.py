@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ci_compiler.cli.program import CHOICES, Program
 from ci_compiler.errors import InputError
+from ci_compiler.hardware.families import DEFAULT
 
 if TYPE_CHECKING:
     from ci_compiler.spec.model import Spec
@@ -119,7 +120,7 @@ _NAMES: Mapping[str, Callable[[Spec], Iterable[str]]] = {
     **dict.fromkeys(("--shard", "shard"), _shards),
     **dict.fromkeys(("--package", "packages"), lambda spec: spec.packages),
     **dict.fromkeys(("name", "names", "patterns"), _variants),
-    "--cuda": lambda spec: spec.every_toolkit,
+    f"--{DEFAULT}": lambda spec: spec.every_toolkit,
     "--python": lambda spec: spec.pythons,
     "--gpu": lambda spec: ["none", *spec.hardware.gpus],
     "--cpu": lambda spec: spec.hardware.isas,

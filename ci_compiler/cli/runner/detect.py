@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from ci_compiler.cli.console import note, print_json, table
 from ci_compiler.cli.progress import progress
 from ci_compiler.hardware import tables
+from ci_compiler.hardware.families import family_of
 from ci_compiler.hardware.machine import Machine, NixInstallation, as_json
 from ci_compiler.runner.detect.this_machine import this_machine
 from ci_compiler.units import size
@@ -38,8 +39,8 @@ def _rows(machine: Machine) -> Iterator[tuple[str, str]]:
         yield folder.role, f"{folder.path}: {space} on {folder.device} ({folder.kind or 'unknown kind'})"
     for one in machine.gpus:
         memory = size(one.memory) if one.memory else "the machine's memory"
-        mig = ", in multi-instance (MIG) mode" if one.mig else ""
-        yield f"gpu {one.index}", f"{one.name}: {one.sm}, {memory}, driver {one.driver or 'unknown'}{mig}"
+        mode = f", in multi-instance ({family_of(one.family).slices}) mode" if one.sliced else ""
+        yield f"gpu {one.index}", f"{one.name}: {one.sm}, {memory}, driver {one.driver or 'unknown'}{mode}"
     yield "nix", _nix(machine.nix) if machine.nix else "none"
     yield "flox", machine.flox or "none"
     for engine in machine.engines:

@@ -43,7 +43,7 @@ def _subject(arguments: argparse.Namespace, scratch: Path) -> SmokeSubject:
     archs = arguments.expect_archs
     expected = {
         "version": arguments.expect_version,
-        "cuda": arguments.expect_cuda,
+        "toolkit": arguments.expect_toolkit,
         "architectures": None if archs is None else tuple(archs.replace(",", " ").split()),
     }
     given = {name: value for name, value in expected.items() if value is not None}

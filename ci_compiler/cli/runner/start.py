@@ -22,6 +22,7 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import ExitCode, wrong
 from ci_compiler.github.client import AT_ONCE
 from ci_compiler.github.registration import Registrar
+from ci_compiler.hardware.families import DEFAULT
 from ci_compiler.hardware.machine import NOMINAL
 from ci_compiler.plan.routing import labels_of
 from ci_compiler.runner.controller.loop import Controller
@@ -89,6 +90,7 @@ def _work(spec: Spec, pool: Pool, github: Registrar, arguments: argparse.Namespa
         group=github.group(pool.runs_on.group),
         image="" if arguments.host else pool.image,
         gpu=pool.gpu,
+        family=spec.hardware.gpu(pool.gpu).family if pool.gpu else DEFAULT,
         gpus=pool.gpus if pool.gpu and not arguments.host else 0,
         builds=builds_in(spec, pool),
         store=spec.backend.nix is not NixUse.NONE,

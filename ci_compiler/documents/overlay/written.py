@@ -15,6 +15,7 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
 from ci_compiler.files.drift import MARK, Territory
 from ci_compiler.hardware import ALL, CPU
+from ci_compiler.hardware.families import DEFAULT, family_of
 from ci_compiler.plan.matrix import Cell, Variant
 from ci_compiler.plan.pins import named_commits
 from ci_compiler.plan.pipeline import Plan
@@ -86,7 +87,7 @@ def overlay(plan: Plan, templates: Mapping[str, str], fetched: Mapping[str, Fetc
 def _published(plan: Plan) -> Iterator[tuple[Cell, Variant]]:
     """The variants of the branches that are published, best first: `choose` in default.nix takes the first that fits.
 
-    The newest CUDA comes first, then the newest branch, then the newest Python. Variants that fit no axis come last.
+    The newest toolkit comes first, then the newest branch, then the newest Python. Variants that fit no axis come last.
     """
     spec = plan.spec
     orders = (branch_order(spec, package.name) for package in in_build_order(spec.packages))
@@ -196,7 +197,7 @@ def _notes(spec: Spec, cache: Cache | None, *, fetched: bool) -> Iterator[str]:
     if cache.push is CachePush.OWN:
         yield (
             f"It holds the fleet's own part of each closure. The rest comes from {listed(cache.others)}, whose keys "
-            "your Nix must trust, and from NVIDIA's downloads."
+            f"your Nix must trust, and from {family_of(DEFAULT).vendor}'s downloads."
         )
 
 

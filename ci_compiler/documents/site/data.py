@@ -19,7 +19,7 @@ from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.needs import Needs
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.proof import is_imported_only
-from ci_compiler.plan.releases import cudnn_of
+from ci_compiler.plan.releases import dnn_of
 from ci_compiler.plan.sharding import FOLDER
 from ci_compiler.plan.unbuilt import Selection
 from ci_compiler.recipes.work_arounds import switched_off
@@ -111,7 +111,7 @@ def _cells(plan: Plan, lasts: Iterable[LastBuild], measured: Iterable[LastBenchm
     """The cells, and the rows that they share: their routes and their commands."""
     shards = {(cell.branch, cell.suffix): shard.name for shard in plan.shards for cell, _ in shard.cells}
     shared, needs = shared_suffixes(plan.judged.cells), Needs(plan.spec, plan.judged.cells)
-    routes, installs, verified, without, cudnn = Rows(), Rows(), Rows(), Rows(), Rows()
+    routes, installs, verified, without, dnn = Rows(), Rows(), Rows(), Rows(), Rows()
     gains = {(one.cell.branch, one.variant.name): _gain(one) for one in measured if one.result.gains}
     runs, last = Rows(), {(one.cell.branch, one.variant.name): _last(one) for one in lasts if one.stages}
     cells = [
@@ -124,7 +124,7 @@ def _cells(plan: Plan, lasts: Iterable[LastBuild], measured: Iterable[LastBenchm
             **({"without": without.index(lacks)} if any((lacks := _lacks(plan.spec, cell)).values()) else {}),
             **_held("recalled", _recalls(plan.spec, cell)),
             **_held("expected", _expected(plan.spec, cell)),
-            **({"cudnn": cudnn.index(has)} if any((has := _cudnn(plan.spec, cell)).values()) else {}),
+            **({"cudnn": dnn.index(has)} if any((has := _dnn(plan.spec, cell)).values()) else {}),
             **_held("last", {package: runs.index(row) for package, row in _known(cell, last).items()}),
             **_held("measured", _known(cell, gains)),
             "shard": shards[cell.branch, cell.suffix],
@@ -134,7 +134,7 @@ def _cells(plan: Plan, lasts: Iterable[LastBuild], measured: Iterable[LastBenchm
         for cell, route in zip(plan.judged.cells, plan.routes, strict=True)
     ]
     tables = {"routes": routes, "installs": installs, "verify": verified, "lasts": runs}
-    tables |= {"without": without, "cudnn": cudnn}
+    tables |= {"without": without, "cudnn": dnn}
     return {"cells": cells, **{name: table.rows for name, table in tables.items()}}
 
 
@@ -182,9 +182,9 @@ def _expected(spec: Spec, cell: Cell) -> dict[str, list[dict[str, str]]]:
     return {package: list(map(as_row, entries)) for package, entries in found.items() if entries}
 
 
-def _cudnn(spec: Spec, cell: Cell) -> dict[str, str]:
-    """The version of cuDNN in each package of `cell`."""
-    return {one.package: cudnn_of(spec, cell, one.package) for one in cell.variants}
+def _dnn(spec: Spec, cell: Cell) -> dict[str, str]:
+    """The version of the vendor's library for neural networks in each package of `cell`."""
+    return {one.package: dnn_of(spec, cell, one.package) for one in cell.variants}
 
 
 def _installs(needs: Needs, cell: Cell, shared: set[str]) -> dict[str, str]:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from ci_compiler.documents.site.data import data
 from ci_compiler.hardware import CPU
+from ci_compiler.hardware.families import DEFAULT, family_of
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.reports import reasons
 from ci_compiler.spec.model import in_build_order
@@ -90,7 +91,7 @@ def _summary(plan: Plan) -> str:
         f"{counted(sum(len(cell.variants) for cell in cells), 'variant')} of {reasons.listed(_titles(plan))}, "
         f"each built for one of {counted(len(gpus), 'GPU architecture')} or for the CPU alone, for one of "
         f"{counted(len({cell.isa for cell in cells}), 'instruction set')}, and with one of "
-        f"{counted(len(toolkits), 'CUDA toolkit')}."
+        f"{counted(len(toolkits), f'{family_of(DEFAULT).toolkit} toolkit')}."
     )
 
 

@@ -15,7 +15,7 @@ from ci_compiler.hardware.drivers import too_new_driver
 from ci_compiler.hardware.workloads import Workload
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.reports.finder import Answer, Finder, Step
-from ci_compiler.reports.offers import Offer, Profile, Wishes, branch_order, fits, needed_driver, runs_cubin
+from ci_compiler.reports.offers import Offer, Profile, Wishes, branch_order, fits, needed_driver, runs_code
 from ci_compiler.spec.model import Spec
 
 Value = TypeVar("Value")
@@ -65,9 +65,9 @@ class Tables:
         """The profile of a machine; machines with the same answers share one profile."""
         profile = Profile(system=system, isas=isas, gpu=gpu, has_gpu=has_gpu)
         distinct = gpu and (
-            system not in gpu.systems or any(runs_cubin(self.spec.hardware, profile, name) for name in built)
+            system not in gpu.systems or any(runs_code(self.spec.hardware, profile, name) for name in built)
         )
-        key = profile if distinct else (system, isas, has_gpu, gpu is None, gpu is not None and gpu.tegra)
+        key = profile if distinct else (system, isas, has_gpu, gpu is None, gpu is not None and gpu.on_chip)
         return self._profiles.setdefault(key, profile)
 
     def as_data(self) -> dict[str, Any]:

@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from ci_compiler.hardware.families.machines import Machines
 
 NONE = "cpu"
 """The family of variants that use no accelerator."""
@@ -52,6 +55,22 @@ def facts(family: str, table: str) -> dict[str, Any]:
     return found
 
 
+def has_facts(family: str, table: str) -> bool:
+    """Whether `family` has the file `table`."""
+    return (Path(__file__).parent / family / f"{table}.json").is_file()
+
+
+def nixpkgs(family: str) -> dict[str, Any]:
+    """How nixpkgs spells what a build for `family` gets; the default's for CPUs and where that is not known."""
+    return facts(family if has_facts(family, "nixpkgs") else DEFAULT, "nixpkgs")
+
+
+def folders_of(part: str) -> dict[str, Path]:
+    """The folder `part` of each family that has one."""
+    folders = {name: Path(__file__).parent / name / part for name in FAMILIES}
+    return {name: folder for name, folder in folders.items() if folder.is_dir()}
+
+
 def runs_what_it_is_named(machine: Target, built: Target) -> bool:
     """The rule of a family without an order: the same target, or code for all."""
     return built.name in {machine.name, ALL}
@@ -79,7 +98,13 @@ class Family(NamedTuple):
     `language` is what CMake calls its language. `rule` says whether a machine's target runs code that was compiled for
     another one; both are single targets of this family. `toolkit`, `vendor` and `tool` are how sentences call its
     toolkit, the vendor of its GPUs and the program that lists them. `next_branch` is the lowest driver of the branch
-    after that of a driver, by major versions. `lists_products`: its `names.json` has the products of each target.
+    after that of a driver, by major versions. `machines` imports what it knows of machines. PyTorch calls its devices
+    `device`, and a target what `in_pytorch` makes of it. `dnn` is the vendor's library for neural networks. `products`
+    are what a result carries: of the toolkit, and of that library. `downloads` is the pattern of the addresses from
+    which nixpkgs fetches them, with the name of the product as its only group. `target_of` makes a target of a
+    capability; targets begin with `prefix`, and `example` is one. `visible` is the variable that says which GPUs a
+    process sees, and `slices` what the vendor calls parts of a GPU. `lists_products`: its `names.json` has the
+    products of each target.
     """
 
     name: str
@@ -93,6 +118,17 @@ class Family(NamedTuple):
     language: str = ""
     next_branch: Callable[[int], int] = _next
     lists_products: bool = False
+    machines: Callable[[], Machines] | None = None
+    device: str = ""
+    dnn: str = ""
+    products: Sequence[str] = ()
+    downloads: str = NO_TARGETS
+    target_of: Callable[[int, int], str] = "{}.{}".format
+    prefix: str = ""
+    example: str = ""
+    visible: str = ""
+    slices: str = ""
+    in_pytorch: Callable[[str], str] = str
 
     def is_target(self, name: str) -> bool:
         """Whether `name` has the form of a target of the family, or of several: no two the same."""

@@ -10,11 +10,11 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
+from ci_compiler.hardware.texts import plain
 from ci_compiler.outside import WRONG_FORM, json_of
 from ci_compiler.process import Ended
 from ci_compiler.runner.controller.engine import EngineError
 from ci_compiler.runner.controller.runner_names import LABEL
-from ci_compiler.runner.detect.texts import plain
 
 MOST, LONGEST = 4_000_000, 300
 """The most characters of an answer that is read, and of a line of it that is shown."""

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 from ci_compiler.codes import Code
 from ci_compiler.errors import nearest, wrong
 from ci_compiler.github.access import CREDENTIALS
+from ci_compiler.hardware.families.machines import machines_of
 from ci_compiler.outside import json_of
 from ci_compiler.process import PAST_LIMIT, Ended, ask
 from ci_compiler.runner.controller import answers, runner_logs
@@ -46,7 +47,6 @@ from ci_compiler.runner.controller.store_daemon import (
     options,
     started,
 )
-from ci_compiler.runner.nvidia.gpus import gpu_options
 from ci_compiler.runner.refuse_forks import UNTRUSTED
 from ci_compiler.secret import Secret
 from ci_compiler.units import GB
@@ -201,7 +201,7 @@ class ContainerEngine:
             *("--cap-drop", "all", "--security-opt", "no-new-privileges"),
             *("--shm-size", SHARED_MEMORY),
             *(("--volume", f"{self._stores[order.pool, order.slot]}:{STORE}:ro") if order.store else ()),
-            *gpu_options(self.kind, order.gpus),
+            *machines_of(order.family).options(self.kind, order.gpus),
             *bounds(order.memory, order.cores),
             order.image,
         ]

@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import NamedTuple, Protocol
 
 from ci_compiler.errors import InputError
+from ci_compiler.hardware.families import DEFAULT
 from ci_compiler.process import Ended
 from ci_compiler.secret import Secret
 
@@ -56,7 +57,7 @@ class JobNeeds:
     its sandbox. `room`: bytes that must be free for a job. `cores` and `memory` (bytes): those of the machine, or a
     runner's share of them, 0 for no bound. `store`: whether jobs use a Nix store, which a daemon serves. `fresh_store`:
     nothing of an earlier job is in the store. `untrusted`: whether jobs may run code of forks. `trusted_keys`: public
-    keys whose paths jobs may fetch.
+    keys whose paths jobs may fetch. `family`: that of their GPUs.
     """
 
     pool: str
@@ -70,11 +71,12 @@ class JobNeeds:
     fresh_store: bool = False
     untrusted: bool = False
     trusted_keys: tuple[str, ...] = ()
+    family: str = DEFAULT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunnerOrder(JobNeeds):
-    """A runner to start: its registration and slot, and its GPUs: UUIDs (also of MIG slices), or `all`."""
+    """A runner to start: its registration and slot, and its GPUs: UUIDs (also of slices), or `all`."""
 
     name: str
     registration: int

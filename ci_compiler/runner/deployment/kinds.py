@@ -19,6 +19,7 @@ from ci_compiler import __version__
 from ci_compiler.codes import Code
 from ci_compiler.errors import ExitCode, Finding, InputError
 from ci_compiler.files.drift import MARK
+from ci_compiler.hardware.families import DEFAULT, facts, has_facts
 from ci_compiler.recipes.nix_text import string
 from ci_compiler.runner.controller.containers import TOOLKIT_PREFIX
 from ci_compiler.runner.controller.store_daemon import CAPABILITIES, DAEMON
@@ -112,6 +113,7 @@ def _facts(spec: Spec, target: str, pools: Iterable[Pool]) -> Facts:
     settings = RESTART | dict(line.split("=", 1) for line in hardening.splitlines())
     return {
         "heading": f"{MARK} from {file}. Do not edit: change the spec, then run `ci-runner deploy {target}`.",
+        **_words(spec, next((pool.gpu for pool in pools if pool.gpu), "")),
         "example": next(pool.name for pool in pools),
         "gpus": " ".join(pool.gpu for pool in pools),
         "labels": " ".join(pool.name for pool in pools if not pool.runs_on.scale_set),
@@ -136,6 +138,14 @@ def _facts(spec: Spec, target: str, pools: Iterable[Pool]) -> Facts:
     }
 
 
+def _words(spec: Spec, gpu: str) -> Mapping[str, str]:
+    """What the family of `gpu` calls what its machines need; without `gpu-resource` if that is not known."""
+    family = spec.hardware.gpu(gpu).family if gpu else ""
+    known = has_facts(family, "deployment")
+    words: dict[str, str] = facts(family if known else DEFAULT, "deployment")["words"]
+    return words | ({} if known else {"gpu-resource": ""})
+
+
 def _pool_facts(spec: Spec, pool: Pool) -> Facts:
     """The facts about `pool`. Its cores, memory and disk are those of a pod."""
     runs_on, seconds = pool.runs_on, longest(spec, pool)
@@ -145,6 +155,7 @@ def _pool_facts(spec: Spec, pool: Pool) -> Facts:
     gpu = spec.hardware.gpu(pool.gpu).capability if pool.gpu else ("", "")
     builds = builds_in(spec, pool)
     return _sizes(spec, pool, builds=builds) | {
+        **_words(spec, pool.gpu),
         "pool": pool.name,
         "nix-pool": string(pool.name),
         "title": title,

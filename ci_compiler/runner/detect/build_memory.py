@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from threading import Event, Thread
 
+from ci_compiler.hardware.texts import text_of
 from ci_compiler.runner.detect import this_machine
-from ci_compiler.runner.detect.texts import text_of
 
 SECONDS = 1.0
 """The time between two samples."""

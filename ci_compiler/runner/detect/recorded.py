@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any
 
 from ci_compiler.hardware import Hardware
+from ci_compiler.hardware.families.machines import machines_of
 from ci_compiler.hardware.machine import ContainerRuntime, Machine, NixInstallation, StorageFolder, isas_of
+from ci_compiler.hardware.texts import MISSING, Answer, plain
 from ci_compiler.outside import object_of
 from ci_compiler.runner.detect.mounts import Mount, build_folder_of, sandboxed
-from ci_compiler.runner.detect.texts import MISSING, Answer, plain
-from ci_compiler.runner.nvidia.gpus import NO_TEXTS, GpuTexts, gpus
 from ci_compiler.runner.upstream import upstream
 from ci_compiler.units import release
 
@@ -28,7 +28,7 @@ class Recorded:
 
     `machine` and `os_name` come from uname. `affinity` is the number of processors that this process may use.
     `cpu_limits` and `memory_limits` are the texts of the control groups that it is in. `trial` is the output of the
-    trial build (`this_machine.TRIAL`).
+    trial build (`this_machine.TRIAL`). `gpus` has what each family recorded.
     """
 
     machine: str
@@ -42,7 +42,7 @@ class Recorded:
     meminfo: str = ""
     memory_limits: tuple[str, ...] = ()
     folders: tuple[StorageFolder, ...] = ()
-    gpus: GpuTexts = NO_TEXTS
+    gpus: Mapping[str, Any] = field(default_factory=dict)
     nix: Answer | None = None
     nix_config: Answer | None = None
     nix_conf: str = ""
@@ -59,11 +59,11 @@ def machine(recorded: Recorded, hardware: Hardware) -> Machine:
     flags = common or frozenset(listed.get("Flags", "").split())
     cores = min([recorded.affinity, *filter(None, map(cpu_limit, recorded.cpu_limits))])
     sizes = [memory_total(recorded.meminfo), *filter(None, map(memory_limit, recorded.memory_limits))]
-    devices, problems = gpus(recorded.gpus)
+    found = [machines_of(family).devices(texts) for family, texts in recorded.gpus.items()]
     return Machine(
         system=system,
         isas=isas_of(hardware, system, flags),
-        gpus=devices,
+        gpus=tuple(device for devices, _ in found for device in devices),
         os=os_title(recorded.os_release),
         kernel=recorded.kernel,
         cpu=plain(model or listed.get("Model name", "") or part),
@@ -75,7 +75,7 @@ def machine(recorded: Recorded, hardware: Hardware) -> Machine:
         nix=nix(recorded, cores),
         flox=_version(recorded.flox),
         engines=tuple(engine(name, answer) for name, answer in (recorded.engines or {}).items()),
-        problems=problems,
+        problems=tuple(problem for _, problems in found for problem in problems),
     )
 
 

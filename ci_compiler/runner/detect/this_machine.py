@@ -12,11 +12,11 @@ from pathlib import Path
 from uuid import uuid4
 
 from ci_compiler.hardware import Hardware
+from ci_compiler.hardware.families.machines import known_machines
 from ci_compiler.hardware.machine import Machine, StorageFolder
+from ci_compiler.hardware.texts import MISSING, Answer, answer, printed, text_of
 from ci_compiler.runner.detect.mounts import Mount, mount_of, mounts
 from ci_compiler.runner.detect.recorded import Recorded, build_folder, machine
-from ci_compiler.runner.detect.texts import MISSING, Answer, answer, printed, text_of
-from ci_compiler.runner.nvidia.gpus import gpu_texts
 
 ROOT = Path("/")
 """The parent of /proc, /sys and /etc."""
@@ -76,7 +76,7 @@ def record(*, trial: bool = True, software: bool = True) -> Recorded:
         cpu_limits=tuple(_cpu_limits()),
         meminfo=text_of(ROOT / "proc/meminfo"),
         memory_limits=tuple(limits),
-        gpus=gpu_texts(ROOT),
+        gpus={family: known.record(ROOT) for family, known in known_machines().items()},
     )
     if software:
         texts = replace(

@@ -9,11 +9,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from ci_compiler.hardware import CPU
+from ci_compiler.hardware.families import DEFAULT
+from ci_compiler.hardware.families.machines import Attempt, Machines, machines_of
 from ci_compiler.hardware.machine import Machine
+from ci_compiler.hardware.texts import Answer
 from ci_compiler.judgement import Judgement
 from ci_compiler.plan.matrix import Cell, Variant
-from ci_compiler.runner.detect.texts import Answer
-from ci_compiler.runner.nvidia.libcuda import CudaAttempt
 from ci_compiler.spec.model import Package, Pool, Spec
 from ci_compiler.stages import Stage
 
@@ -55,6 +57,16 @@ class Assignment:
         return self.pool.stages if self.pool else ()
 
     @property
+    def family(self) -> str:
+        """The family of the variants for GPUs."""
+        return next((cell.family for cell in self.cells if cell.family != CPU), DEFAULT)
+
+    @property
+    def machines(self) -> Machines:
+        """What that family knows of machines."""
+        return machines_of(self.family)
+
+    @property
     def memory(self) -> int:
         """The memory that the largest of the builds needs, in GB."""
         return max(package.memory for package in self.packages)
@@ -76,15 +88,15 @@ class ClockReading(NamedTuple):
 class Evidence:
     """What was gathered. `secret` is the publishing secret, which no message may contain ('': not given).
 
-    `cuda` has an entry for each libcuda that was tried. `tools` are the backend's programs and the emulators that are
-    on PATH. `answer` is that of the backend's command that checks the secret, `cache` that of the spec's binary cache,
-    `store` that of Nix's own store; None if there is no such command or program. `disk`: why the disk does not return
-    what is written to it, or ''.
+    `attempts` has an entry for each library of the driver that was tried. `tools` are the backend's programs and the
+    emulators that are on PATH. `answer` is that of the backend's command that checks the secret, `cache` that of the
+    spec's binary cache, `store` that of Nix's own store; None if there is no such command or program. `disk`: why the
+    disk does not return what is written to it, or ''.
     """
 
     machine: Machine
     clock: ClockReading
-    cuda: tuple[CudaAttempt, ...] = ()
+    attempts: tuple[Attempt, ...] = ()
     runner: str = ""
     tools: frozenset[str] = frozenset()
     secret: str = field(default="", repr=False)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from ci_compiler.hardware import CPU, Toolkit
 from ci_compiler.hardware.drivers import driver_number, lowest_driver, too_new_driver
+from ci_compiler.hardware.families import family_of
 from ci_compiler.hardware.machine import GpuDevice, missing_flags
 from ci_compiler.judgement import Judgement, failed, ok, skipped
 from ci_compiler.plan.machine_fit import lacks
 from ci_compiler.runner.doctor.evidence import Assignment, Evidence, table
-from ci_compiler.runner.nvidia.gpus import SIGNS
-from ci_compiler.runner.nvidia.libcuda import DRIVER_LINK
 
-_INSTALL = "install or load NVIDIA's driver, and check it with `nvidia-smi`"
 _NO_VARIANT = "no variant is named"
 
 
@@ -57,36 +55,39 @@ def instructions(work: Assignment, evidence: Evidence) -> Judgement:
     return failed(message, f"test it on {hardware.isa(isa).cpus}{hidden}")
 
 
-def gpu(_: Assignment, evidence: Evidence) -> Judgement:
+def gpu(work: Assignment, evidence: Evidence) -> Judgement:
     """At least one GPU reports its name and compute capability, and no GPU reports only a part of them."""
     devices, problems = evidence.machine.gpus, evidence.machine.problems
     if problems:
-        return failed("; ".join(problems), _INSTALL)
+        return failed("; ".join(problems), work.machines.install)
+    if not work.machines.install:
+        return gpu_usable(work, evidence)
     if not devices:
-        return failed("no GPU was found: nvidia-smi is missing", _INSTALL)
+        return failed(work.machines.missing, work.machines.install)
     return ok(", ".join(f"GPU {device.index}: {_title(device)}" for device in devices))
 
 
-def gpu_health(_: Assignment, evidence: Evidence) -> Judgement:
-    """No GPU has a fault that lasts until it is reset: memory errors, pending remappings, severe Xid errors."""
+def gpu_health(work: Assignment, evidence: Evidence) -> Judgement:
+    """No GPU has a fault that lasts until it is reset: memory errors, pending remappings, errors of the driver."""
     faults = [f"GPU {one.index} ({one.name}): {'; '.join(one.faults)}" for one in evidence.machine.gpus if one.faults]
     if faults:
-        fix = "reset the GPU (`nvidia-smi --gpu-reset`) or restart the machine; if the fault returns, replace the GPU"
-        return failed("; ".join(faults), fix)
-    unread = [sign for sign in SIGNS if any(sign in device.unread for device in evidence.machine.gpus)]
-    read = [sign for sign in SIGNS if sign not in unread]
+        return failed("; ".join(faults), work.machines.reset)
+    unread = [sign for sign in work.machines.signs if any(sign in device.unread for device in evidence.machine.gpus)]
+    read = [sign for sign in work.machines.signs if sign not in unread]
     listed = (
         f"{what}: {', '.join(signs)}" for what, signs in (("no fault in", read), ("not readable", unread)) if signs
     )
     return (ok if read else skipped)("; ".join(listed))
 
 
-def cubin(work: Assignment, evidence: Evidence) -> Judgement:
+def gpu_code(work: Assignment, evidence: Evidence) -> Judgement:
     """At least one GPU runs the variant's machine code."""
     if work.subject is None:
         return skipped(_NO_VARIANT)
     if work.cell.target == CPU:
         return skipped(f"{work.subject.name} is built for the CPU alone")
+    if not work.machines.install:
+        return gpu_usable(work, evidence)
     able, unable = _able(work, evidence)
     wanted = work.cell.target
     if not able:
@@ -98,7 +99,7 @@ def cubin(work: Assignment, evidence: Evidence) -> Judgement:
 
 
 def driver(work: Assignment, evidence: Evidence) -> Judgement:
-    """The driver is new enough for the CUDA toolkit of the tested variants and for the GPU."""
+    """The driver is new enough for the toolkit of the tested variants and for the GPU."""
     devices, _ = _able(work, evidence)
     if not devices:
         return skipped("no GPU here runs what is to be tested")
@@ -111,37 +112,18 @@ def driver(work: Assignment, evidence: Evidence) -> Judgement:
         lowest = lowest_driver(newest, known)
         if driver_number(device.driver) < lowest:
             has = f"driver {device.driver}" if device.driver else "an unknown driver"
-            message = f"{_title(device)} has {has}, and CUDA {newest.version} needs {lowest} or newer on it"
+            message = f"{_title(device)} has {has}, and {_kit(work)} {newest.version} needs {lowest} or newer on it"
             return failed(message, f"install driver {max(lowest, newest.shipped_driver)} or newer")
         if known and 0 < too_new_driver(known) <= driver_number(device.driver):
             message = f"{_title(device)} has driver {device.driver}, which no longer runs {known.name}"
             return failed(message, f"install a driver of branch {known.last_driver}, the last that runs it")
     versions = ", ".join(str(toolkit.version) for toolkit in toolkits)
-    return ok(f"driver {devices[0].driver} runs CUDA {versions}")
+    return ok(f"driver {devices[0].driver} runs {_kit(work)} {versions}")
 
 
-def cuda(work: Assignment, evidence: Evidence) -> Judgement:
-    """A process with a clean environment finds libcuda, initializes it and uses a GPU."""
-    tried = evidence.cuda
-    # nixpkgs' glibc does not read the loader's cache.
-    counted = (one for one in tried if one.linked or work.spec.backend.reads_loader_cache)
-    found = next((one for one in counted if one.devices), None)
-    if found is not None:
-        names = ", ".join(f"{device.name} ({device.capability})" for device in found.devices)
-        return ok(f"{names} through {found.library}")
-    link = f"link libcuda and libnvidia-* (and nothing else from /usr/lib) into {DRIVER_LINK}"
-    if not tried:
-        message = f"libcuda.so.1 is neither in {DRIVER_LINK} nor in the loader's cache"
-        return failed(
-            message, f"{link}, or give the container the driver (CDI) and refresh the loader's cache (`ldconfig`)"
-        )
-    usable = next((one for one in tried if one.devices), None)
-    if usable is not None:
-        return failed(f"{usable.library} works, but programs of nixpkgs look only in {DRIVER_LINK}", link)
-    problems = "; ".join(f"{one.library}: {one.problem or 'it reports no GPU'}" for one in tried)
-    return failed(
-        problems, "look for NVRM and Xid in the kernel log, and give this user (or container) access to /dev/nvidia*"
-    )
+def gpu_usable(work: Assignment, evidence: Evidence) -> Judgement:
+    """A process with a clean environment finds the driver's library, initializes it and uses a GPU."""
+    return work.machines.usable(evidence.attempts, reads_loader_cache=work.spec.backend.reads_loader_cache)
 
 
 def _able(work: Assignment, evidence: Evidence) -> tuple[list[GpuDevice], list[GpuDevice]]:
@@ -154,15 +136,19 @@ def _able(work: Assignment, evidence: Evidence) -> tuple[list[GpuDevice], list[G
 
 
 def _toolkits(work: Assignment, devices: list[GpuDevice]) -> list[Toolkit]:
-    """The CUDA toolkits of the variants that `devices` test, oldest first."""
+    """The toolkits of the variants that `devices` test, oldest first."""
     hardware, wanted = work.spec.hardware, {cell.target for cell in work.cells if cell.target != CPU}
     run = {name for name in wanted if any(device.runs(hardware, hardware.gpu(name)) for device in devices)}
     versions = {cell.toolkit for cell in work.cells if cell.target in run}
     return sorted(map(hardware.toolkit, versions), key=lambda one: one.version)
 
 
+def _kit(work: Assignment) -> str:
+    return family_of(work.family).toolkit
+
+
 def _title(device: GpuDevice) -> str:
-    return f"{device.name} ({device.sm}{', MIG' if device.mig else ''})"
+    return f"{device.name} ({device.sm}{f', {family_of(device.family).slices}' if device.sliced else ''})"
 
 
-CHECKS = table(pool, system, instructions, gpu, gpu_health, cubin, driver, cuda)
+CHECKS = table(pool, system, instructions, gpu, gpu_health, gpu_code, driver, gpu_usable)

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import ci_compiler
 from ci_compiler.backends.protocol import NixUse
-from ci_compiler.runner.detect.texts import MISSING, Answer, answer, printed, text_of
+from ci_compiler.hardware.texts import MISSING, Answer, answer, printed, text_of
 from ci_compiler.runner.detect.this_machine import this_machine
 from ci_compiler.runner.doctor.evidence import TRIED, Assignment, ClockReading, Evidence
-from ci_compiler.runner.nvidia import libcuda
+from ci_compiler.stages import USABLE
 from ci_compiler.units import release
 
 DAEMON_SECONDS = 20.0
@@ -31,14 +31,14 @@ def gather(work: Assignment) -> Evidence:
     trial = backend.nix is not NixUse.NONE and (not work.stages or "sandbox" in checks)
     store = _own_store() if backend.nix is not NixUse.NONE else None
     machine = this_machine(work.spec.hardware, trial=trial)
-    uses_gpu = "cuda" in checks if work.stages else bool(machine.gpus or machine.problems)
+    uses_gpu = USABLE in checks if work.stages else bool(machine.gpus or machine.problems)
     secret = os.environ.get(backend.secret, "")
     command = backend.secret_command(secret)
     programs = [*(tool.name for tool in backend.tools), *(one.program for one in work.spec.hardware.emulators)]
     return Evidence(
         machine=machine,
         clock=clock(),
-        cuda=tuple(libcuda.attempts(libcuda.TRIED if work.deep else 1)) if uses_gpu else (),
+        attempts=tuple(work.machines.attempts(deep=work.deep)) if uses_gpu else (),
         runner=runner_version(),
         tools=frozenset(filter(shutil.which, programs)),
         secret=secret,

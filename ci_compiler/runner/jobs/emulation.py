@@ -100,7 +100,7 @@ def claimed(
     script = "" if is_binary(program) else f"{program.name} is a script, which emulators do not run"
     if lacking := emulator.lacking or script:
         return _not_proved(f"the CPU also has {more}; {lacking}")
-    run = run_package(replace(subject, cuda=()), out / LOG, seconds, emulator.command)
+    run = run_package(replace(subject, attempts=()), out / LOG, seconds, emulator.command)
     stray = _stray(subject, run, emulator)
     if run.interrupted and not stray:  # by something else, which the emulator may have caused
         return _not_proved(f"the CPU also has {more}; {_interruption(run)} under {emulator.title}; {LOG} may say more")

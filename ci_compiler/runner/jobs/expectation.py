@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ci_compiler.hardware import CPU, Hardware
+from ci_compiler.hardware.families import DEFAULT, family_of
+from ci_compiler.hardware.families.machines import machines_of
 from ci_compiler.plan.lookup import BuiltVariant
 from ci_compiler.plan.proof import checks, module_of
 from ci_compiler.spec.model import Spec
@@ -18,17 +20,18 @@ from ci_compiler.stages import Stage
 class Expectation:
     """The input of the probe: the module, the checks and numerical tests to run, and the expected results.
 
-    `cuda` is the version of a toolkit, and `architectures` are in PyTorch's form (`sm_90`); '' and () for a CPU-only
-    build. `dispatch` lists the levels that PyTorch may choose (() for unknown). `capability` is that of the GPU to test
-    on (() for none). `script` is a Python file to run; `module` is then ''. `paths` are added to the import path. The
-    module must be in `store_path`, unless that is ''.
+    `toolkit` is its version, and `architectures` are in PyTorch's form; '' and () for a CPU-only build. `dnn`: the
+    vendor's library for neural networks is in it. `dispatch` lists the levels that PyTorch may choose (() for unknown).
+    `capability` is that of the GPU to test on (() for none). `script` is a Python file to run; `module` is then ''.
+    `paths` are added to the import path. The module must be in `store_path`, unless that is ''. `device_kind` is what
+    PyTorch calls the family's devices, and `probe` a file with what is known of the family ('': nothing).
     """
 
     module: str
     version: str
-    cuda: str
+    toolkit: str
     architectures: tuple[str, ...]
-    cudnn: bool
+    dnn: bool
     dispatch: tuple[str, ...]
     capability: tuple[int, ...]
     checks: tuple[str, ...]
@@ -37,6 +40,8 @@ class Expectation:
     script: str = ""
     paths: tuple[str, ...] = ()
     store_path: str = ""
+    device_kind: str = ""
+    probe: str = ""
 
     def as_json(self) -> str:
         """The JSON that the probe reads."""
@@ -55,19 +60,22 @@ def expectation(spec: Spec, built: BuiltVariant, stage: Stage, **given: Any) -> 
     if declared:
         row = rows["declared"]  # in place of what the tool would check
     gpu = None if cell.target == CPU else spec.hardware.gpu(cell.target)
+    family = family_of(cell.family if gpu else DEFAULT)
     on_gpu = stage.needs_gpu and gpu is not None
     wanted = Expectation(
         module=row["module"],
         version=built.version,
-        cuda=cell.toolkit,
-        architectures=(f"sm_{gpu.name.removeprefix('sm')}",) if gpu else (),
-        cudnn=gpu is not None and gpu.cudnn,
+        toolkit=cell.toolkit,
+        architectures=(family.in_pytorch(gpu.name),) if gpu else (),
+        dnn=gpu is not None and gpu.dnn,
         dispatch=_dispatch(spec.hardware, cell.isa),
         capability=tuple(gpu.capability) if gpu and on_gpu and (row["numerics"] or row["gpu-numerics"]) else (),
         checks=tuple(row["checks"]),
         numerics=tuple(row["numerics"]),
         gpu_numerics=(*row["numerics"], *row["gpu-numerics"]) if on_gpu else (),
         script=declared.python if declared else "",
+        device_kind=family.device,
+        probe=machines_of(family.name).probe,
     )
     return replace(wanted, **given)
 

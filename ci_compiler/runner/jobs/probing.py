@@ -13,6 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import IO, Any, NamedTuple
 
+from ci_compiler.hardware.families.machines import known_machines
 from ci_compiler.judgement import CheckVerdict
 from ci_compiler.outside import WRONG_FORM, expected, object_of
 from ci_compiler.process import PAST_LIMIT, Ended, ask
@@ -20,7 +21,6 @@ from ci_compiler.runner.jobs.expectation import Expectation
 from ci_compiler.runner.jobs.isolation import isolated_here
 from ci_compiler.runner.jobs.junit import TestResult
 from ci_compiler.runner.jobs.subject import SmokeSubject
-from ci_compiler.runner.nvidia.libcuda import VISIBLE, link_driver
 from ci_compiler.spec.placeholders import fill
 from ci_compiler.spec.smoke import SmokeTest
 from ci_compiler.units import duration
@@ -31,7 +31,7 @@ DECLARED = "smoke"
 START = "import sys; sys.path.insert(0, sys.argv[1]); from smoke_probe.{} import main; del sys.path[0]; main()"
 """What the interpreter runs: a script, whose folder is on the import path only while it is imported itself."""
 
-_KEPT = ("PATH", *VISIBLE)
+_KEPT = ("PATH", *(name for known in known_machines().values() for name in known.visible))
 """The variables that the probe inherits: where programs are, and which GPUs the job may use."""
 
 _CRASHES = {
@@ -206,7 +206,7 @@ def ask_isolated(
         home, driver = Path(empty, "home"), Path(empty, "driver")
         home.mkdir()
         env |= {"HOME": str(home), "TMPDIR": str(home), "LC_ALL": "C.UTF-8", **variables}
-        if link_driver(subject.cuda, driver):
+        if subject.machines.link(subject.attempts, driver):
             env["LD_LIBRARY_PATH"] = str(driver)
         isolated = [*isolated_here().prefix, *command]
         return ask(isolated, seconds=seconds, env=env, folder=home, stdin=stdin, out=out)

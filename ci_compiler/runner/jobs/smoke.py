@@ -13,6 +13,7 @@ from pathlib import Path
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import failure
+from ci_compiler.hardware.families.machines import Attempt
 from ci_compiler.hardware.machine import Machine
 from ci_compiler.judgement import CheckVerdict
 from ci_compiler.plan.proof import Proof, Reach, passed, proof_of
@@ -31,8 +32,7 @@ from ci_compiler.runner.jobs.subject import SmokeSubject
 from ci_compiler.runner.jobs.summary import add_row, add_table
 from ci_compiler.runner.jobs.uncovered import uncovered
 from ci_compiler.runner.limits import job_seconds
-from ci_compiler.runner.nvidia import libcuda
-from ci_compiler.runner.nvidia.libcuda import CudaAttempt
+from ci_compiler.stages import USABLE
 from ci_compiler.workflows.artifacts import RESULT
 
 JUNIT, LOG, WAY_LOG = "junit.xml", "probe.log", "import-{way}.log"
@@ -63,18 +63,18 @@ def smoke(subject: SmokeSubject, out: Path, *, again: bool = False) -> tuple[tup
     return tuple(results), _report(subject, results, claim, out, time.monotonic() - start, remark)
 
 
-def hardware(subject: SmokeSubject, machine: Machine) -> tuple[list[TestResult], tuple[CudaAttempt, ...]]:
-    """The results of the doctor's hardware checks for the variant, and the attempts to use CUDA."""
+def hardware(subject: SmokeSubject, machine: Machine) -> tuple[list[TestResult], tuple[Attempt, ...]]:
+    """The results of the doctor's hardware checks for the variant, and the attempts to use a GPU."""
     work = work_of(subject.spec, stage=subject.stage, name=subject.name)
     on_gpu, own = subject.stage.needs_gpu, bool(subject.store_path)
     evidence = Evidence(
         machine=machine,
         clock=ClockReading(now=int(time.time())),
-        cuda=tuple(libcuda.attempts()) if on_gpu and own else (),
+        attempts=tuple(work.machines.attempts()) if on_gpu and own else (),
     )
-    names = [name for name in HARDWARE if name in subject.stage.checks and (own or name != "cuda")]
+    names = [name for name in HARDWARE if name in subject.stage.checks and (own or name != USABLE)]
     judged = {name: HARDWARE[name](work, evidence) for name in names}
-    return [TestResult(f"machine-{name}", one.verdict, one.message) for name, one in judged.items()], evidence.cuda
+    return [TestResult(f"machine-{name}", one.verdict, one.message) for name, one in judged.items()], evidence.attempts
 
 
 def _results(subject: SmokeSubject, out: Path, end: float) -> tuple[list[TestResult], Claim]:
@@ -87,8 +87,8 @@ def _results(subject: SmokeSubject, out: Path, end: float) -> tuple[list[TestRes
         return max(1.0, end - time.monotonic())
 
     machine = this_machine(subject.spec.hardware, software=False)
-    results, cuda = hardware(subject, machine)
-    subject = replace(subject, cuda=cuda)
+    results, attempts = hardware(subject, machine)
+    subject = replace(subject, attempts=attempts)
     if _failed(results):
         return [*results, *_skipped(subject, (), "this machine cannot run the variant, so it was not imported")], FAILED
     run = run_package(subject, out / LOG, left())

@@ -12,13 +12,13 @@ from typing import Any
 from ci_compiler.backends.job import BackendPrograms, Interpreter
 from ci_compiler.codes import Code
 from ci_compiler.errors import failure
+from ci_compiler.hardware.families.machines import Attempt, Machines, machines_of
 from ci_compiler.plan.lookup import BuiltVariant
 from ci_compiler.runner.jobs.expectation import Expectation, expectation
 from ci_compiler.runner.jobs.files import write_json
 from ci_compiler.runner.jobs.manifest import Manifest, expect, read_manifest
 from ci_compiler.runner.jobs.needed import hand_over
 from ci_compiler.runner.jobs.setting import Job, environment, values_of
-from ci_compiler.runner.nvidia.libcuda import CudaAttempt
 from ci_compiler.runner.targets import find
 from ci_compiler.spec.model import Spec
 from ci_compiler.spec.smoke import SmokeTest
@@ -31,8 +31,8 @@ class SmokeSubject:
 
     `store_path` and `content`, the hash of its closure, are '' for an interpreter of the user, and `build` and
     `programs`, which keep the records of passed tests, are None. `given`: expectations of the user in place of the
-    spec's, by the fields of `Expectation`. `needs` is the folder of the files
-    that were handed over. `cuda` are the attempts to use CUDA on this machine.
+    spec's, by the fields of `Expectation`. `needs` is the folder of the files that were handed over. `attempts` are
+    those to use a GPU of this machine.
     """
 
     spec: Spec
@@ -45,7 +45,12 @@ class SmokeSubject:
     build: Manifest | None = None
     programs: BackendPrograms | None = None
     needs: Path | None = None
-    cuda: tuple[CudaAttempt, ...] = ()
+    attempts: tuple[Attempt, ...] = ()
+
+    @property
+    def machines(self) -> Machines:
+        """What the variant's family knows of machines."""
+        return machines_of(self.built.cell.family)
 
     @property
     def name(self) -> str:

@@ -33,8 +33,6 @@ from ci_compiler.runner.jobs.junit import TestResult, read_junit
 from ci_compiler.runner.jobs.records import NOT_RUN, keep_record, passed_before, suite_records
 from ci_compiler.runner.jobs.subject import SmokeSubject
 from ci_compiler.runner.jobs.summary import add_row
-from ci_compiler.runner.nvidia import libcuda
-from ci_compiler.runner.nvidia.libcuda import link_driver
 from ci_compiler.spec.model import Package
 from ci_compiler.spec.suites import ExpectedFailure, Suite
 from ci_compiler.units import counted, duration
@@ -102,7 +100,7 @@ def run_suite(
         outcome = SuiteOutcome(failures=(), counts=Counter(), recorded=True, remark=NOT_RUN)
     else:
         if subject.stage.needs_gpu:
-            run = run._replace(subject=replace(subject, cuda=tuple(libcuda.attempts())))
+            run = run._replace(subject=replace(subject, attempts=tuple(subject.machines.attempts())))
         outcome = run.outcome(expired)
         if not outcome.failures and records:
             remarks = (outcome.remark, keep_record(subject, records[0]))
@@ -122,7 +120,7 @@ class _SuiteRun(NamedTuple):
 
     def outcome(self, expired: tuple[str, ...]) -> SuiteOutcome:
         """Runs the command, unless the machine has too few GPUs; `expired` are failures whatever its tests do."""
-        usable = max((len(attempt.devices) for attempt in self.subject.cuda), default=0)
+        usable = max((len(attempt.devices) for attempt in self.subject.attempts), default=0)
         kept = (self.root, self.out, Path(gettempdir()))
         isolated = WITH_NETWORK if self.suite.network else isolation(os.environ, kept=kept)
         results: list[TestResult] = []
@@ -161,7 +159,7 @@ class _SuiteRun(NamedTuple):
         programs = [os.fspath(Path(interpreter.program).parent)] if interpreter.program else []
         programs += [os.fspath(Path(store_path, "bin"))] if store_path else []
         paths = {"PATH": tuple(dict.fromkeys(programs)), "PYTHONPATH": interpreter.paths}
-        if link_driver(self.subject.cuda, driver):
+        if self.subject.machines.link(self.subject.attempts, driver):
             paths["LD_LIBRARY_PATH"] = (os.fspath(driver),)
         for name, first in paths.items():
             if first:

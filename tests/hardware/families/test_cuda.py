@@ -45,10 +45,10 @@ def test_tegra_runs_only_machine_code_of_its_own() -> None:
 
 def test_a_declared_gpu_may_be_a_tegra_gpu() -> None:
     gpus = tables().gpus
-    own = replace(gpus["sm89"], tegra=True)
+    own = replace(gpus["sm89"], on_chip=True)
     assert not own.runs_code_of(gpus["sm86"])
     assert not own.runs_code_of(ALL)
-    assert not gpus["sm89"].runs_code_of(replace(gpus["sm86"], tegra=True))
+    assert not gpus["sm89"].runs_code_of(replace(gpus["sm86"], on_chip=True))
     assert own.runs_code_of(NamedTarget("sm80+ptx", "cuda"))
     assert not own.runs_code_of(NamedTarget("sm89", "other"))
 

@@ -48,7 +48,7 @@ def test_a_variant_is_expected_to_be_what_its_name_says(
     spec = bundled_spec()
     built = find(spec, name, branch)
     wanted = expectation(spec, built, GPU_TEST)
-    assert (wanted.cuda, wanted.architectures, wanted.cudnn) == (cuda, architectures, cudnn)
+    assert (wanted.toolkit, wanted.architectures, wanted.dnn) == (cuda, architectures, cudnn)
     assert (wanted.capability, bool(wanted.gpu_numerics)) == (capability, bool(capability))
     assert wanted.version == spec.branches[branch].versions[name.partition("-")[0]]
     on_cpu = expectation(spec, built, CPU_TEST)
@@ -67,8 +67,8 @@ def test_an_override_replaces_only_what_it_names() -> None:
     spec = bundled_spec()
     built = find(spec, "pytorch-python313-cuda12_8-sm90-avx512")
     usual = expectation(spec, built, CPU_TEST)
-    changed = expectation(spec, built, CPU_TEST, version="9", cuda="")
-    assert (changed.version, changed.cuda, changed.architectures) == ("9", "", usual.architectures)
+    changed = expectation(spec, built, CPU_TEST, version="9", toolkit="")
+    assert (changed.version, changed.toolkit, changed.architectures) == ("9", "", usual.architectures)
 
 
 def test_an_avx_build_must_not_go_beyond_avx_and_an_avx512_build_must_reach_it() -> None:

@@ -9,7 +9,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from ci_compiler.runner.jobs.smoke_probe import checks, gpu_libraries
+from ci_compiler.hardware.families.machines import machines_of
+from ci_compiler.runner.jobs.smoke_probe import checks, gpu_libraries, shared
+
+
+@pytest.fixture(autouse=True)
+def family(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared, "_FAMILY", {})
+    shared.use_family(machines_of("cuda").probe)
 
 
 @pytest.mark.parametrize(
@@ -26,11 +33,12 @@ def test_a_gpu_runs_a_build_for_the_same_major_capability_and_no_higher_minor(
         get_device_capability=lambda _: there,
     )
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
+    wanted = {"capability": built, "device_kind": "cuda"}
     if runs:
-        assert checks.gpu({"capability": built}) == 0
+        assert checks.gpu(wanted) == "cuda:0"
     else:
         with pytest.raises(checks.WrongError, match="no GPU runs sm_"):
-            checks.gpu({"capability": built})
+            checks.gpu(wanted)
 
 
 def fat_binary(*entries: tuple[int, int]) -> bytes:
@@ -64,7 +72,7 @@ def test_nccl_needs_code_for_the_gpu(
     monkeypatch.setitem(sys.modules, "torch", torch)
     monkeypatch.setattr(gpu_libraries, "loaded", lambda: ["/lib/libc.so.6", str(library)])
     if said is not None:
-        assert gpu_libraries.nccl("cuda:0") == said
+        assert gpu_libraries.collectives("cuda:0") == said
     else:
         with pytest.raises(checks.WrongError, match=f"which does not run on sm_{capability[0]}{capability[1]}"):
-            gpu_libraries.nccl("cuda:0")
+            gpu_libraries.collectives("cuda:0")

@@ -79,9 +79,9 @@ def test_a_build_that_meets_the_expectations_passes(
         "machine-instructions",
         "import",
         "version",
-        "cuda",
+        "toolkit",
         "architectures",
-        "cudnn",
+        "dnn",
         "dispatch",
         "matmul-cpu",
         "emulated-cpu",
@@ -96,13 +96,13 @@ def test_a_build_that_meets_the_expectations_passes(
 def test_a_gpu_build_is_tested_on_cpu_and_gpu(interpreter: Callable[..., Path]) -> None:
     code, verdicts, messages = outcome(GPU_TORCH, interpreter(**GPU_BUILD), "--stage", "gpu-test")
     assert code == 0, messages
-    assert [*verdicts][-6:] == ["matmul-cpu", "gpu", "matmul-gpu", "convolution-gpu", "linalg-gpu", "nccl-gpu"]
-    assert {name for name, verdict in verdicts.items() if verdict != "ok"} == {"machine-gpu-health", "nccl-gpu"}
+    assert [*verdicts][-6:] == ["matmul-cpu", "gpu", "matmul-gpu", "convolution-gpu", "linalg-gpu", "collectives-gpu"]
+    assert {name for name, verdict in verdicts.items() if verdict != "ok"} == {"machine-gpu-health", "collectives-gpu"}
     assert messages["machine-gpu-health"].startswith("not readable: memory errors, ")
-    assert messages["nccl-gpu"].startswith("PyTorch has loaded no libnccl.so")
+    assert messages["collectives-gpu"].startswith("PyTorch has loaded no libnccl.so")
     assert messages["linalg-gpu"].startswith("MAGMA's solution is off by 0 of the largest value")
     assert messages["gpu"] == "NVIDIA H200, compute capability 9.0"
-    assert messages["cudnn"] == "cuDNN 91002"
+    assert messages["dnn"] == "cuDNN 91002"
     assert "bfloat16" in messages["matmul-gpu"]
     assert "float64" in messages["matmul-gpu"]
 
@@ -146,9 +146,9 @@ def test_a_package_without_known_tests_is_imported_and_its_version_checked(
     ("name", "check", "behaviour", "message"),
     [
         (TORCH, "version", {"version": "2.7.1"}, "found 2.7.1, expected 2.8.0"),
-        (TORCH, "cuda", {"cuda": "12.8"}, "found 12.8, expected no CUDA"),
-        (GPU_TORCH, "cuda", {"cuda": "12.9"}, "found 12.9, expected 12.8"),
-        (GPU_TORCH, "cuda", {"cuda": None}, "found no CUDA, expected 12.8"),
+        (TORCH, "toolkit", {"cuda": "12.8"}, "found 12.8, expected no CUDA"),
+        (GPU_TORCH, "toolkit", {"cuda": "12.9"}, "found 12.9, expected 12.8"),
+        (GPU_TORCH, "toolkit", {"cuda": None}, "found no CUDA, expected 12.8"),
         (GPU_TORCH, "architectures", {"architectures": ["sm_80"]}, "found sm_80, expected sm_90"),
         (
             GPU_TORCH,
@@ -157,7 +157,7 @@ def test_a_package_without_known_tests_is_imported_and_its_version_checked(
             "found sm_80 sm_90, expected sm_90",
         ),
         (GPU_TORCH, "architectures", {"architectures": []}, "found none, expected sm_90"),
-        (TORCH, "cudnn", {"cudnn": 91002}, "found cuDNN 91002, expected no cuDNN"),
+        (TORCH, "dnn", {"cudnn": 91002}, "found cuDNN 91002, expected no cuDNN"),
         (TORCH, "dispatch", {"dispatch": "DEFAULT"}, "found DEFAULT, expected AVX2 or AVX512"),
         (TORCH.replace("avx2", "avx"), "dispatch", {}, "found AVX2, expected DEFAULT or NO AVX"),
         (TORCH.replace("avx2", "avx512bf16"), "dispatch", {}, "found AVX2, expected AVX512"),
@@ -252,14 +252,14 @@ def test_the_user_can_override_expectations(interpreter: Callable[..., Path]) ->
             "two-gpus",
             GPU_TORCH,
             "gpu-test",
-            "machine-cubin",
+            "machine-gpu-code",
             "no GPU here runs code built for sm90; found: NVIDIA GeForce GTX 1080 Ti (sm61), NVIDIA GeForce RTX 5090",
         ),
         (
             "h200",
             GPU_TORCH.replace("sm90", "sm120"),
             "gpu-test",
-            "machine-cubin",
+            "machine-gpu-code",
             "no GPU here runs code built for sm120; found: NVIDIA H200 (sm90)",
         ),
     ],

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from ci_compiler.hardware import Version
+from ci_compiler.hardware.families.cuda import libcuda
+from ci_compiler.hardware.families.machines import Attempt, UsedDevice
 from ci_compiler.runner.jobs import smoke
-from ci_compiler.runner.nvidia import libcuda
-from ci_compiler.runner.nvidia.libcuda import CudaAttempt, CudaDevice
 from tests.runner.jobs.world import GPU_TORCH, PACKAGES, PYTHON, TORCH, VISION, World, ci_runner
 from tests.runner.machines import known
 
@@ -98,9 +98,9 @@ def test_the_driver_is_found_where_only_the_loaders_cache_has_it(
     driver.mkdir()
     for library in ("libcuda.so.1", "libnvidia-ptxjitcompiler.so.1", "libc.so.6"):
         (driver / library).touch()
-    seen = (CudaDevice(name="NVIDIA H200", capability=Version(9, 0)),)
-    found = [CudaAttempt(library=str(driver / "libcuda.so.1"), linked=False, devices=seen)]
-    monkeypatch.setattr(libcuda, "attempts", lambda: found)
+    seen = (UsedDevice(name="NVIDIA H200", capability=Version(9, 0)),)
+    found = [Attempt(library=str(driver / "libcuda.so.1"), linked=False, devices=seen)]
+    monkeypatch.setattr(libcuda, "attempts", lambda _: found)
     monkeypatch.setattr(smoke, "this_machine", lambda *_, **__: known("h200"))
     world.commit()
     assert world.build(GPU_TORCH) == 0

@@ -13,11 +13,12 @@ import pytest
 
 from ci_compiler.errors import InputError
 from ci_compiler.hardware import Version
+from ci_compiler.hardware.families.cuda import libcuda
+from ci_compiler.hardware.families.machines import Attempt, UsedDevice
 from ci_compiler.runner.jobs import suite as suites
 from ci_compiler.runner.jobs.junit import read_junit
 from ci_compiler.runner.jobs.subject import of_python
 from ci_compiler.runner.jobs.suite import SuiteOutcome, run_suite, shard_of, suite_of
-from ci_compiler.runner.nvidia.libcuda import CudaAttempt, CudaDevice
 from tests.processes import with_time
 from tests.specs import small, spec_of
 
@@ -150,9 +151,9 @@ def test_an_expectation_whose_date_has_passed_is_a_failure(run: Run) -> None:
 def test_a_machine_with_too_few_gpus_does_not_run_the_suite(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, devices: int, said: tuple[str, ...]
 ) -> None:
-    h200 = CudaDevice(name="NVIDIA H200", capability=Version(9, 0))
-    attempt = CudaAttempt(library="/lib/libcuda.so.1", linked=True, devices=(h200,) * devices)
-    monkeypatch.setattr(suites.libcuda, "attempts", lambda: [attempt])
+    h200 = UsedDevice(name="NVIDIA H200", capability=Version(9, 0))
+    attempt = Attempt(library="/lib/libcuda.so.1", linked=True, devices=(h200,) * devices)
+    monkeypatch.setattr(libcuda, "attempts", lambda _: [attempt])
     outcome = run(f"{junit(test_nccl='')}; touch ran", on="gpu", gpus=4)
     assert outcome.failures == said
     assert (tmp_path / "ran").exists() is (not said)

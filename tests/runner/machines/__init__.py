@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from ci_compiler.hardware import tables
+from ci_compiler.hardware.families.cuda.devices import GpuTexts
 from ci_compiler.hardware.machine import Machine, StorageFolder
+from ci_compiler.hardware.texts import Answer
 from ci_compiler.runner.detect.recorded import Recorded, machine
-from ci_compiler.runner.detect.texts import Answer
-from ci_compiler.runner.nvidia.gpus import GpuTexts
 from ci_compiler.units import GB
 
 HERE = Path(__file__).parent
@@ -43,7 +43,7 @@ def recorded(name: str, **changes: Any) -> Recorded:
         meminfo=_text(name, "meminfo") or MEMORY,
         affinity=64,
         folders=FOLDERS,
-        gpus=GpuTexts(smi=answer if answer.out else None, controllers=tuple(_text(name, "pci").split())),
+        gpus={"cuda": GpuTexts(smi=answer if answer.out else None, controllers=tuple(_text(name, "pci").split()))},
     )
     return replace(found, **changes)
 

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ci_compiler.hardware.families import ALL, Family, Target, facts
+
+if TYPE_CHECKING:
+    from ci_compiler.hardware.families.machines import Machines
 
 _TARGET = re.compile(r"sm_?(?P<major>[1-9][0-9]?)(?P<minor>[0-9])(?P<features>[af]?)(?P<ptx>\+ptx)?")
 
@@ -43,13 +46,13 @@ def _capability(target: re.Match[str]) -> tuple[int, int]:
 def _is_tegra(target: Any) -> bool:
     """Whether `target` is part of a system on a chip: as its row says, or the bundled row of its capability."""
     found = _TARGET.fullmatch(target.name)
-    return bool(getattr(target, "tegra", found and _capability(found) in _tegra()))
+    return bool(getattr(target, "on_chip", found and _capability(found) in _tegra()))
 
 
 @cache
 def _tegra() -> frozenset[tuple[int, ...]]:
     rows = facts("cuda", "gpus")["gpus"].values()
-    return frozenset(tuple(map(int, row["capability"].split("."))) for row in rows if row.get("tegra"))
+    return frozenset(tuple(map(int, row["capability"].split("."))) for row in rows if row.get("on_chip"))
 
 
 def _next_branch(driver: int) -> int:
@@ -57,15 +60,21 @@ def _next_branch(driver: int) -> int:
     return driver - driver % 5 + 5
 
 
+def _machines() -> Machines:
+    from ci_compiler.hardware.families.cuda.machines import MACHINES
+
+    return MACHINES
+
+
 FAMILY = Family(
     name="cuda",
-    title="CUDA",
-    toolkit="CUDA",
     targets=f"{_TARGET.pattern}|{ALL}",
     rule=_runs,
-    vendor="NVIDIA",
-    tool="nvidia-smi",
     tag="cu{digits}",
     language="CUDA",
     next_branch=_next_branch,
+    machines=_machines,
+    target_of="sm{}{}".format,
+    in_pytorch=lambda target: f"sm_{target.removeprefix('sm')}",
+    **facts("cuda", "words")["family"],
 )

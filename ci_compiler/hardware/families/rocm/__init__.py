@@ -49,4 +49,5 @@ FAMILY = Family(
     rule=_runs,
     lists_products=True,
     language="HIP",
+    device="cuda",  # as PyTorch spells it
 )

@@ -29,7 +29,6 @@ from ci_compiler.runner.jobs.smoke import hardware
 from ci_compiler.runner.jobs.subject import SmokeSubject
 from ci_compiler.runner.jobs.summary import add_row, add_table
 from ci_compiler.runner.limits import job_seconds
-from ci_compiler.runner.nvidia import libcuda
 from ci_compiler.spec.benchmark import DeclaredBenchmark
 from ci_compiler.stages import CPU_TEST
 from ci_compiler.workflows.artifacts import BENCHMARK, RESULT
@@ -117,6 +116,8 @@ class _Session:
             "paths": subject.interpreter.paths,
             "programs": arm.measured_by(device) if measures and not declared else [],
             "device": device,
+            "device_kind": subject.expectation.device_kind,
+            "probe": subject.expectation.probe,
             "capability": subject.spec.hardware.gpu(subject.built.cell.target).capability if device == GPU else (),
             "seconds": SECONDS,
             "awake": AWAKE,
@@ -168,8 +169,8 @@ def benchmark(
     session = _Session(settings=settings, cores=chosen, log=out / LOG, end=end)
     session.remark(*filter(None, [remark, cores.disturbed(os.getloadavg()[0], os.cpu_count() or 1)]))
     gpu = _gpu_of(own, machine, session) if GPU in settings.devices else ""
-    attempts = tuple(libcuda.attempts()) if gpu and own.store_path else ()
-    arms = [Arm(name, replace(build, cuda=attempts)) for name, build in ((OWN, own), (BESIDE, other)) if build]
+    attempts = tuple(own.machines.attempts()) if gpu and own.store_path else ()
+    arms = [Arm(name, replace(build, attempts=attempts)) for name, build in ((OWN, own), (BESIDE, other)) if build]
     devices = [device for device in settings.devices if device == CPU or gpu]
     if not devices:
         raise failure(own.name, Code.BENCHMARK_FAILED, "there is no GPU to measure it on")

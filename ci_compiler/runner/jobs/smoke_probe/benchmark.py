@@ -49,8 +49,9 @@ class Benchmark(Script):
         """Runs the programs one after the other; one that fails does not keep the others from running."""
         torch, device = torch_module(), self.wanted["device"]
         torch.manual_seed(0)
-        where = f"cuda:{gpu(self.wanted)}" if device == "gpu" else device
-        finish: Callable[[], object] = partial(torch.cuda.synchronize, where) if device == "gpu" else lambda: None
+        where = gpu(self.wanted) if device == "gpu" else device
+        waits = getattr(torch, self.wanted["device_kind"]).synchronize if device == "gpu" else None
+        finish: Callable[[], object] = partial(waits, where) if waits else lambda: None
         awake = self.wanted["awake"]
         for name in names:
             try:

@@ -7,7 +7,7 @@ import importlib.metadata
 import os
 import sys
 
-from .shared import SkippedError, Wanted, WrongError, same, torch_module
+from .shared import SkippedError, Wanted, WrongError, family, same, torch_module
 
 
 def imported(wanted: Wanted) -> str:
@@ -28,28 +28,23 @@ def version(wanted: Wanted) -> str:
     return same(compared, wanted["version"], shown=found)
 
 
-def cuda(wanted: Wanted) -> str:
-    """PyTorch was built with the expected CUDA toolkit."""
-    return same(torch_module().version.cuda or "no CUDA", wanted["cuda"] or "no CUDA")
+def toolkit(wanted: Wanted) -> str:
+    """PyTorch was built with the expected toolkit."""
+    absent = f"no {family().TITLE}"
+    return same(family().toolkit(torch_module()) or absent, wanted["toolkit"] or absent)
 
 
 def architectures(wanted: Wanted) -> str:
-    """PyTorch was compiled for exactly the expected GPU architectures.
-
-    `torch.cuda.get_arch_list` returns nothing without a GPU, so the underlying function is called directly.
-    """
-    torch = torch_module()
-    flags = getattr(torch._C, "_cuda_getArchFlags", None)  # noqa: SLF001
-    found = torch.cuda.get_arch_list() or ((flags() or "").split() if flags else [])
+    """PyTorch was compiled for exactly the expected GPU architectures."""
+    found = family().architectures(torch_module())
     return same(" ".join(sorted(found)) or "none", " ".join(sorted(wanted["architectures"])) or "none")
 
 
-def cudnn(wanted: Wanted) -> str:
-    """PyTorch has cuDNN if and only if the variant is built with it."""
-    torch = torch_module()
-    found = torch.backends.cudnn.is_available()
-    shown = f"cuDNN {torch.backends.cudnn.version()}" if found else "no cuDNN"
-    return same("cuDNN" if found else "no cuDNN", "cuDNN" if wanted["cudnn"] else "no cuDNN", shown=shown)
+def dnn(wanted: Wanted) -> str:
+    """PyTorch has the vendor's library for neural networks if and only if the variant is built with it."""
+    title, found = family().DNN, family().dnn(torch_module())
+    shown = f"{title} {found}" if found else f"no {title}"
+    return same(title if found else shown, title if wanted["dnn"] else f"no {title}", shown=shown)
 
 
 def dispatch(wanted: Wanted) -> str:
@@ -63,25 +58,26 @@ def dispatch(wanted: Wanted) -> str:
 
 
 def extension(wanted: Wanted) -> str:
-    """TorchVision's own operators are available, and built with the same CUDA toolkit."""
+    """TorchVision's own operators are available, and built with the same toolkit."""
     importlib.import_module("torchvision")
-    number = int(torch_module().ops.torchvision._cuda_version())  # noqa: SLF001
-    found = f"{number // 1000}.{number % 1000 // 10}" if number > 0 else "no CUDA"
-    return f"operators built with {same(found, wanted['cuda'] or 'no CUDA')}"
+    absent = f"no {family().TITLE}"
+    found = family().extension(torch_module()) or absent
+    return f"operators built with {same(found, wanted['toolkit'] or absent)}"
 
 
-def gpu(wanted: Wanted) -> int:
-    """The index of the first GPU that runs a cubin of the wanted capability: same major, no lower minor."""
-    torch, (major, minor) = torch_module(), wanted["capability"]
-    if not torch.cuda.is_available():
-        torch.cuda.init()  # raises an error with the reason
+def gpu(wanted: Wanted) -> str:
+    """The first device of PyTorch that runs machine code for the wanted capability."""
+    known, kind, built = family(), wanted["device_kind"], tuple(wanted["capability"])
+    devices = getattr(torch_module(), kind)
+    if not devices.is_available():
+        devices.init()  # raises an error with the reason
     seen = []
-    for index in range(torch.cuda.device_count()):
-        capability = tuple(torch.cuda.get_device_capability(index))
-        seen.append(f"{torch.cuda.get_device_name(index)} (sm_{capability[0]}{capability[1]})")
-        if capability[0] == major and capability[1] >= minor:
-            return index
-    raise WrongError(f"no GPU runs sm_{major}{minor}; PyTorch sees {', '.join(seen) or 'none'}")
+    for index in range(devices.device_count()):
+        capability = tuple(devices.get_device_capability(index))
+        seen.append(f"{devices.get_device_name(index)} ({known.name(capability)})")
+        if known.runs(capability, built):
+            return f"{kind}:{index}"
+    raise WrongError(f"no GPU runs {known.name(built)}; PyTorch sees {', '.join(seen) or 'none'}")
 
 
 def _distribution_version(module: str) -> str:
@@ -92,4 +88,4 @@ def _distribution_version(module: str) -> str:
         raise WrongError(f"{module} does not state its version") from None
 
 
-CHECKS = {check.__name__: check for check in (version, cuda, architectures, cudnn, dispatch, extension)}
+CHECKS = {check.__name__: check for check in (version, toolkit, architectures, dnn, dispatch, extension)}

@@ -10,8 +10,7 @@ import importlib
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from .numerics import BFLOAT16_FROM
-from .shared import SkippedError, torch_module
+from .shared import SkippedError, capability_of, has_bfloat16, torch_module
 
 Call = Callable[[], object]
 Prepare = Callable[[str], Call]
@@ -35,8 +34,8 @@ def gemm(kind: str, device: str) -> Call:
 def _refuse_old(kind: str, device: str) -> None:
     """Raises SkippedError for types that an old GPU would emulate, or does not have."""
     if device != "cpu" and kind in {"tf32", "bfloat16"}:
-        capability = torch_module().cuda.get_device_capability(device)
-        if capability < BFLOAT16_FROM:
+        capability = capability_of(device)
+        if not has_bfloat16(device):
             raise SkippedError(f"GPUs of compute capability {capability[0]}.{capability[1]} have no {kind}")
 
 
@@ -54,8 +53,7 @@ def attention(device: str) -> Call:
     torch = torch_module()
     shape, element = ((4, 8, 256, 64), torch.float32)
     if device != "cpu":
-        new = torch.cuda.get_device_capability(device) >= BFLOAT16_FROM
-        shape, element = ((8, 16, 2048, 64), torch.bfloat16 if new else torch.float16)
+        shape, element = ((8, 16, 2048, 64), torch.bfloat16 if has_bfloat16(device) else torch.float16)
     given = [torch.rand(*shape, device=device).sub_(0.5).to(element) for _ in range(3)]
     return partial(torch.nn.functional.scaled_dot_product_attention, *given)
 

@@ -7,7 +7,7 @@ Results are compared with error bounds. For a product of matrices with the inner
 (N. Higham, Accuracy and Stability of Numerical Algorithms, 2nd edition, sections 3.1 and 3.5: for any order of the
 additions, fused or not). u is the unit roundoff of the result's type. v is the machine epsilon of the accumulator's
 type: the result's type, but float32 for the half types. It is twice the unit roundoff, because tensor cores and ARM's
-matrix instructions truncate where a CPU rounds (M. Fasi et al., Numerical behavior of NVIDIA tensor cores, 2021). The
+matrix instructions truncate where a CPU rounds (M. Fasi et al., on the numerical behavior of tensor cores, 2021). The
 exact product is computed in float64; g(k, 2^-53) allows for its error.
 """
 
@@ -17,16 +17,13 @@ import importlib
 import math
 from typing import Any
 
-from .shared import WrongError, same, torch_module
+from .shared import WrongError, has_bfloat16, same, torch_module
 
 SHAPE = (131, 257, 67)
 """Rows, inner dimension and columns of the matrices: odd, so that the edge tiles of tiled kernels are tested too."""
 
 SUMMED_IN = {"float16": "float32", "bfloat16": "float32"}
 """The type in which products of half types are accumulated (by cuBLAS, oneDNN and ATen's own kernels)."""
-
-BFLOAT16_FROM = (8, 0)
-"""The compute capability from which a GPU has bfloat16 (CUDA C++ Programming Guide, feature support)."""
 
 LARGEST = 1e-3
 """The allowed error of a convolution and of a model, as a share of the largest output.
@@ -39,7 +36,7 @@ below this value (4e-7 for the model on a CPU); the error of an incorrect kernel
 def matmul(device: str) -> str:
     """Matrix products in each type against float64."""
     types = ["float32", "float16"]
-    if device == "cpu" or torch_module().cuda.get_device_capability(device) >= BFLOAT16_FROM:
+    if device == "cpu" or has_bfloat16(device):
         types.append("bfloat16")
     if device != "cpu":
         types.append("float64")
@@ -71,7 +68,7 @@ def _gamma(terms: int, unit: float) -> float:
 
 
 def convolution(device: str) -> str:
-    """A convolution against float64. On a GPU, the first one makes cuDNN load its libraries."""
+    """A convolution against float64. On a GPU, the first one makes the vendor's library load others."""
     torch = torch_module()
     random = torch.Generator().manual_seed(0)
     image = torch.rand(2, 8, 33, 35, generator=random) * 2 - 1

@@ -12,7 +12,7 @@ from pathlib import Path
 from .checks import CHECKS, gpu, imported
 from .gpu_libraries import LIBRARIES, loaded
 from .numerics import NUMERICS
-from .shared import Script, SkippedError, WrongError, reported, torch_module
+from .shared import Script, SkippedError, WrongError, capability_of, family, reported, torch_module
 
 
 def script(path: str) -> str:
@@ -53,21 +53,18 @@ class Probe(Script):
 
     def choose_gpu(self) -> str:
         """Chooses the GPU to test on."""
-        index = gpu(self.wanted)
-        self._device = f"cuda:{index}"
-        capability = ".".join(map(str, torch_module().cuda.get_device_capability(index)))
-        return f"{torch_module().cuda.get_device_name(index)}, compute capability {capability}"
+        self._device = gpu(self.wanted)
+        capability = ".".join(map(str, capability_of(self._device)))
+        kind, _, index = self._device.partition(":")
+        return f"{getattr(torch_module(), kind).get_device_name(int(index))}, compute capability {capability}"
 
     def on_gpu(self, name: str) -> str:
         """Runs the numerical test `name` on the chosen GPU."""
         if not self._device:
             raise SkippedError("there is no GPU to run it on")
-        if name == "convolution" and not self.wanted["cudnn"]:
-            raise SkippedError("the variant is built without cuDNN")
-        torch_module().backends.cudnn.allow_tf32 = False
-        torch_module().backends.cuda.matmul.allow_tf32 = False
-        torch_module().backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
-        torch_module().backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
+        if name == "convolution" and not self.wanted["dnn"]:
+            raise SkippedError(f"the variant is built without {family().DNN}")
+        family().be_exact(torch_module())
         return (NUMERICS | LIBRARIES)[name](self._device)
 
     def check(self, name: str, look: Callable[[], str]) -> bool:

@@ -7,9 +7,11 @@ import importlib
 import json
 import os
 import resource
+import runpy
 import site
 import sys
 from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any, TextIO
 
 
@@ -38,6 +40,7 @@ class Script:
         wanted = json.load(sys.stdin)
         with os.fdopen(os.dup(1), "w", encoding="utf-8") as output:
             os.dup2(2, 1)
+            use_family(wanted["probe"])
             for path in wanted["paths"]:
                 site.addsitedir(path)
             cls(wanted, output).run()
@@ -69,3 +72,29 @@ def same(found: str, wanted: str, *, shown: str = "") -> str:
 def torch_module() -> Any:
     """PyTorch, imported when it is first needed."""
     return importlib.import_module("torch")
+
+
+_FAMILY: dict[str, Any] = {}
+
+
+def use_family(path: str) -> None:
+    """Loads what is known of the variant's family: the functions of the Python file `path` ('': nothing is known)."""
+    _FAMILY.update(runpy.run_path(path) if path else {})
+
+
+def family() -> Any:
+    """What is known of the variant's family, see `hardware.families`. Raises SkippedError if there is nothing."""
+    if not _FAMILY:
+        raise SkippedError("nothing is known of PyTorch on GPUs of this family")
+    return SimpleNamespace(**_FAMILY)
+
+
+def capability_of(device: str) -> tuple[int, int]:
+    """The capability of a GPU of PyTorch's: `KIND:INDEX`."""
+    found: tuple[int, int] = getattr(torch_module(), device.partition(":")[0]).get_device_capability(device)
+    return found
+
+
+def has_bfloat16(device: str) -> bool:
+    """Whether a GPU has the type."""
+    return bool(capability_of(device) >= family().BFLOAT16_FROM)

@@ -67,8 +67,8 @@ in
     }) (lib.attrNames cfg.pools);
 
     virtualisation.podman.enable = true;
-    hardware.nvidia-container-toolkit.enable = lib.mkIf hasGpu true;
-    hardware.nvidia-container-toolkit.device-name-strategy = lib.mkIf hasGpu "uuid";
+    @nixos-option@.enable = lib.mkIf hasGpu true;
+    @nixos-option@.device-name-strategy = lib.mkIf hasGpu "uuid";
 
     # The user runs podman in a session that lasts beyond logins; the controllers use its socket.
     users.groups.ci-runner = { };
@@ -88,7 +88,7 @@ in
       wantedBy = [ "multi-user.target" ];
       # The containers run in the session of the user. At shutdown, it must outlive the controllers.
       wants = [ "network-online.target" session ];
-      after = [ "network-online.target" session "nvidia-container-toolkit-cdi-generator.service" ];
+      after = [ "network-online.target" session "@nixos-unit@" ];
       path = [ config.virtualisation.podman.package ];
       environment.GITHUB_REPOSITORY = cfg.repository;
       startLimitIntervalSec = 0;

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from ci_compiler.hardware import Version
 from ci_compiler.hardware.machine import GpuDevice
-from ci_compiler.runner.detect.texts import Answer, answer, plain, printed, text_of
+from ci_compiler.hardware.texts import Answer, answer, plain, printed, text_of
 
 GPU_QUERY = ("index", "name", "compute_cap", "memory.total", "driver_version", "mig.mode.current")
 HEALTH_QUERY = ("index", "uuid", "pci.bus_id", "ecc.errors.uncorrected.volatile.total")
@@ -51,9 +51,6 @@ class GpuTexts(NamedTuple):
 
 SIGNS = ("memory errors", "pending remappings", "the kernel's log")
 """Where faults show."""
-
-NO_TEXTS = GpuTexts()
-"""What a machine without GPUs says."""
 
 
 def gpu_texts(root: Path) -> GpuTexts:
@@ -118,7 +115,7 @@ def _device(cells: list[str]) -> GpuDevice | None:
         capability=Version(int(known[1]), int(known[2])),
         memory=int(memory) * 2**20 if re.fullmatch(r"[0-9]{1,9}", memory) else 0,
         driver=driver if _has_value(driver) else "",
-        mig=mig == "Enabled",
+        sliced=mig == "Enabled",
     )
 
 

@@ -8,11 +8,11 @@ import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from ci_compiler.hardware import Version
+from ci_compiler.hardware.families.machines import Attempt, UsedDevice
+from ci_compiler.hardware.texts import MISSING, Answer, answer
 from ci_compiler.outside import WRONG_FORM, object_of
-from ci_compiler.runner.detect.texts import MISSING, Answer, answer
 
 DRIVER_LINK = "/run/opengl-driver/lib"
 """Where programs of nixpkgs look for the driver (nixpkgs, addDriverRunpath)."""
@@ -30,26 +30,7 @@ _DRIVER = ("libcuda.so*", "libnvidia-*.so*")
 """The libraries of the driver that a program needs; their folder may have others, which must not be used."""
 
 
-class CudaDevice(NamedTuple):
-    """A GPU as CUDA reports it to a process."""
-
-    name: str
-    capability: Version
-
-
-class CudaAttempt(NamedTuple):
-    """The result of using one libcuda in a process with a clean environment: the usable GPUs, or the problem.
-
-    `linked`: the library is in the folder where programs of nixpkgs look, instead of only in the loader's cache.
-    """
-
-    library: str
-    linked: bool
-    devices: tuple[CudaDevice, ...] = ()
-    problem: str = ""
-
-
-def attempts(megabytes: int = 1) -> Iterator[CudaAttempt]:
+def attempts(megabytes: int = 1) -> Iterator[Attempt]:
     """Tries each libcuda: the one where programs of nixpkgs look, then those in the loader's cache."""
     link = Path(DRIVER_LINK, LIBRARY)
     if link.exists():
@@ -58,25 +39,25 @@ def attempts(megabytes: int = 1) -> Iterator[CudaAttempt]:
         yield try_cuda(path, linked=False, megabytes=megabytes)
 
 
-def try_cuda(library: str, *, linked: bool, megabytes: int = 1) -> CudaAttempt:
+def try_cuda(library: str, *, linked: bool, megabytes: int = 1) -> Attempt:
     """Tries `library` in a process with a clean environment, with `megabytes` of the memory of each GPU."""
     env = {name: os.environ[name] for name in VISIBLE if name in os.environ}
     found = answer(sys.executable, "-I", "-S", str(PROBE), library, str(megabytes), seconds=60, env=env)
-    return cuda_of(library, found or Answer(status=126, err="there is no Python to try it with"), linked=linked)
+    return attempt_of(library, found or Answer(status=126, err="there is no Python to try it with"), linked=linked)
 
 
-def cuda_of(library: str, found: Answer, *, linked: bool) -> CudaAttempt:
+def attempt_of(library: str, found: Answer, *, linked: bool) -> Attempt:
     """The answer of the probe as evidence; a crash of the probe is a problem."""
     try:
         data = object_of(found.out)
         rows = data.get("devices", ())
-        devices = tuple(CudaDevice(name=str(row["name"]), capability=Version.parse(row["capability"])) for row in rows)
+        devices = tuple(UsedDevice(name=str(row["name"]), capability=Version.parse(row["capability"])) for row in rows)
     except WRONG_FORM:
         data = None
     if found.status != 0 or data is None:
         problem = found.said or f"the process ended with {found.status}"
-        return CudaAttempt(library=library, linked=linked, problem=problem)
-    return CudaAttempt(library=library, linked=linked, devices=devices, problem=str(data.get("problem", "")))
+        return Attempt(library=library, linked=linked, problem=problem)
+    return Attempt(library=library, linked=linked, devices=devices, problem=str(data.get("problem", "")))
 
 
 def cached_libraries(text: str, name: str, machine: str) -> tuple[str, ...]:
@@ -93,7 +74,7 @@ def _loader_cache() -> str:
     return (answer(program, "-p") or MISSING).out if program else ""
 
 
-def link_driver(attempts: Sequence[CudaAttempt], folder: Path) -> bool:
+def link_driver(attempts: Sequence[Attempt], folder: Path) -> bool:
     """Links the driver's libraries into `folder` if only the loader's cache has them.
 
     Programs of nixpkgs do not read the machine's loader cache. No link is needed if the libraries are where programs

@@ -1,0 +1,49 @@
+"""Machines with NVIDIA's GPUs: what `Machines` asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from ci_compiler.hardware.families import facts
+from ci_compiler.hardware.families.cuda import devices, libcuda
+from ci_compiler.hardware.families.machines import Attempt, Machines
+from ci_compiler.judgement import Judgement, failed, ok
+
+_LINK = f"link libcuda and libnvidia-* (and nothing else from /usr/lib) into {libcuda.DRIVER_LINK}"
+
+
+def usable(tried: Sequence[Attempt], *, reads_loader_cache: bool) -> Judgement:
+    """A process with a clean environment finds libcuda, initializes it and uses a GPU."""
+    # nixpkgs' glibc does not read the loader's cache.
+    counted = (one for one in tried if one.linked or reads_loader_cache)
+    found = next((one for one in counted if one.devices), None)
+    if found is not None:
+        names = ", ".join(f"{device.name} ({device.capability})" for device in found.devices)
+        return ok(f"{names} through {found.library}")
+    if not tried:
+        message = f"libcuda.so.1 is neither in {libcuda.DRIVER_LINK} nor in the loader's cache"
+        return failed(
+            message, f"{_LINK}, or give the container the driver (CDI) and refresh the loader's cache (`ldconfig`)"
+        )
+    working = next((one for one in tried if one.devices), None)
+    if working is not None:
+        return failed(f"{working.library} works, but programs of nixpkgs look only in {libcuda.DRIVER_LINK}", _LINK)
+    problems = "; ".join(f"{one.library}: {one.problem or 'it reports no GPU'}" for one in tried)
+    return failed(
+        problems, "look for NVRM and Xid in the kernel log, and give this user (or container) access to /dev/nvidia*"
+    )
+
+
+MACHINES = Machines(
+    record=devices.gpu_texts,
+    devices=devices.gpus,
+    signs=devices.SIGNS,
+    **facts("cuda", "words")["machines"],
+    attempts=lambda *, deep=False: libcuda.attempts(libcuda.TRIED if deep else 1),
+    usable=usable,
+    visible=libcuda.VISIBLE,
+    probe=str(Path(__file__).with_name("probe.py")),
+    link=libcuda.link_driver,
+    options=devices.gpu_options,
+)

@@ -1,0 +1,112 @@
+"""What the probe of a package asks of CUDA. It is loaded by its path, and imports only the standard library.
+
+Sources: PyTorch, torch.version, torch.cuda.get_arch_list, torch.backends.cudnn and torch.backends.cuda.
+"""
+
+from __future__ import annotations
+
+import mmap
+import struct
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+TITLE, DNN = "CUDA", "cuDNN"
+COLLECTIVES, COLLECTIVES_FILE = "NCCL", "libnccl.so"
+"""The library with which GPUs exchange data, and how its file is called."""
+
+BFLOAT16_FROM = (8, 0)
+"""The compute capability from which a GPU has bfloat16 (CUDA C++ Programming Guide, feature support)."""
+
+Architectures = Mapping[str, frozenset[int]]
+"""The architectures of the `cubin`s and the `ptx` in a library, as 10 * major + minor."""
+
+_KINDS = {1: "ptx", 2: "cubin"}
+_MAGIC, _HEADER, _ENTRY = struct.pack("<I", 0xBA55ED50), struct.Struct("<IHHQ"), struct.Struct("<HHIQIIHHI")
+"""A fat binary: the magic number, version, header's size and length of what follows, which is a list of entries.
+
+An entry starts with its kind, version, header's size, length, compressed length, a reserved word, its version of PTX
+and its architecture. Source: fatbinary.h of CUDA 5, and the files that `cuobjdump --list-elf` of CUDA 12 lists.
+"""
+
+
+def toolkit(torch: Any) -> str:
+    """The toolkit that PyTorch is built with; '' for none."""
+    return torch.version.cuda or ""
+
+
+def architectures(torch: Any) -> list[str]:
+    """The architectures that PyTorch is compiled for.
+
+    `torch.cuda.get_arch_list` returns nothing without a GPU, so the underlying function is called directly.
+    """
+    flags = getattr(torch._C, "_cuda_getArchFlags", None)  # noqa: SLF001
+    return torch.cuda.get_arch_list() or ((flags() or "").split() if flags else [])
+
+
+def dnn(torch: Any) -> str:
+    """The version of PyTorch's cuDNN; '' if it has none."""
+    return str(torch.backends.cudnn.version()) if torch.backends.cudnn.is_available() else ""
+
+
+def extension(torch: Any) -> str:
+    """The toolkit that TorchVision's operators are built with; '' for none."""
+    number = int(torch.ops.torchvision._cuda_version())  # noqa: SLF001
+    return f"{number // 1000}.{number % 1000 // 10}" if number > 0 else ""
+
+
+def be_exact(torch: Any) -> None:
+    """Turns off what trades precision for speed."""
+    torch.backends.cudnn.allow_tf32 = False
+    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
+    torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
+
+
+def name(capability: tuple[int, int]) -> str:
+    """A compute capability as PyTorch writes it."""
+    return f"sm_{capability[0]}{capability[1]}"
+
+
+def runs(capability: tuple[int, int], built: tuple[int, int]) -> bool:
+    """Whether a GPU runs a cubin that is built for another capability: same major, no lower minor."""
+    return capability[0] == built[0] and capability[1] >= built[1]
+
+
+def code_of(library: Path, capability: tuple[int, int]) -> tuple[bool, str]:
+    """Whether a GPU runs the code in a library, as machine code or as PTX for an older GPU; and that code in words."""
+    found, (major, minor) = fat_architectures(library), capability
+    shown = ", ".join(f"{kind} {' '.join(f'sm_{one}' for one in sorted(found[kind]))}" for kind in found if found[kind])
+    if any(one // 10 == major and one % 10 <= minor for one in found["cubin"]):
+        return True, shown
+    if any(one <= 10 * major + minor for one in found["ptx"]):
+        return True, f"{shown}; the driver compiles it for {name(capability)}"
+    return False, shown
+
+
+def fat_architectures(path: Path) -> Architectures:
+    """The architectures of the code for GPUs in a library."""
+    found: dict[str, set[int]] = {kind: set() for kind in _KINDS.values()}
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as content:
+        for kind, architecture in _entries(content):
+            if kind in _KINDS:
+                found[_KINDS[kind]].add(architecture)
+    return {kind: frozenset(ones) for kind, ones in found.items()}
+
+
+def _entries(content: mmap.mmap) -> Iterator[tuple[int, int]]:
+    """The kind and the architecture of each entry of each fat binary in a file."""
+    start = content.find(_MAGIC)
+    while 0 <= start <= len(content) - _HEADER.size:
+        _, _, size, length = _HEADER.unpack_from(content, start)
+        entry, end = start + size, start + size + length
+        if size != _HEADER.size or end > len(content):  # these bytes are not a header
+            start = content.find(_MAGIC, start + len(_MAGIC))
+            continue
+        while entry + _ENTRY.size <= end:
+            kind, _, header, payload, *_, architecture = _ENTRY.unpack_from(content, entry)
+            if header < _ENTRY.size:
+                break
+            yield kind, architecture
+            entry += header + payload
+        start = content.find(_MAGIC, end)

@@ -1,0 +1,76 @@
+"""How the machines of a family are read and judged, and what jobs need there: a module of the family says it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ci_compiler.hardware import Version
+from ci_compiler.hardware.families import FAMILIES, family_of
+from ci_compiler.hardware.machine import GpuDevice
+from ci_compiler.judgement import Judgement, skipped
+
+
+class UsedDevice(NamedTuple):
+    """A GPU that a process could use, as its driver reports it."""
+
+    name: str
+    capability: Version
+
+
+class Attempt(NamedTuple):
+    """The result of using a library of the driver in a process with a clean environment: the GPUs, or the problem.
+
+    `linked`: the library is in the folder where programs of nixpkgs look, instead of only in the loader's cache.
+    """
+
+    library: str
+    linked: bool
+    devices: tuple[UsedDevice, ...] = ()
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machines:
+    """What a family knows of machines.
+
+    `record` returns what the machine whose files are below a folder says of its GPUs, and `devices` makes of that the
+    GPUs, and what is wrong with others; it is pure. `signs` are where faults show. `missing` says that no GPU was
+    found, `install` and `reset` how to fix that and a fault.
+
+    `attempts` tries to use the GPUs, thoroughly with `deep`; `usable` judges what it found, and is given whether the
+    variant `reads_loader_cache`. `visible` are the variables that say which GPUs a job may use. `probe` is the
+    file of Python that the probe of a package loads (`runner.jobs.smoke_probe`). `link` links the
+    driver's libraries into a folder, if programs would not find them otherwise. `options` are those for GPUs (their
+    UUIDs, or `all`) of a container engine.
+    """
+
+    record: Callable[[Path], Any] = str
+    devices: Callable[[Any], tuple[tuple[GpuDevice, ...], tuple[str, ...]]] = lambda _: ((), ())
+    signs: tuple[str, ...] = ()
+    missing: str = ""
+    install: str = ""
+    reset: str = ""
+    attempts: Callable[..., Iterable[Attempt]] = lambda **_: ()
+    usable: Callable[..., Judgement]
+    visible: tuple[str, ...] = ()
+    probe: str = ""
+    link: Callable[[Sequence[Attempt], Path], bool] = lambda *_: False
+    options: Callable[[str, Sequence[str]], list[str]] = lambda *_: []
+
+
+def machines_of(family: str) -> Machines:
+    """What `family` knows of machines: nothing for one without such a module."""
+    row = family_of(family)
+    if row.machines:
+        return row.machines()
+    return Machines(usable=lambda *_, **__: skipped(f"nothing is known of machines with {row.title}"))
+
+
+@cache
+def known_machines() -> Mapping[str, Machines]:
+    """The families that know of machines."""
+    return {name: machines_of(name) for name in FAMILIES if family_of(name).machines}
