@@ -10,8 +10,10 @@ import errno
 import json
 import math
 import os
+import re
 import stat
 import sys
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from os import PathLike, fspath
@@ -105,6 +107,24 @@ def text_of(path: str | PathLike[str], most: int = LARGEST, errors: str = "stric
     """The text of a regular file in UTF-8, or of standard input, with `\\n` after each line. Raises OSError."""
     text = decoded(bytes_of(path, most), fspath(path), errors)
     return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def member_of(path: str | PathLike[str], pattern: str, most: int) -> str:
+    """The text of the first file in the zip archive at `path` whose name matches `pattern`, at most `most` bytes of it.
+
+    Raises OSError also for what is no such archive.
+    """
+    from zipfile import BadZipFile, ZipFile  # few commands need it
+
+    try:
+        with ZipFile(path) as archive:
+            name = next(one for one in archive.namelist() if re.fullmatch(pattern, one))
+            with archive.open(name) as file:
+                return file.read(most).decode(errors="replace")
+    except StopIteration:
+        raise OSError(f"it holds no file like {pattern}") from None
+    except (BadZipFile, EOFError, NotImplementedError, RuntimeError, ValueError, zlib.error) as error:
+        raise OSError(str(error)) from None
 
 
 def decoded(data: bytes, name: str = "", errors: str = "strict") -> str:

@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterable, Iterator
 from email.parser import Parser
 from pathlib import Path
-from zipfile import BadZipFile, ZipFile
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import failure
+from ci_compiler.outside import member_of
 
 _MOST = 1 << 20
-"""The most characters of metadata that are read."""
+"""The most bytes of metadata that are read."""
 
 
 def check_versions(name: str, distribution: str, version: str, files: Iterable[Path]) -> None:
@@ -34,12 +34,9 @@ def _stated(name: str, path: Path) -> Iterator[tuple[str, str]]:
     words = path.name.removesuffix(".whl").split("-")
     yield "name", words[1] if len(words) in {5, 6} else ""  # PEP 427
     try:
-        with ZipFile(path) as wheel:
-            inner = next(one for one in wheel.namelist() if re.fullmatch(r"[^/]+\.dist-info/METADATA", one))
-            with wheel.open(inner) as file:
-                text = file.read(_MOST).decode(errors="replace")
-    except (BadZipFile, OSError, StopIteration, NotImplementedError, RuntimeError) as error:
-        raise failure(name, Code.VERSION_DIFFERS, f"{path.name} has no metadata that can be read: {error!r}") from None
+        text = member_of(path, r"[^/]+\.dist-info/METADATA", _MOST)
+    except OSError as error:
+        raise failure(name, Code.VERSION_DIFFERS, f"{path.name} has no metadata that can be read: {error}") from None
     yield "metadata", Parser().parsestr(text, headersonly=True).get("Version", "")
 
 

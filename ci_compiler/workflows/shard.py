@@ -288,14 +288,7 @@ def _publication_steps(spec: Spec, shard: Shard, pool: Pool) -> list[Step]:
 def _cells(spec: Spec, shard: Shard) -> dict[str, Job | CallJob]:
     """The jobs of the cells. A fleet has thousands, so what several share is made once."""
     permissions = called.build_permissions(spec)
-    publishes = spec.branches[shard.branch].publish
-    shared: dict[str, Node] = {
-        "branch": shard.branch,
-        "commit": COMMIT,
-        "onto": expression(f"needs.{SELECT}.outputs.onto"),
-        **called.versions_passed(spec),
-        **compiler_cache.passed(spec, shard.branch, _MAY_PUBLISH[spec.publish.on_push] if publishes else ""),
-    }
+    publishes, shared = spec.branches[shard.branch].publish, _shared(spec, shard)
     routes = {id(route): route for _, route in shard.cells}
     after = _jobs_before(spec, shard)
     machines = {key: called.route_values(route) for key, route in routes.items()}
@@ -326,6 +319,18 @@ def _cells(spec: Spec, shard: Shard) -> dict[str, Job | CallJob]:
             },
         )
         for cell, route in shard.cells
+    }
+
+
+def _shared(spec: Spec, shard: Shard) -> dict[str, Node]:
+    """The inputs that all cells of the shard are given."""
+    publishes = _MAY_PUBLISH[spec.publish.on_push] if spec.branches[shard.branch].publish else ""
+    return {
+        "branch": shard.branch,
+        "commit": COMMIT,
+        "onto": expression(f"needs.{SELECT}.outputs.onto"),
+        **called.versions_passed(spec),
+        **compiler_cache.passed(spec, shard.branch, publishes),
     }
 
 
