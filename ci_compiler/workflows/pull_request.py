@@ -91,20 +91,10 @@ def workflow(spec: Spec, files: Collection[str], shards: Iterable[Shard]) -> Wor
     diff = RunStep(
         name="Compare with the base", continue_on_error=True, run='ci-compile diff "$BASE" >> "$GITHUB_STEP_SUMMARY"'
     )
-    outputs = {"matrix" if name == CELLS else name: name for name, file in _FILES.items() if file in files}
     checks = {"compiled": _hosted(spec, "Files are as compiled", [compare])}
     if spec.backend.has_recipes:
         checks["recipes"] = _hosted(spec, "Recipes are sound", [SET_UP_NIX, audit])
-    builds = {name: _calls(spec, name, output, [SELECT, *checks]) for output, name in outputs.items()}
-    for level, names in _later(spec, shards).items():
-        before = [SELECT, *checks, *builds]
-        later = {
-            leveled(name, level): _calls(spec, name, leveled(output, level), before, after=len(checks) + 1)
-            for output, name in outputs.items()
-            if name in names
-        }
-        builds |= later
-        outputs |= {leveled(output, level): name for output, name in outputs.items() if leveled(name, level) in later}
+    outputs, builds = _builds(spec, files, shards, list(checks))
     jobs: dict[str, Job | CallJob] = {
         **checks,
         "meaning": _hosted(spec, "What the change means", [diff]),
@@ -126,6 +116,22 @@ def workflow(spec: Spec, files: Collection[str], shards: Iterable[Shard]) -> Wor
         },
         jobs={**jobs, VERDICT: verdict, **comment},
     )
+
+
+def _builds(
+    spec: Spec, files: Collection[str], shards: Iterable[Shard], checks: Sequence[str]
+) -> tuple[list[str], dict[str, CallJob]]:
+    """The outputs of the selection, and the jobs that call those of `files` that build, after the jobs `checks`."""
+    named = {name: "matrix" if name == CELLS else name for name, file in _FILES.items() if file in files}
+    first = [SELECT, *checks]
+    outputs = list(named.values())
+    jobs = {name: _calls(spec, name, output, first) for name, output in named.items()}
+    for level, names in _later(spec, shards).items():
+        before = [*first, *jobs]
+        for name in names:
+            outputs.append(leveled(named[name], level))
+            jobs[leveled(name, level)] = _calls(spec, name, outputs[-1], before, after=len(first))
+    return outputs, jobs
 
 
 def _pull_requests(spec: Spec) -> dict[str, Node]:
@@ -163,7 +169,7 @@ def _may_build(spec: Spec) -> str:
     return f"{FORK_GUARD} && {in_own_repository(spec)}"
 
 
-def _later(spec: Spec, shards: Iterable[Shard]) -> dict[int, set[str]]:
+def _later(spec: Spec, shards: Iterable[Shard]) -> dict[int, list[str]]:
     """The jobs that can begin only after others have made files, by the number of jobs before them."""
     cells = [cell for shard in shards for cell, _ in shard.cells]
     levels = HandedFiles(spec, cells).levels()
@@ -171,7 +177,7 @@ def _later(spec: Spec, shards: Iterable[Shard]) -> dict[int, set[str]]:
     for cell in cells:
         if level := levels.get(job_key(cell)):
             found[level].add(_job_of(cell))
-    return found
+    return {level: [name for name in _FILES if name in names] for level, names in found.items()}
 
 
 def _job_of(cell: Cell) -> str:

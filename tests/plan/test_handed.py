@@ -72,6 +72,10 @@ def test_jobs_wait_for_as_many_others_as_must_make_files_before() -> None:
     assert sorted(levels.values()) == [1, 1, 2, 2]
     jobs = workflow(decided().spec, {VARIANT}, decided().shards).jobs
     assert [name for name in jobs if name.startswith("listed")] == ["listed", "listed-2", "listed-3"]
+    for name in ("listed", "listed-2", "listed-3"):
+        node = jobs[name].node()
+        assert node["strategy"]["matrix"]["include"] == f"${{{{ fromJSON(needs.select.outputs.{name}) }}}}"
+        assert f"needs.select.outputs.{name} != '[]'" in node["if"]
     assert set(jobs["listed-3"].needs or ()) >= {"select", "compiled", "listed", "listed-2"}
 
 
