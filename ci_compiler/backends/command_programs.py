@@ -164,7 +164,7 @@ class CommandPrograms:
         for one in self.job.needed:
             if first := _installation(one.setup, sorted(one.folder.iterdir())):
                 given = {**variables(one.values), "VARIANT_FILES": os.fspath(one.folder)}
-                self._set_up(build.name, shell(first), env | given)
+                self._set_up(build.name, shell(first), env | given, of=f"the files of {one.package}, which it needs,")
         self._set_up(build.name, shell(line), env | {"VARIANT_FILES": self._files()})
         return Interpreter(program=os.fspath(home / "bin" / "python"), home=os.fspath(home))
 
@@ -211,12 +211,10 @@ class CommandPrograms:
         given = {self._secret: secret.reveal()} if secret else {}
         return self._run(shell(line), self._environment(**given, **more), secret)
 
-    def _set_up(self, name: str, command: list[str], env: Mapping[str, str]) -> None:
+    def _set_up(self, name: str, command: list[str], env: Mapping[str, str], *, of: str = "its files") -> None:
         ended = self._run(command, env)
         if ended.status != 0:
-            message = (
-                f"its files cannot be installed for the test (status {ended.status}); the end of its output follows"
-            )
+            message = f"{of} cannot be installed for the test (status {ended.status}); the end of the output follows"
             raise failure(name, Code.SETUP_FAILED, message, tail=ended.out.splitlines())
 
     def _run(self, command: list[str], env: Mapping[str, str], secret: Secret | None = None) -> Ended:

@@ -200,7 +200,7 @@ def test_two_files_of_one_name_are_refused(project: Project) -> None:
 def test_a_failed_command_is_a_failed_stage(built: Project) -> None:
     built.declare(setup="echo error: no such package; exit 3")
     assert (
-        "its files cannot be installed for the test (status 3); the end of its output follows [setup-failed]"
+        "its files cannot be installed for the test (status 3); the end of the output follows [setup-failed]"
         in built.test(1).stderr
     )
     refused = built.publish(status=1, token="wrong battery")  # noqa: S106

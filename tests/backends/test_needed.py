@@ -25,12 +25,13 @@ for name in (os.environ["VARIANT_NEEDS"] + "/base/base.txt", sys.prefix + "/base
 """
 
 
-def declared(fetch: str = "") -> dict[str, Any]:
+def declared(fetch: str = "", base_setup: str = "") -> dict[str, Any]:
     def command(script: str, files: str, **more: str) -> dict[str, Any]:
         return {"build": script, "files": [files], "install": "echo @name@", "publish": "cat", **more}
 
     smoke = {"cpu": {"python": "ci/smoke.py"}}
-    base = command("ci/base.sh", "out/*.txt", **({"fetch": fetch} if fetch else {}))
+    more = {"fetch": fetch, "setup": base_setup}
+    base = command("ci/base.sh", "out/*.txt", **{k: v for k, v in more.items() if v})
     setup = 'cp "$VARIANT_NEEDS"/base/base.txt "$VIRTUAL_ENV/base.txt"'
     top = command("ci/top.sh", "dist/*.txt", setup=setup)
     return {
@@ -84,6 +85,15 @@ def test_a_build_and_its_test_get_the_files_of_what_they_need(two: Project) -> N
     assert needed[0] == BASE
     assert "needs" not in manifest(two, BASE)
     smoke(two, "--needs", "made-output")
+
+
+def test_a_needed_package_that_cannot_be_installed_is_named(project: Project) -> None:
+    declare(project, base_setup="echo broken >&2; exit 3")
+    build(project, BASE)
+    build(project, TOP, "--needs", "made-output")
+    said = smoke(project, "--needs", "made-output", status=1).stderr
+    message = f"{TOP}: the files of base, which it needs, cannot be installed for the test (status 3)"
+    assert message in said
 
 
 def test_without_the_files_nothing_is_built(two: Project) -> None:
