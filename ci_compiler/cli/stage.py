@@ -72,7 +72,8 @@ def _report(arguments: argparse.Namespace, logs: Sequence[str], test: str) -> No
         return
     with suppress(InputError, StageError):
         spec, root = spec_of(arguments), root_of(arguments)
-        branch = arguments.branch or (read_manifest(manifest).branch if manifest else branch_of(arguments, spec, root))
+        own = read_manifest(manifest).branch if manifest else ""
+        branch = getattr(arguments, "branch", None) or own or branch_of(arguments, spec, root)
         built = find(spec, arguments.name, branch)
         commit = ""
         with suppress(InputError):

@@ -54,11 +54,10 @@ class HandedFiles:
         return tuple(wanted)
 
     def _not_fetched(self, cell: Cell, package: str) -> Iterator[str]:
-        """What must be built with a variant: what it needs directly and cannot be fetched, and so on."""
-        for other, variant in self._needs.of(cell, package):
+        """What must be built with a variant: what it needs, directly or through others, and cannot be fetched."""
+        for _, variant in self._needs.every(cell, package):
             if not is_fetched(self.spec, variant.package):
                 yield variant.name
-                yield from self._not_fetched(other, variant.package)
 
     def levels(self) -> Mapping[JobKey, int]:
         """How many jobs must run one after the other before a job gets all files; no entry for 0."""

@@ -178,7 +178,7 @@ def _with_needs_in_one_file(
     of = {(cell.branch, one.name): key for key, parts in groups.items() for cell, _ in parts for one in cell.variants}
     mixed: set[tuple[str, str, str, str]] = set()
     for key, parts in groups.items():
-        given = (needs.of(cell, variant.package) for cell, _ in parts for variant in cell.variants)
+        given = (needs.every(cell, variant.package) for cell, _ in parts for variant in cell.variants)
         files = {one.name for links in given for _, one in links if not is_fetched(spec, one.package)}
         if others := {of[key[0], name] for name in files} - {key}:
             mixed |= {key, *others}

@@ -61,6 +61,20 @@ def test_what_nothing_fetches_is_built_as_well() -> None:
     assert handed(decided()).built_as_well("elsewhere", [APP]) == (APP,)
 
 
+def test_what_is_needed_through_something_that_is_fetched_is_built_as_well() -> None:
+    packages = {
+        "lib": {"ignores": ["abi", "side", "accelerator"], "command": COMMAND},
+        "ext": {"ignores": ["side", "accelerator"], "needs": ["lib"], "command": COMMAND | {"fetch": "true"}},
+        "app": {"needs": ["ext"], "command": COMMAND},
+    }
+    values = {"abi": "new", "side": "a", "accelerator": ["cpu", "cuda 13.0"], "platform": "x86_64-linux"}
+    made = decided(packages=packages, matrix={"values": values})
+    lib = "lib-x86_64-linux"
+    assert handed(made).built_as_well("main", [APP]) == (APP, lib)
+    (shard,) = [shard for shard in made.shards if APP in shard.variants]
+    assert lib in shard.variants
+
+
 def test_a_variant_gets_what_it_needs_directly_and_through_others_in_build_order() -> None:
     made = decided()
     (cell,) = (cell for cell in made.judged.cells if cell.variants[0].name == APP)
