@@ -197,7 +197,7 @@ def test_an_adopted_exclusion_does_not_take_out_a_package_with_a_longer_name() -
         if (package, gpu) != ("torch", "sm90")
     ]
     packages = {"torch": ("main",), "torch-audio": ("main",)}
-    ground = Ground(cudas={"main": ("12.8",)}, pythons={"main": ("3.13",)}, packages=packages, hardware=tables())
+    ground = Ground(kits={"main": ("12.8",)}, pythons={"main": ("3.13",)}, packages=packages, hardware=tables())
     matrix = matrix_of(keys, ground)
     patterns = [row["variants"] for row in matrix["exclude"]]
     assert patterns == ["torch-python*-sm90-*"]

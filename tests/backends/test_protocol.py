@@ -29,7 +29,9 @@ ALLOWED = {
         "spec/recipe_keys.py recipes/render.py api.py"
     ),
     "hosted jobs evaluate recipes with Nix, whatever builds them": "workflows/steps.py",
-    "the canary builds with the backend that is chosen": ("canary/assumptions.py canary/table.py canary/workflows.py"),
+    "the canary builds with the backend that is chosen": (
+        "canary/assumptions.py canary/repository.py canary/table.py canary/workflows.py"
+    ),
     "tokens of every backend are kept from tests": "runner/jobs/isolation.py",
     "an owner is an organisation on FloxHub": ("spec/model.py adoption/spec_text.py"),
     "a machine shows what is installed on it": (

@@ -34,7 +34,7 @@ def without_driver(world: World) -> Run:
 
 def test_a_machine_without_a_driver_fails_the_gpu_test_in_words(without_driver: Run) -> None:
     assert "gpu-test doctor: 1" in without_driver.did(ENGINE)
-    assert "this machine: cuda" in without_driver.log.said
+    assert "this machine: gpu-usable" in without_driver.log.said
 
 
 def test_a_variant_whose_gpu_test_failed_is_not_published(world: World, without_driver: Run) -> None:

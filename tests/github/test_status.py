@@ -231,6 +231,7 @@ def test_the_command_prints_json(served: GitHub, commands: list[str], capsys: py
             "version": "2.8.0",
             "recipe": ".flox/pkgs/pytorch-python313-cuda12_8-sm90-avx2.nix",
             "needs": [],
+            "gathers": [],
             "build": "pytorch-python313-cuda12_8-sm90-avx2",
             "branch": "main",
             "python": "3.13",

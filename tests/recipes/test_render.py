@@ -86,7 +86,7 @@ def test_each_recipe_evaluates_to_what_the_matrix_says(evaluated: dict[str, dict
             if variant.package in branch.sources:
                 assert one.version == branch.versions[variant.package]
             if cell.target == CPU:
-                assert not one.cuda_support
+                assert not one.toolkit_support
                 assert "cudaSupport" not in one.config
                 assert "cudaPackages" not in one.overlaid
                 assert "NVCC_APPEND_FLAGS" not in one.exports
@@ -97,10 +97,10 @@ def test_each_recipe_evaluates_to_what_the_matrix_says(evaluated: dict[str, dict
 
 def check_gpu(spec: Spec, one: Evaluation, gpu: str, cuda: str, flags: Sequence[str]) -> None:
     capability = str(spec.hardware.gpu(gpu).capability)
-    assert one.cuda_support
+    assert one.toolkit_support
     assert one.config["cudaSupport"] is True
-    assert one.overlaid["cudaPackages"].cuda == spec.hardware.toolkit(cuda).attribute
-    assert one.cuda_version == cuda
+    assert one.overlaid["cudaPackages"].toolkit == spec.hardware.toolkit(cuda).attribute
+    assert one.toolkit_version == cuda
     assert one.passthru["gpuArch"] == gpu
     assert one.config.get("cudaCapabilities", []) == ([capability] if gpu in NOT_DEFAULT else [])
     assert one.exports["NVCC_APPEND_FLAGS"].split()[1:] == [f"-Xcompiler={flag}" for flag in flags]
