@@ -102,6 +102,7 @@ def test_without_the_files_nothing_is_built(two: Project) -> None:
         f"{TOP}: needs the files of {BASE}; build it first with `ci-runner build {BASE} --out needs/{BASE}`" in refused
     )
     assert not (two.root / "dist").exists()
+    assert "Traceback" not in two.job("build", TOP, status=1).stderr
 
 
 def test_a_test_takes_the_very_files_of_the_build(two: Project) -> None:
