@@ -151,3 +151,16 @@ def _content(content: Any) -> str:
     from ci_compiler.backends.nar import closure_digest
 
     return closure_digest(content["closure"])
+
+
+def test_the_script_of_the_package_that_others_join_runs_whatever_they_are_called(joined: Project) -> None:
+    document = declared()
+    document["packages"]["ext-cpu"] = {
+        "joins": [{"with": "ext"}, {"axes": ["python"]}],
+        "command": {**document["packages"]["ext"]["command"], "build": "ci/other.sh"},
+    }
+    document["branches"]["main"]["versions"]["ext-cpu"] = "1.0.0"
+    (joined.root / ".github/ci-matrix.yaml").write_text(json.dumps(document), "utf-8")
+    joined.commit()
+    built(joined)
+    assert "ext-cpu-python311-cpu-x86_64-linux" in (joined.root / "out.log").read_text("utf-8")

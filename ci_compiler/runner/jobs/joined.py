@@ -62,10 +62,13 @@ def build_joined(job: Job, built: BuiltVariant, out: Path, given: Given = NOTHIN
 
 
 def _leader(every: Sequence[BuiltVariant]) -> BuiltVariant:
-    """The variant whose package's build script runs: one of the package that names the build."""
-    joined = every[0].cell.joined
-    leading = [one for one in every if joined.startswith(f"{one.variant.package}-")]
-    return max(leading, key=lambda one: len(one.variant.package))
+    """The variant whose package's build script runs: one of the package that no other one's build makes here."""
+    return next(one for one in every if not _joins_another(one))
+
+
+def _joins_another(one: BuiltVariant) -> bool:
+    rows = one.spec.packages[one.variant.package].joins
+    return any(row.package and (row.when is None or row.when.holds(one.cell.axes)) for row in rows)
 
 
 def _run(
