@@ -204,3 +204,19 @@ def test_what_was_built_with_other_files_is_not_published(two: Project) -> None:
     stated["needs"][BASE] = "sha256:" + "0" * 64
     path.write_text(json.dumps(stated), "utf-8")
     assert publishable(two) == {BASE: "", TOP: f"{TOP} was built with other files of {BASE}"}
+
+
+def test_what_is_gathered_has_a_folder_for_each_variant(two: Project) -> None:
+    document = declared()
+    document["matrix"]["isas"] = {"x86_64-linux": ["avx", "avx2"]}
+    top = document["packages"]["top"]
+    del top["needs"], top["smoke"]
+    top["gathers"] = [{"package": "base", "isa": "all"}]
+    (two.root / ".github/ci-matrix.yaml").write_text(json.dumps(document), "utf-8")
+    two.write("ci/top.sh", '#!/bin/bash -e\nmkdir -p dist\ncat "$VARIANT_NEEDS"/base/*/base.txt >dist/top.txt\n')
+    bases = [f"base-{TAG}-cpu-{isa}" for isa in ("avx", "avx2")]
+    for name in bases:
+        build(two, name)
+    build(two, TOP, "--needs", "made-output")
+    assert (two.root / f"made-output/{TOP}/files/top.txt").read_text("utf-8") == "first\nfirst\n"
+    assert sorted(manifest(two, TOP)["needs"]) == sorted(bases)
