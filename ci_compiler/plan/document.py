@@ -14,13 +14,14 @@ from typing import Any
 
 from ci_compiler.plan.joins import Build, builds
 from ci_compiler.plan.matrix import Cell, Variant, version_in
-from ci_compiler.plan.needs import GATHERS, NEEDS, Needs
+from ci_compiler.plan.needs import Needs
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.routing import Route
 from ci_compiler.plan.sharding import Shard, job_name, waits_for
 from ci_compiler.plan.suites import Bench
 from ci_compiler.plan.unbuilt import Selection, Unbuilt
 from ci_compiler.register import url
+from ci_compiler.spec.edges import GATHERS, NEEDS
 from ci_compiler.spec.model import Package, Spec
 from ci_compiler.stages import Stage, StageKind, TestPolicy, stages
 from ci_compiler.variant import variant_name

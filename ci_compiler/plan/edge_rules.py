@@ -8,8 +8,8 @@ from itertools import pairwise
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, nearest
 from ci_compiler.plan.matrix import Cell, Variant
-from ci_compiler.plan.needs import GATHERS, NEEDS, Needs
-from ci_compiler.spec.edges import Edge
+from ci_compiler.plan.needs import Needs
+from ci_compiler.spec.edges import NEEDS, Edge
 from ci_compiler.spec.model import Package, RecipeKind, Spec
 from ci_compiler.variant import variant_name
 
@@ -41,7 +41,7 @@ def edge_findings(spec: Spec, cells: Sequence[Cell]) -> Iterator[Finding]:
 
 def _leading(spec: Spec, package: Package) -> Iterator[tuple[str, Edge, bool]]:
     """The edges of a package to variants of this plan, each with its kind and whether its own cell may hold the one."""
-    for kind, edges in ((NEEDS, package.edges), (GATHERS, package.gathers)):
+    for kind, edges in package.edges_by_kind:
         for edge in edges:
             if not (edge.is_plain and spec.packages[edge.package].repository is not None):
                 yield kind, edge, kind == NEEDS and not edge.values
@@ -94,7 +94,7 @@ def _unusable(spec: Spec) -> Iterator[Finding]:
     for package in spec.packages.values():
         written = any(package.may_be(kind) for kind in (RecipeKind.COMPILED, RecipeKind.TEMPLATE))
         compiled = spec.backend.has_recipes and package.repository is None and written
-        for kind, edges in (("needs", package.edges), ("gathers", package.gathers)) if compiled else ():
+        for kind, edges in package.edges_by_kind if compiled else ():
             if edge := next((one for one in edges if kind != NEEDS or not one.is_plain), None):
                 message = (
                     f"a compiled recipe of {package.name} takes the variants of its own cell, not {edge}; use recipes "

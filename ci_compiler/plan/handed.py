@@ -8,22 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from ci_compiler.plan.matrix import Cell, Variant
-from ci_compiler.plan.needs import GATHERS, Needs, hands_files, is_fetched
+from ci_compiler.plan.matrix import Cell
+from ci_compiler.plan.needs import Needs, hands_files, is_fetched
 from ci_compiler.plan.sharding import job_id
+from ci_compiler.spec.edges import GATHERS
 from ci_compiler.spec.model import Spec
 
 JobKey = tuple[str, str]
 """A job that builds: its branch, and its id in the file of its shard."""
-
-
-def needed(needs: Needs, cell: Cell, package: str) -> dict[str, tuple[Cell, Variant]]:
-    """What the variant of `package` in `cell` needs, directly and transitively, by name, in build order."""
-    found: dict[str, tuple[Cell, Variant]] = {}
-    for other, variant in needs.of(cell, package):
-        found |= {name: one for name, one in needed(needs, other, variant.package).items() if name not in found}
-        found.setdefault(variant.name, (other, variant))
-    return found
 
 
 class HandedFiles:
@@ -34,9 +26,11 @@ class HandedFiles:
         self._cells = tuple(cells)
         self._needs = Needs(spec, self._cells)
 
-    def needed(self, cell: Cell, package: str) -> dict[str, tuple[Cell, Variant]]:
-        """As the function of this name; {} where no files are handed over."""
-        return needed(self._needs, cell, package) if hands_files(self.spec, package) else {}
+    def needed(self, cell: Cell, package: str) -> list[str]:
+        """The names of what the variant of `package` in `cell` gets files of, in build order."""
+        if not hands_files(self.spec, package):
+            return []
+        return [variant.name for _, variant in self._needs.every(cell, package)]
 
     def gathered(self, cell: Cell, package: str) -> set[str]:
         """The names of what the variant of `package` in `cell` gathers."""
@@ -54,8 +48,8 @@ class HandedFiles:
         return tuple(wanted)
 
     def _not_fetched(self, cell: Cell, package: str) -> Iterator[str]:
-        """What must be built with a variant: what it needs, directly or through others, and cannot be fetched."""
-        for _, variant in self._needs.every(cell, package):
+        """What must be built with a variant: what it needs and cannot be fetched, the nearest first."""
+        for _, variant in reversed(self._needs.every(cell, package)):
             if not is_fetched(self.spec, variant.package):
                 yield variant.name
 

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from ci_compiler.plan.matrix import Cell, Variant
-from ci_compiler.spec.edges import Edge
+from ci_compiler.spec.edges import GATHERS, Edge
 from ci_compiler.spec.model import Spec
 
 
@@ -23,10 +23,6 @@ def serves(spec: Spec, axis: str, value: str, wanted: str) -> bool:
         return True
     gpus = spec.hardware.gpus
     return axis == "target" and value in gpus and wanted in gpus and gpus[wanted].runs_code_of(gpus[value])
-
-
-NEEDS, GATHERS = "needs", "gathers"
-"""The kinds of edges."""
 
 
 class Link(NamedTuple):
@@ -131,8 +127,7 @@ class Needs:
 
     def edges(self, cell: Cell, package: str) -> Iterator[tuple[str, Edge]]:
         """The edges that hold for the variant of `package` in `cell`, each with its kind."""
-        found = self.spec.packages[package]
-        for kind, edges in () if cell.listed else ((NEEDS, found.edges), (GATHERS, found.gathers)):
+        for kind, edges in () if cell.listed else self.spec.packages[package].edges_by_kind:
             yield from ((kind, one) for one in edges if one.when is None or one.when.holds(cell.axes))
 
     def reached(self, cell: Cell, kind: str, edge: Edge) -> list[tuple[Cell, Variant]]:
@@ -156,15 +151,17 @@ class Needs:
                 yield from (Link(kind, *one) for one in (others if kind == GATHERS else others[:1]))
 
     def every(self, cell: Cell, package: str) -> tuple[tuple[Cell, Variant], ...]:
-        """What the variant of `package` in `cell` is built with, directly and transitively."""
-        found: dict[tuple[Cell, Variant], None] = {}
-        waiting = list(self.of(cell, package))
-        while waiting:
-            one = waiting.pop(0)
-            if one not in found:
-                found[one] = None
-                waiting += self.of(one[0], one[1].package)
-        return tuple(found)
+        """What the variant of `package` in `cell` is built with, directly and transitively, in build order."""
+        seen: set[tuple[Cell, Variant]] = set()
+
+        def below(cell: Cell, package: str) -> Iterator[tuple[Cell, Variant]]:
+            for one in self.of(cell, package):
+                if one not in seen:
+                    seen.add(one)
+                    yield from below(one[0], one[1].package)
+                    yield one
+
+        return tuple(below(cell, package))
 
     def of(self, cell: Cell, package: str) -> Iterator[tuple[Cell, Variant]]:
         """The variants that the variant of `package` in `cell` is built with, without those of other repositories."""

@@ -10,16 +10,13 @@ from collections.abc import Collection, Iterable, Iterator
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding
 from ci_compiler.plan.matrix import Cell
-from ci_compiler.spec.axes import When
 from ci_compiler.spec.model import Spec
-
-PULL_REQUEST, PUSH = "pull-request", "push"
-"""The events that have profiles."""
+from ci_compiler.spec.triggers import PULL_REQUEST
 
 
 def builds(spec: Spec, event: str, cell: Cell, labels: Iterable[str] = ()) -> bool:
     """Whether the profile for `event` builds `cell`; `labels` are those of a pull request."""
-    conditions = _variants(spec, event)
+    conditions = spec.profiles.variants[event]
     if not conditions:
         return True
     added = spec.profiles.pull_request.labels
@@ -27,16 +24,11 @@ def builds(spec: Spec, event: str, cell: Cell, labels: Iterable[str] = ()) -> bo
     return any(when.holds(axes) for when in (*conditions, *(when for name in labels for when in added.get(name, ()))))
 
 
-def _variants(spec: Spec, event: str) -> tuple[When, ...]:
-    profiles = spec.profiles
-    return profiles.pull_request.variants if event == PULL_REQUEST else profiles.push.variants
-
-
 def names_built(
     spec: Spec, event: str, cells: Iterable[Cell], names: Collection[str], labels: Collection[str] = ()
 ) -> list[str]:
     """Those of `names`, variants of `cells`, that the profile for `event` builds."""
-    if not _variants(spec, event):
+    if not spec.profiles.variants[event]:
         return list(names)
     kept = {variant.name for cell in cells if builds(spec, event, cell, labels) for variant in cell.variants}
     return [name for name in names if name in kept]

@@ -313,7 +313,7 @@ def _check_conditions(
         *(
             (("packages", one.name, kind, edge.index, "when"), edge.when, of[one.name])
             for one in packages
-            for kind, edges in (("needs", one.edges), ("gathers", one.gathers))
+            for kind, edges in one.edges_by_kind
             for edge in edges
         ),
         *(

@@ -18,10 +18,11 @@ from ci_compiler.plan.handed import HandedFiles
 from ci_compiler.plan.limits import limit
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.needs import hands_files
-from ci_compiler.plan.profiles import PULL_REQUEST, PUSH, names_built
+from ci_compiler.plan.profiles import names_built
 from ci_compiler.plan.routing import Route
 from ci_compiler.plan.sharding import ALL, UNPUBLISHED, Shard, job_counter
 from ci_compiler.spec.patterns import matcher_of_any
+from ci_compiler.spec.triggers import PULL_REQUEST, PUSH
 
 if TYPE_CHECKING:
     from ci_compiler.plan.pipeline import Plan
@@ -180,9 +181,9 @@ def _of_request(plan: Plan, event: GitHubEvent, facts: Facts) -> Selection:
         for wanted in [names_built(plan.spec, PULL_REQUEST, [cell for cell, _ in cells[name]], one.variants, labels)]
     }
     taken = _with_needed(handed, able, most_cells(plan))
+    built = {name: one._replace(variants=able[name].variants) for name, one in rebuilt.items()}
     chosen = {
-        name: _choice(name, [part for part in cells[name] if part in taken], one._replace(variants=able[name].variants))
-        for name, one in rebuilt.items()
+        name: _choice(name, [part for part in taken if part[0].branch == name], one) for name, one in built.items()
     }
     parts = tuple(
         one._replace(left=tuple(name for name in whole[branch].variants if name not in set(one.variants)))

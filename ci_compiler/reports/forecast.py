@@ -14,7 +14,7 @@ from ci_compiler.plan.job_graph import PlannedJob, better_order, guessed_of, job
 from ci_compiler.plan.limits import limit
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.pipeline import Plan
-from ci_compiler.plan.profiles import PULL_REQUEST, builds
+from ci_compiler.plan.profiles import builds
 from ci_compiler.plan.selection import in_request, most_cells, within_limit
 from ci_compiler.plan.simulation import LowerBound, QueueOrder, TimedJob, Timeline, critical_path, lower_bound, simulate
 from ci_compiler.recipes.capabilities import variants_with_capabilities
@@ -22,6 +22,7 @@ from ci_compiler.reports.costs import Bill, bill_of
 from ci_compiler.reports.history import History, SeedHits
 from ci_compiler.reports.seeded import seeders, seeders_first, taken
 from ci_compiler.spec.model import Pool, Spec
+from ci_compiler.spec.triggers import PULL_REQUEST
 from ci_compiler.stages import BUILD
 from ci_compiler.units import duration, machine_hours
 

@@ -10,13 +10,14 @@ from ci_compiler.plan.handed import HandedFiles
 from ci_compiler.plan.job_graph import with_cells_ordered
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.pipeline import Plan
-from ci_compiler.plan.profiles import PULL_REQUEST, builds
+from ci_compiler.plan.profiles import builds
 from ci_compiler.plan.selection import in_request
 from ci_compiler.plan.sharding import shards
 from ci_compiler.record import record
 from ci_compiler.reports.offers import Profile, fits, kit_of
 from ci_compiler.spec.axes import AXES, PARTS
 from ci_compiler.spec.model import Spec
+from ci_compiler.spec.triggers import PULL_REQUEST
 
 
 @record

@@ -7,6 +7,9 @@ from ci_compiler.record import record
 from ci_compiler.spec.axes import PARTS, Accelerator, AxisName, AxisValue, AxisValues, When, to_when
 from ci_compiler.spec.declare import form
 
+NEEDS, GATHERS = "needs", "gathers"
+"""The kinds of edges, and their keys."""
+
 EVERY = "all"
 """What opens an axis in place of a value."""
 

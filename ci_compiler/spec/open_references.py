@@ -87,7 +87,7 @@ def edge_findings(spec: Spec) -> Iterator[Finding]:
     """An error for each axis and value of an edge that nothing declares."""
     known = {*AXES, *PARTS, *(name for name, axis in spec.axes.items() if axis.values)}
     for package in spec.packages.values():
-        for key, edges in (("needs", package.edges), ("gathers", package.gathers)):
+        for key, edges in package.edges_by_kind:
             for edge in edges:
                 at: Path_ = ("packages", package.name, key, edge.index)
                 yield from _conditions(spec, (*at, "when"), edge.when, {*known, "branch"})

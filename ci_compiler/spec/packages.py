@@ -8,7 +8,7 @@ from ci_compiler.spec.axes import AcceleratorRow, AxisName, Conditions, Join, Ma
 from ci_compiler.spec.benchmark import DeclaredBenchmark
 from ci_compiler.spec.command import Command
 from ci_compiler.spec.declare import declared, form, key
-from ci_compiler.spec.edges import Edge, WrittenEdges, to_edges
+from ci_compiler.spec.edges import GATHERS, NEEDS, Edge, WrittenEdges, to_edges
 from ci_compiler.spec.forms import (
     LINE,
     REVISION,
@@ -345,6 +345,11 @@ class Package(RecipeKeys):
         default=(),
         published=False,
     )
+
+    @property
+    def edges_by_kind(self) -> tuple[tuple[str, tuple[Edge, ...]], ...]:
+        """Its edges, by their kind."""
+        return (NEEDS, self.edges), (GATHERS, self.gathers)
 
     @property
     def needs(self) -> tuple[str, ...]:

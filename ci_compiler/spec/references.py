@@ -152,7 +152,7 @@ def _no_nixpkgs(spec: Spec, path: Path_, branch: Branch, package: Package) -> Fi
 def _check_packages(spec: Spec) -> Iterator[Finding]:
     for package in spec.packages.values():
         path: Path_ = ("packages", package.name)
-        for key, edges in (("needs", package.edges), ("gathers", package.gathers)):
+        for key, edges in package.edges_by_kind:
             for need in (edge for edge in edges if edge.package not in spec.packages):
                 message = f"unknown package {need.package!r}{nearest(need.package, spec.packages)}"
                 yield spec.finding((*path, key, need.index), Code.UNKNOWN_PACKAGE, message)

@@ -27,6 +27,9 @@ class PullRequest:
     )
 
 
+PULL_REQUEST, PUSH = "pull-request", "push"
+"""The events that have profiles, and their keys."""
+
 AnyOf = tuple[When, ...]
 """Conditions of which one must hold."""
 
@@ -85,12 +88,17 @@ class Profiles:
     push: PushProfile = key(default=PushProfile())
 
     @property
+    def variants(self) -> Mapping[str, AnyOf]:
+        """What each event builds: the conditions of which one must hold; () for everything."""
+        return {PULL_REQUEST: self.pull_request.variants, PUSH: self.push.variants}
+
+    @property
     def conditions(self) -> Iterator[tuple[tuple[str | int, ...], When]]:
         """Each condition of a profile, with its path in the spec."""
-        for event, rows in (("pull-request", self.pull_request.variants), ("push", self.push.variants)):
+        for event, rows in self.variants.items():
             yield from ((("profiles", event, "variants", index), when) for index, when in enumerate(rows))
         for name, rows in self.pull_request.labels.items():
-            path = ("profiles", "pull-request", "labels", name)
+            path = ("profiles", PULL_REQUEST, "labels", name)
             yield from (((*path, index), when) for index, when in enumerate(rows))
 
 

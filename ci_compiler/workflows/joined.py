@@ -24,7 +24,7 @@ from ci_compiler.workflows.common import (
     result_of,
 )
 from ci_compiler.workflows.model import READ, Job, RunStep, Workflow, action_step, input_node
-from ci_compiler.workflows.steps import NEEDS_OPTION, checked_out, fetch_needs, upload
+from ci_compiler.workflows.steps import NEEDS_OPTION, build_step, checked_out, fetch_needs, upload
 from ci_compiler.workflows.variant import TEST_STEP
 from ci_compiler.workflows.writer import Node
 
@@ -92,22 +92,13 @@ def _build(spec: Spec) -> Job:
             RunStep(name="Prove that this machine can build it", run='ci-runner doctor --for build "$NAME"'),
             *(fetch_needs() if hands_files(spec) else ()),
             *compiler_cache.fetched(spec, expression("inputs.build")),
-            _build_step(spec),
+            build_step(spec, gets_files=hands_files(spec)),
             *compiler_cache.kept(spec, expression("inputs.build")),
             upload(
                 "Keep the manifests and the log", _artifact(spec, BUILD, expression("inputs.build")), "build-output/"
             ),
         ],
     )
-
-
-def _build_step(spec: Spec) -> RunStep:
-    run = 'ci-runner build "$NAME" --branch "$BRANCH" --out build-output'
-    env = compiler_cache.environment(spec)
-    if not hands_files(spec):
-        return RunStep(name="Build", id="build", env=env or None, run=run)
-    env = {**env, "CHOSEN": expression("inputs.chosen")}
-    return RunStep(name="Build", id="build", env=env, run=f'{run}{NEEDS_OPTION} --chosen "$CHOSEN"')
 
 
 def _test(spec: Spec, stage: Stage) -> Job:

@@ -254,9 +254,9 @@ def _as_chosen(handed: HandedFiles, cells: Sequence[Cell], part: RunSelection) -
 
 def _built_before(handed: HandedFiles, cells: Sequence[Cell], part: RunSelection) -> list[str]:
     """What `cells` need of other cells and the run builds."""
-    own = {variant.name for cell in cells for variant in cell.variants}
-    found = {name: None for cell in cells for one in cell.variants for name in handed.needed(cell, one.package)}
-    return [name for name in found if name in set(part.variants) - own]
+    others = {*part.variants} - {variant.name for cell in cells for variant in cell.variants}
+    found = (name for cell in cells for one in cell.variants for name in handed.needed(cell, one.package))
+    return [name for name in dict.fromkeys(found) if name in others]
 
 
 def _hosted(spec: Spec, name: str, steps: Sequence[Step]) -> Job:

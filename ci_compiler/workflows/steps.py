@@ -9,6 +9,7 @@ from typing import Any
 from ci_compiler.plan.pause import PAUSE_VARIABLE
 from ci_compiler.spec.model import Spec
 from ci_compiler.spec.versions import decides_versions
+from ci_compiler.workflows import compiler_cache
 from ci_compiler.workflows.artifacts import NEEDS_OUTPUT
 from ci_compiler.workflows.common import COMMIT, SELECT, SETUP_ACTION, VERSIONS, expression, in_own_repository
 from ci_compiler.workflows.model import READ, Job, Permissions, RunStep, Step, UsesStep, action_step
@@ -93,6 +94,14 @@ def fetch_needs() -> Iterator[Step]:
 
 NEEDS_OPTION = f" --needs {NEEDS_OUTPUT}"
 """What a command gets after these steps."""
+
+
+def build_step(spec: Spec, *, gets_files: bool) -> RunStep:
+    """The step that builds, with the files of what `$NAME` needs if it gets any."""
+    run, env = 'ci-runner build "$NAME" --branch "$BRANCH" --out build-output', compiler_cache.environment(spec)
+    if gets_files:
+        run, env = f'{run}{NEEDS_OPTION} --chosen "$CHOSEN"', {**env, "CHOSEN": expression("inputs.chosen")}
+    return RunStep(name="Build", id="build", env=env or None, run=run)
 
 
 def hosted_job(

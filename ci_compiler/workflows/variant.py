@@ -13,6 +13,7 @@ that need it (https://github.com/actions/runner/issues/491 and 2205).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from ci_compiler.plan.matrix import Cell, Variant
@@ -51,7 +52,7 @@ from ci_compiler.workflows.model import (
     action_step,
     input_node,
 )
-from ci_compiler.workflows.steps import NEEDS_OPTION, NOTE_NOT_BUILT, checked_out, fetch_needs, upload
+from ci_compiler.workflows.steps import NEEDS_OPTION, NOTE_NOT_BUILT, build_step, checked_out, fetch_needs, upload
 from ci_compiler.workflows.writer import Node
 
 TEST_STEP = "Test"
@@ -244,20 +245,15 @@ def _build(spec: Spec, subject: Subject, stage: Stage) -> Job:
 
 def _build_step(spec: Spec, subject: Subject) -> RunStep:
     """The step that builds, with the staged builds of what it needs."""
-    run = 'ci-runner build "$NAME" --branch "$BRANCH" --out build-output'
+    step = build_step(spec, gets_files=subject.gets_files(spec))
     staged = [
         expression(f"{need.succeeded(BUILD)} && {need.reported(output)} || ''")
         for need in subject.needs
         for output in _staged(spec)
     ]
-    if subject.gets_files(spec):
-        chosen = expression("inputs.chosen")
-        run = f'{run}{NEEDS_OPTION} --chosen "$CHOSEN"'
-        env = {**compiler_cache.environment(spec), "CHOSEN": chosen}
-        return RunStep(name="Build", id="build", env=env, run=run)
     if not staged:
-        return RunStep(name="Build", id="build", env=compiler_cache.environment(spec) or None, run=run)
-    return RunStep(name="Build", id="build", env={"STAGED": " ".join(staged)}, run=f'{run} --staged "$STAGED"')
+        return step
+    return replace(step, env={"STAGED": " ".join(staged)}, run=f'{step.run} --staged "$STAGED"')
 
 
 def _staged(spec: Spec) -> tuple[str, ...]:

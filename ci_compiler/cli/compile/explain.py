@@ -85,7 +85,8 @@ def _as_json(plan: Plan, one: BuiltVariant) -> dict[str, Any]:
 
 def _edges(plan: Plan, one: BuiltVariant) -> list[tuple[str, str]]:
     """The variants of other cells that `one` is built with, by the kind of the edge."""
-    from ci_compiler.plan.needs import GATHERS, NEEDS, Needs
+    from ci_compiler.plan.needs import Needs
+    from ci_compiler.spec.edges import GATHERS, NEEDS
 
     needs = Needs(plan.spec, plan.judged.cells)
     links = list(needs.links(one.cell, one.variant.package)) if plan.spec.has_edges else []

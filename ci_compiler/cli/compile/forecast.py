@@ -14,12 +14,12 @@ from ci_compiler.files.atomic import cannot_write
 from ci_compiler.hardware.families import DEFAULT, family_of, nixpkgs
 from ci_compiler.plan.limits import limit
 from ci_compiler.plan.pipeline import Plan
-from ci_compiler.plan.profiles import PULL_REQUEST
 from ci_compiler.reports.accuracy import Accuracy, accuracy
 from ci_compiler.reports.costs import bill_row
 from ci_compiler.reports.forecast import NO_HISTORY, Forecast, PoolForecast, Spread, forecast, pool_table
 from ci_compiler.reports.history import History, read_history
 from ci_compiler.reports.without import Substitute, axis_values, substitutes, without
+from ci_compiler.spec.triggers import PULL_REQUEST
 from ci_compiler.units import counted, duration, guess, machine_hours, size
 
 

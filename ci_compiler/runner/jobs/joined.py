@@ -22,7 +22,7 @@ from ci_compiler.runner.jobs.attested import subjects
 from ci_compiler.runner.jobs.build import LOG, NOTHING, Given, commit_of, manifest_of
 from ci_compiler.runner.jobs.files import output_folder, write_json
 from ci_compiler.runner.jobs.manifest import Builder, Manifest
-from ci_compiler.runner.jobs.needed import HandedOver, hand_over, needed_variants
+from ci_compiler.runner.jobs.needed import HandedOver, hand_over
 from ci_compiler.runner.jobs.setting import Job, values_of
 from ci_compiler.runner.jobs.summary import add_row, reporting
 from ci_compiler.spec.model import Spec
@@ -87,7 +87,7 @@ def _run(
     contents = dict(handed.contents)
     for one in every:  # in build order, so that what one needs of the others is known
         name = one.variant.name
-        needs = {need.variant.name: contents[need.variant.name] for need in needed_variants(spec, [one])}
+        needs = {need: contents[need] for need in handed.names.get(name, ())}
         manifest = manifest_of(spec, one, results[name], commit=commit, machine=builder)
         made[name] = replace(manifest, needs=needs)
         contents[name] = made[name].content

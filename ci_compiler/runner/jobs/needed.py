@@ -8,6 +8,7 @@ build takes the same, and so does publishing.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
@@ -29,11 +30,15 @@ from ci_compiler.workflows.artifacts import MANIFEST_FILE, artifact_name
 
 
 class HandedOver(NamedTuple):
-    """What was handed over: `files` below `folder` (None: nothing was needed), and their contents by variant."""
+    """What was handed over: `files` below `folder` (None: nothing was needed), and their contents by variant.
+
+    `names` are those of what each variant of the build needs, the other variants of the build included.
+    """
 
     folder: Path | None = None
     files: tuple[NeededFiles, ...] = ()
     contents: Mapping[str, str] = MappingProxyType({})
+    names: Mapping[str, Sequence[str]] = MappingProxyType({})
 
     def check(self, manifest: Manifest) -> None:
         """Raises StageError unless the build of `manifest` had the very same files."""
@@ -43,23 +48,37 @@ class HandedOver(NamedTuple):
                 raise failure(manifest.name, Code.FILE_DIFFERS, message)
 
 
-def needed_variants(spec: Spec, every: Sequence[BuiltVariant]) -> tuple[BuiltVariant, ...]:
-    """What the variants of one build need whose files are handed over, in build order, without one another."""
+class _Needed(NamedTuple):
+    """What the variants of one build need whose files are handed over.
+
+    `variants` are in build order, without those of the build itself. `gathered` are the names of what is gathered, and
+    `names` those of what each variant of the build needs, its neighbours included.
+    """
+
+    variants: tuple[BuiltVariant, ...] = ()
+    gathered: frozenset[str] = frozenset()
+    names: Mapping[str, Sequence[str]] = MappingProxyType({})
+
+
+def _needed(spec: Spec, every: Sequence[BuiltVariant]) -> _Needed:
     if not any(hands_files(spec, one.variant.package) for one in every):
-        return ()
+        return _Needed()
     decided = plan(spec)
     handed = HandedFiles(spec, decided.judged.cells)
-    names = {name: None for one in every for name in handed.needed(one.cell, one.variant.package)}
+    names = {one.variant.name: handed.needed(one.cell, one.variant.package) for one in every}
     by_name = {one.variant.name: one for one in built_variants(decided) if one.cell.branch == every[0].cell.branch}
-    own = {one.variant.name for one in every}
-    return tuple(by_name[name] for name in names if name not in own)
+    return _Needed(
+        tuple(by_name[name] for name in dict.fromkeys(chain(*names.values())) if name not in names),
+        frozenset(name for one in every for name in handed.gathered(one.cell, one.variant.package)),
+        names,
+    )
 
 
 def artifacts(spec: Spec, every: Sequence[BuiltVariant]) -> tuple[str, ...]:
     """The names of the artifacts that hold what the variants of one build need, if this run builds it."""
     names = (
         artifact_name(BUILD, one.cell.joined or one.variant.name, one.cell.branch)
-        for one in needed_variants(spec, every)
+        for one in _needed(spec, every).variants
     )
     return tuple(dict.fromkeys(names))
 
@@ -79,11 +98,10 @@ def hand_over(
     `folders` have the outputs of other builds, and `chosen` are the variants that the run builds: nothing else may take
     their place. Raises StageError for files that are missing, or are not what their build made.
     """
-    wanted = needed_variants(job.spec, every)
+    wanted, gathered, names = _needed(job.spec, every)
     if not wanted:
-        return HandedOver()
-    found, gathered = _manifests(folders, wanted), _gathered(job.spec, every)
-    packages = [one.variant.package for one in wanted]
+        return HandedOver(names=names)
+    found, packages = _manifests(folders, wanted), [one.variant.package for one in wanted]
     root, contents, files = scratch / "needs", dict[str, str](), list[NeededFiles]()
     for one in wanted:
         name, package = one.variant.name, one.variant.package
@@ -101,12 +119,7 @@ def hand_over(
         at.symlink_to((folder / FOLDER).resolve(), target_is_directory=True)
         command = job.spec.packages[package].command
         files.append(NeededFiles(package, at, command.setup if command else "", values_of(job.spec, one)))
-    return HandedOver(root, tuple(files), contents)
-
-
-def _gathered(spec: Spec, every: Sequence[BuiltVariant]) -> set[str]:
-    handed = HandedFiles(spec, plan(spec).judged.cells)
-    return {name for one in every for name in handed.gathered(one.cell, one.variant.package)}
+    return HandedOver(root, tuple(files), contents, names)
 
 
 def _manifests(folders: Sequence[Path], wanted: Sequence[BuiltVariant]) -> dict[str, tuple[Manifest, Path]]:

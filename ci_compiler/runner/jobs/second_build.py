@@ -92,7 +92,7 @@ class _Search(NamedTuple):
     def _publication(self, built: BuiltVariant, commit: str, tree: Path) -> Manifest | None:
         """What was published of the recipe in the `tree` of `commit`; None if nothing was, or the build at hand."""
         name, spec = built.variant.name, self.job.spec
-        programs = self.job.programs(spec.timeouts[BENCHMARK], built=built, recipes=tree)
+        programs = self.job.programs(spec.timeouts[BENCHMARK], built=built, folder=self.path.parent, recipes=tree)
         version = programs.evaluate(built.recipe).get("version", built.version)
         if not programs.is_published(name, version, built.recipe, ()):
             return None
