@@ -28,7 +28,7 @@ def edge_findings(spec: Spec, cells: Sequence[Cell]) -> Iterator[Finding]:
                 if in_cell and edge.package in held:
                     continue
                 key = (cell.branch, variant.package, kind, edge.index)
-                if key not in seen and (edge.when is None or edge.when.holds(cell.axes)):
+                if key not in seen and (edge.when is None or edge.when.holds(cell.conditions)):
                     reached = needs.reached(cell, kind, edge)
                     if not reached or (kind == NEEDS and len(reached) > 1):
                         seen.add(key)

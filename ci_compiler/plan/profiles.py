@@ -20,7 +20,7 @@ def builds(spec: Spec, event: str, cell: Cell, labels: Iterable[str] = ()) -> bo
     if not conditions:
         return True
     added = spec.profiles.pull_request.labels
-    axes = cell.axes
+    axes = cell.conditions
     return any(when.holds(axes) for when in (*conditions, *(when for name in labels for when in added.get(name, ()))))
 
 
@@ -36,7 +36,7 @@ def names_built(
 
 def unused(spec: Spec, cells: Iterable[Cell]) -> Iterator[Finding]:
     """An error for each condition of a profile that no cell meets."""
-    every = [cell.axes for cell in cells]
+    every = [cell.conditions for cell in cells]
     for path, when in spec.profiles.conditions:
         if not any(map(when.holds, every)):
             yield spec.finding(path, Code.UNUSED_CONDITION, f"{when} holds for no variant")

@@ -91,6 +91,11 @@ def test_a_push_builds_what_its_profile_says_and_a_dispatch_what_it_names() -> N
     assert len(decide(made, GitHubEvent("workflow_dispatch", form), Facts(), shard).branches[0].variants) == 4
 
 
+def test_a_condition_may_name_the_platform_that_an_isa_implies() -> None:
+    profiles = {"pull-request": {"variants": [{"platform": "x86_64-linux", "accelerator": "cpu", "isa": "avx2"}]}}
+    assert chosen(decided(profiles), request()) == tuple(f"fast-python{one}-cpu-avx2" for one in ("312", "313"))
+
+
 def test_without_profiles_everything_is_as_before() -> None:
     made = decided({})
     assert len(chosen(made, request("ciflow/blackwell"))) == 12
