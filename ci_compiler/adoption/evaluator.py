@@ -40,7 +40,6 @@ __all__ = [
 ]  # fmt: skip
 
 _STANDIN = Path(__file__).resolve().parent / "standin"
-_FACTS = _STANDIN.parents[1] / "spec/releases.json"
 _TAG = "ci-compiler-event"
 PATIENCE, GIVEN_UP = 30.0, 4
 """The seconds after which a recipe is taken for endless (one takes hundredths), and the most such recipes."""
@@ -194,8 +193,8 @@ class _Evaluator:
         self.mentions = {path: mentions(text_of(path)) for path in _nix_files(self.folders.named)}
         together = Mentions.together(self.mentions.values())
         self.names, self.members = sorted(together.names), sorted(together.members)
-        self.functions = scratch / "functions.nix"
-        self.functions.write_text(known_pins.functions(), "utf-8")
+        self.known = scratch / "known.nix"
+        self.known.write_text(known_pins.known(), "utf-8")
         self.recipes: dict[int, Path] = {}
         self.siblings: dict[str, str] = {}
 
@@ -242,7 +241,7 @@ class _Evaluator:
             batch.flush()
             argv = nix.command(
                 "--eval", "--show-trace", str(_STANDIN / "main.nix"), "--argstr", "batch", batch.name,
-                readable=[*self.folders.named, _STANDIN, _FACTS, self.scratch],
+                readable=[*self.folders.named, _STANDIN, *known_pins.readable(), self.scratch],
             )  # fmt: skip
             env = nix.environment(self.scratch)
             ending = nix.stream(argv, env=env, on_line=watch.line, patience=self.patience, deadline=self.deadline)
@@ -278,7 +277,7 @@ class _Evaluator:
             "names": self.names,
             "members": self.members,
             "tarballs": {prefix: str(folder) for prefix, folder in self.archives.items()},
-            "functions": str(self.functions),
+            "known": str(self.known),
         }
 
     def _finding(self, recipe: Path, errors: str, ending: Ending) -> Finding:

@@ -20,8 +20,8 @@ from ci_compiler.adoption.names import ARM, parsed
 from ci_compiler.hardware import ALL, CPU, Hardware, Isa, Version
 from ci_compiler.hardware.families import DEFAULT, nixpkgs
 from ci_compiler.hardware.features import UnknownFlagError, exceeds, refined
-from ci_compiler.spec.hardware import HardwareRows, merged
 from ci_compiler.spec.read import read
+from ci_compiler.spec.shorthand.hardware import HardwareRows, merged
 from ci_compiler.variant import VariantName
 
 _GPU = re.compile(r"sm(\d{1,2})(\d)")

@@ -1,26 +1,52 @@
-"""The revisions of nixpkgs that are known (`spec/releases.json`), as a file for the stand-in."""
+"""What the stand-in knows of nixpkgs, from the tables here, as a Nix file."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
 
+from ci_compiler.hardware.families import files_of, nixpkgs
 from ci_compiler.recipes import nix_text as nix
 from ci_compiler.spec.releases import facts
 
 
-def functions() -> str:
-    """A Nix set: for each known revision and package, a function with the parameters of nixpkgs' own.
+def readable() -> tuple[Path, ...]:
+    """The files that the Nix file imports: what families have of nixpkgs."""
+    return tuple(files_of("standin.nix").values())
 
-    Each function returns its arguments. Its parameters are optional, since `override` replaces some of those that
-    `callPackage` gave. Nix refuses any other argument, in its own words.
+
+def known() -> str:
+    """A Nix set of what is known: `families`, the functions of their files; `unfree`, their licences; and `pins`.
+
+    A pin is a revision of nixpkgs, with its default `python` and `toolkit`, the `versions` of its packages, and
+    `functions`: for each package, a function with the parameters of nixpkgs' own. Each returns its arguments. Its
+    parameters are optional, since `override` replaces some of those that `callPackage` gave. Nix refuses any other
+    argument, in its own words.
     """
-    rows = {
-        pin: nix.attributes(
-            {attribute: _function(names.split()) for attribute, names in row.get("arguments", {}).items()}
-        )
-        for pin, row in facts()["pins"].items()
-    }
-    return nix.attributes(rows) + "\n"
+    pins = nix.attributes({pin: _pin(row) for pin, row in facts()["pins"].items()})
+    families = "[ " + " ".join(f"(import {path})" for path in readable()) + " ]"
+    unfree = "[ " + " ".join(map(nix.string, _unfree())) + " ]"
+    newest = nix.string(facts()["newest"])
+    return nix.attributes({"newest": newest, "families": families, "unfree": unfree, "pins": pins}) + "\n"
+
+
+def _unfree() -> list[str]:
+    """The names in nixpkgs of the families' licences that are not free."""
+    return [name for family in files_of("nixpkgs.json") for name in nixpkgs(family).get("unfree", ())]
+
+
+def _pin(row: Mapping[str, Any]) -> str:
+    versions = nix.attributes({name: nix.string(version) for name, version in row["versions"].items()})
+    functions = {attribute: _function(names.split()) for attribute, names in row.get("arguments", {}).items()}
+    return nix.attributes(
+        {
+            "python": nix.string(row["python"]),
+            "toolkit": nix.string(row["toolkit"]),
+            "versions": versions,
+            "functions": nix.attributes(functions),
+        }
+    )
 
 
 def _function(names: Iterable[str]) -> str:

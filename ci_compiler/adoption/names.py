@@ -18,6 +18,7 @@ from ci_compiler.adoption.evaluator import name_of, text_of
 from ci_compiler.adoption.exclusions import Key
 from ci_compiler.adoption.spec_forms import fits
 from ci_compiler.hardware import ALL, CPU, Hardware
+from ci_compiler.hardware.families import FAMILIES, NONE, family_of
 from ci_compiler.plan.limits import limit
 from ci_compiler.plan.rules import hardware_problems
 from ci_compiler.plan.sharding import OWN_JOBS, POOL_JOBS
@@ -25,11 +26,16 @@ from ci_compiler.stages import stages_that_test
 from ci_compiler.variant import VariantName
 
 _PYTHON = re.compile(r"3\.(9|1[0-5])")  # what a spec can hold (`spec.forms.Python`)
+_FAMILIES = [family_of(name) for name in FAMILIES if name != NONE]
+_NAMED = "|".join({one.name for one in _FAMILIES} | {one.device for one in _FAMILIES if one.device})
+_PREFIXES = "|".join(one.prefix for one in _FAMILIES if one.prefix)
 _AXIS = re.compile(
-    r"(?P<package>.+?)-(?:(?:python|py)3?\d|cuda\d|cpu\b|sm_?\d|darwin\b|linux\b|mps\b|rocm|arm64\b|aarch64\b|x86)"
+    rf"(?P<package>.+?)-(?:(?:python|py)3?\d|(?:{_NAMED})(?:\d|\b)|(?:{_PREFIXES})_?\d|cpu\b|darwin\b|linux\b|arm64\b"
+    r"|aarch64\b|x86)"
 )
 _SYSTEM = re.compile(r"\b(?:x86_64|aarch64)-(?:linux|darwin)\b")
-_DARWIN = re.compile(r"(?:^|-)(?:darwin|macos|mps|metal)(?:-|$)")
+_ON_MACOS = "|".join(word for one in _FAMILIES if one.only_on == "macOS" for word in (one.name, one.device))
+_DARWIN = re.compile(rf"(?:^|-)(?:darwin|macos|{_ON_MACOS})(?:-|$)")
 ARM = re.compile(r"(?:^|-)(?:arm64|aarch64|armv\d\w*)(?:[.-]|$)")
 LONGEST_PACKAGE = 40
 

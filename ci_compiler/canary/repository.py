@@ -13,6 +13,7 @@ from ci_compiler.canary.parts import ENVIRONMENT, FOLDER, GUIDE, MARK, SPEC_FILE
 from ci_compiler.plan.sharding import FOLDER as WORKFLOWS
 from ci_compiler.spec.build import parse_spec
 from ci_compiler.spec.model import Cache, Pool, RunsOn, Spec
+from ci_compiler.spec.shorthand.keys import TOOLKITS
 from ci_compiler.workflows import setup_action
 from ci_compiler.workflows.common import runs_on
 from ci_compiler.workflows.writer import Node, dump
@@ -118,7 +119,7 @@ def _document(chosen: Sequence[Place], toolkit: str) -> dict[str, Node]:
         "owner": "canary",
         "backend": "command",
         **({"toolkit": toolkit} if toolkit else {}),
-        "branches": {"main": {"cuda": "12.8", "publish": False, "versions": {PACKAGE: "1.0.0"}}},
+        "branches": {"main": {TOOLKITS: "12.8", "publish": False, "versions": {PACKAGE: "1.0.0"}}},
         "packages": {PACKAGE: package},
         "matrix": {"python": [PYTHON], "isas": isas, "gpus": {"cpu": {}}},
         "runners": machines,

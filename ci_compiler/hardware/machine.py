@@ -190,7 +190,7 @@ def _folder_json(folder: StorageFolder) -> dict[str, Any]:
 
 def _gpu_json(device: GpuDevice) -> dict[str, Any]:
     own = {"sm": device.sm, "capability": str(device.capability), "memory": gigabytes(device.memory)}
-    fields = {"mig" if key == "sliced" else key: value for key, value in asdict(device).items()}
+    fields = asdict(device)
     return {key: value for key, value in fields.items() if key not in {"target", "family"}} | own
 
 

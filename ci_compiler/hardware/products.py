@@ -16,7 +16,7 @@ from functools import cache
 from typing import Any
 
 from ci_compiler.hardware import Gpu, Hardware, UnknownHardwareError, Version, read_table
-from ci_compiler.hardware.families import DEFAULT, facts, family_of
+from ci_compiler.hardware.families import DEFAULT, facts, family_of, files_of
 from ci_compiler.hardware.machine import GpuDevice, Machine
 
 NO_GPU = ("none", "no", "cpu")
@@ -198,6 +198,13 @@ def machine(
 
 
 @cache
+def _cpu_table() -> dict[str, Any]:
+    """The table of CPUs: `cpus.json`, and those that come with the GPUs of a family."""
+    tables = [read_table("cpus.json"), *(facts(family, "cpus") for family in files_of("cpus.json"))]
+    return {key: [row for table in tables for row in table[key]] for key in ("noise", "cpus")}
+
+
+@cache
 def cpus(hardware: Hardware) -> Mapping[str, Cpu]:
     """All CPUs of the table, by name."""
     return {
@@ -208,7 +215,7 @@ def cpus(hardware: Hardware) -> Mapping[str, Cpu]:
             note=row.get("note", ""),
             gpus=tuple(row.get("gpus", ())),
         )
-        for row in read_table("cpus.json")["cpus"]
+        for row in _cpu_table()["cpus"]
     }
 
 
@@ -218,6 +225,8 @@ def as_data(hardware: Hardware) -> dict[str, Any]:
     by_product = {gpus.key(product): one.name for one in known.values() for product in one.gpus}
     return {
         "none": list(NO_GPU),
+        "vendor": family_of(DEFAULT).vendor,
+        "tool": family_of(DEFAULT).tool,
         "sm": facts(DEFAULT, "names")["architecture"],
         "gpu": gpus.as_data(),
         "foreign": [pattern.pattern for pattern in _foreign()],
@@ -276,7 +285,7 @@ def _foreign() -> tuple[re.Pattern[str], ...]:
 @cache
 def _cpu_names() -> _Names:
     """CPUs by name; the table's own name for a CPU is its key in `cpus`."""
-    content = read_table("cpus.json")
+    content = _cpu_table()
     noise = tuple(map(_compiled, content["noise"]))
     rows = content["cpus"]
     return _Names(

@@ -29,14 +29,17 @@ from ci_compiler.variant import variant_name
 VERSION = 2
 """The version of the document's format."""
 
-RENAMED = ("0.2.0", "the document of `plan --json` is version 2: `cuda` is now `toolkit`, and `gpu` of a cell `target`")
-"""The first version of ci-compiler that writes it, and what its readers must change."""
-
 Row = dict[str, Any]
 """A row as plain JSON."""
 
 AXES = ("branch", "python", "family", "toolkit", "target", "isa", "system", "listed", "suffix", "axes")
 """The keys of a cell that the row of a variant has, too."""
+
+
+def renamed() -> tuple[str, str]:
+    """The first version of ci-compiler that writes this version of the document, and what its readers must change."""
+    row = _rows()["renamed"]
+    return row["since"], row["description"]
 
 
 @cache
@@ -52,6 +55,7 @@ def plan_schema() -> Row:
     rows = {
         name: {"description": row["description"], **closed, "required": list(row["properties"]), **row}
         for name, row in _rows().items()
+        if "properties" in row
     }
     known = {
         ("plan", "version"): {"const": VERSION},

@@ -13,6 +13,7 @@ from ci_compiler.record import record
 from ci_compiler.spec.model import Branch, Package, Source, Spec
 from ci_compiler.spec.packages import Pin
 from ci_compiler.spec.presets import Override
+from ci_compiler.spec.shorthand.keys import TOOLKIT_PACKAGES, TOOLKIT_TAG
 from ci_compiler.spec.values import variant_values
 from ci_compiler.variant import python_tag, toolkit_tag, variant_name
 
@@ -97,8 +98,8 @@ def _values(
         "title": package.title,
         "pname": variant_name(pin.pnames.get(package.name, package.name), cell.suffix),
         "python-tag": python_tag(cell.python),
-        "cuda-tag": toolkit_tag(cell.toolkit) if cell.toolkit else "",
-        "cuda-packages": toolkit.attribute if toolkit else "",
+        TOOLKIT_TAG: toolkit_tag(cell.toolkit) if cell.toolkit else "",
+        TOOLKIT_PACKAGES: toolkit.attribute if toolkit else "",
         "sm": ";".join(one.replace(".", "") for one in capabilities),
         "capability": ";".join(capabilities),
         "nixpkgs": pin.nixpkgs,

@@ -15,6 +15,7 @@ from functools import cache
 from pathlib import Path
 
 from ci_compiler.hardware import CPU, Hardware
+from ci_compiler.hardware.families import DEFAULT, facts, family_of
 from ci_compiler.hardware.workloads import Workload
 from ci_compiler.reports.offers import Offer, Profile, Wishes, runs_code
 
@@ -67,7 +68,7 @@ def unserved_gpu(hardware: Hardware, profile: Profile, wanted: Iterable[Offer], 
     if needed:
         return say("gpu-driver", needed=needed)
     if profile.gpu and profile.gpu.on_chip and profile.gpu.name not in {offer.target for offer in wanted}:
-        return say("gpu-on-chip")
+        return say("gpu-on-chip", chip=facts(profile.gpu.family, "words")["on-chip"])
     if profile.gpu is None:
         return say("gpu-unknown")
     run = [offer for offer in wanted if runs_code(hardware, profile, offer.target)]
@@ -129,7 +130,8 @@ def doubts(profile: Profile, best: Offer | None) -> tuple[str, ...]:
     if best is None or not best.driver:
         return ()
     last = profile.gpu.last_driver if profile.gpu else 0
-    return (say("driver-unknown-last", last=last, kit=best.kit) if last else say("driver-unknown", kit=best.kit),)
+    words = {"kit": best.kit, "tool": family_of(DEFAULT).tool}
+    return (say("driver-unknown-last", last=last, **words) if last else say("driver-unknown", **words),)
 
 
 def why_isa(hardware: Hardware, profile: Profile, workload: Workload, best: str, wanted: str) -> str:

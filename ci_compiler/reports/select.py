@@ -26,10 +26,10 @@ class Recommendation:
     """The answer. `best` None: nothing fits. `problems` say why no variant fits a GPU or the whole machine, or
     which variant is recalled that would be better.
 
-    `doubts` say what to check before `best` is installed, `without` what is switched off in it or left out. `cudnn` is
-    the version of its cuDNN ('': unknown, or without). `runners_up` fit and differ from the best in one axis each.
-    `better` do not fit; if nothing fits, they are the nearest variants. `verify` proves that what `install` installed
-    works. `impossible`: no such machine exists.
+    `doubts` say what to check before `best` is installed, `without` what is switched off in it or left out. `dnn` is
+    the version of its library for neural networks ('': unknown, or without). `runners_up` fit and differ from the best
+    in one axis each. `better` do not fit; if nothing fits, they are the nearest variants. `verify` proves that what
+    `install` installed works. `impossible`: no such machine exists.
     """
 
     best: Offer | None
@@ -38,7 +38,7 @@ class Recommendation:
     why: tuple[str, ...] = ()
     doubts: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
-    cudnn: str = ""
+    dnn: str = ""
     runners_up: tuple[Noted, ...] = ()
     better: tuple[Noted, ...] = ()
     install: tuple[str, ...] = ()
@@ -89,7 +89,7 @@ def select(
         why=tuple(filled(text, best) for text in (*several, *why)),
         doubts=tuple(filled(text, best) for text in step.doubts),
         without=_without(spec, cell, wishes.package, names if everything else None) if cell else (),
-        cudnn=dnn_of(spec, cell, wishes.package) if cell else "",
+        dnn=dnn_of(spec, cell, wishes.package) if cell else "",
         runners_up=tuple(replace(one, note=filled(one.note, one.offer)) for one in runners_up),
         better=_better(step, anywhere, wishes),
         install=install(Needs(spec, cells), shared_suffixes(cells), cell, names) if cell else (),

@@ -11,8 +11,9 @@ from typing import Annotated, Any, NamedTuple
 from ci_compiler.hardware.families import NONE
 from ci_compiler.record import record
 from ci_compiler.spec.declare import declared, entries, form, key
-from ci_compiler.spec.forms import BranchNames, CudaVersion, IsaNames, PackageName, Python, Reason, VariantPattern
+from ci_compiler.spec.forms import BranchNames, IsaNames, PackageName, Python, Reason, VariantPattern
 from ci_compiler.spec.read import read
+from ci_compiler.spec.shorthand.keys import ToolkitVersion
 
 SHORT_FAMILY = "cuda"
 """The family of the GPUs of the short form."""
@@ -230,7 +231,7 @@ class GpuAxis:
 
     name: str
     branches: BranchNames = key(default=(), published=False)
-    toolkits: tuple[CudaVersion, ...] = key(
+    toolkits: tuple[ToolkitVersion, ...] = key(
         "CUDA toolkits. Left out: every toolkit of the branch that knows the GPU.",
         name="cuda",
         minItems=1,

@@ -15,7 +15,6 @@ from ci_compiler.errors import Finding, InputError
 from ci_compiler.hardware import tables
 from ci_compiler.spec.axes import Accelerator
 from ci_compiler.spec.declare import keys_of
-from ci_compiler.spec.hardware import HardwareRows, merged
 from ci_compiler.spec.load import Document, Path_, parse_document, read_document
 from ci_compiler.spec.model import Branch, Package, Pool, Spec
 from ci_compiler.spec.packages import Pin
@@ -23,11 +22,12 @@ from ci_compiler.spec.pools import RunsOn
 from ci_compiler.spec.presets import BUILDS, override_of, preset_of, presets
 from ci_compiler.spec.read import read
 from ci_compiler.spec.references import reference_findings
-from ci_compiler.spec.shorthand import spelled_out
+from ci_compiler.spec.shorthand.hardware import HardwareRows, merged
+from ci_compiler.spec.shorthand.lists import spelled_out
 from ci_compiler.spec.validate import schema_findings
 from ci_compiler.stages import PUBLISH, Stage, default_stages, stages
 
-BUNDLED = Path(__file__).with_name("torch.yaml")
+BUNDLED = Path(__file__).with_name("starters") / "torch.yaml"
 """The spec of the torch stack, used where a repository has none of its own."""
 
 BUNDLED_SHOWN = "torch.yaml (bundled)"

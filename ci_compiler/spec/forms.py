@@ -131,10 +131,6 @@ Python = Annotated[
 ]
 """A released Python version: PEP 596, 619, 664, 693, 719, 745, 790."""
 
-CudaVersion = Annotated[
-    str, form("cuda-version", title='a CUDA toolkit\'s version in quotes ("12.8")', pattern=r"^[0-9]{1,2}\.[0-9]{1,2}$")
-]
-
 Day = Annotated[str, form(title="a date (YYYY-MM-DD)", pattern="^[0-9]{4}-[0-9]{2}-[0-9]{2}$")]
 
 Reason = Annotated[

@@ -16,7 +16,6 @@ from ci_compiler.spec.forms import (
     BranchName,
     BranchNames,
     Commit,
-    CudaVersion,
     Hash,
     Minutes,
     PackageName,
@@ -30,6 +29,7 @@ from ci_compiler.spec.forms import (
 )
 from ci_compiler.spec.patterns import matcher
 from ci_compiler.spec.recipe_keys import RecipeKeys
+from ci_compiler.spec.shorthand.keys import TOOLKITS, ToolkitVersion
 from ci_compiler.spec.smoke import Smoke
 from ci_compiler.spec.suites import Suite, SuiteName
 from ci_compiler.spec.upstream import Upstream
@@ -125,9 +125,9 @@ class Branch(Pin):
     toolkits: Mapping[str, Pin] = key(
         "CUDA toolkit of the branch's GPU variants, a list of several, or a mapping whose entries refine the branch's "
         "nixpkgs and what follows from it.",
-        name="cuda",
+        name=TOOLKITS,
         title='a CUDA toolkit\'s version in quotes ("12.8"), a list of versions, or a mapping of versions',
-        written=CudaVersion | Annotated[tuple[CudaVersion, ...], form(minItems=1)] | Mapping[CudaVersion, Pin],
+        written=ToolkitVersion | Annotated[tuple[ToolkitVersion, ...], form(minItems=1)] | Mapping[ToolkitVersion, Pin],
         convert=_toolkits,
         examples=["12.8", ["12.8", "12.9"], {"12.9": {}, "13.1": {"allow-broken": True}}],
         default={},

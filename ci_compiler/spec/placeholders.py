@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from ci_compiler.errors import nearest
+from ci_compiler.spec.shorthand.keys import TOOLKIT_PACKAGES, TOOLKIT_TAG, TOOLKITS
 
 PLACEHOLDERS: Mapping[str, str] = {
     "name": "the variant's name",
@@ -19,10 +20,10 @@ PLACEHOLDERS: Mapping[str, str] = {
     "branch": "the branch",
     "python": "the Python version (3.13)",
     "python-tag": "the Python version in names (python313)",
-    "cuda": "the CUDA toolkit (12.8); empty for a CPU variant",
-    "cuda-tag": "the CUDA toolkit in names (cuda12_8); empty for a CPU variant",
-    "cuda-packages": "the toolkit's attribute in nixpkgs (cudaPackages_12_8); empty for a CPU variant",
-    "gpu": "the GPU architecture (sm90), or cpu",
+    TOOLKITS: "the toolkit (12.8); empty for a CPU variant",
+    TOOLKIT_TAG: "the toolkit in names, with its family; empty for a CPU variant",
+    TOOLKIT_PACKAGES: "the toolkit's attribute in nixpkgs; empty for a CPU variant",
+    "gpu": "the GPU architecture, or cpu",
     "sm": "the GPU architecture's number (90); empty for a CPU variant",
     "capability": "the compute capability (9.0); empty for a CPU variant",
     "isa": "the instruction set (avx2)",
@@ -34,7 +35,7 @@ PLACEHOLDERS: Mapping[str, str] = {
 }
 """What each placeholder stands for."""
 
-OF_A_GPU = frozenset({"cuda", "cuda-tag", "cuda-packages", "sm", "capability"})
+OF_A_GPU = frozenset({TOOLKITS, TOOLKIT_TAG, TOOLKIT_PACKAGES, "sm", "capability"})
 """The placeholders that a CPU variant has no value for."""
 
 OF_AN_ARCHITECTURE = frozenset({"gpu", "sm", "capability"})

@@ -1,16 +1,16 @@
-"""What compiled recipes override: the presets of `presets.json`, and how a package's own keys add to them.
+"""What compiled recipes override: the presets of a family, and how a package's own keys add to them.
 
 Every preset builds on the preset `package`. Values may differ between GPU and CPU builds.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ci_compiler.hardware.families import DEFAULT
+from ci_compiler.hardware.families import facts as family_facts
 from ci_compiler.record import record
 from ci_compiler.spec.placeholders import OF_A_GPU, OF_AN_ARCHITECTURE, mentioned
 
@@ -69,7 +69,7 @@ def by_build(value: Any) -> Mapping[str, Any]:
 @cache
 def presets() -> Mapping[str, Mapping[str, Any]]:
     """The presets by name, with their tables by kind of build."""
-    rows: Mapping[str, Mapping[str, Any]] = json.loads(Path(__file__).with_name("presets.json").read_bytes())["presets"]
+    rows: Mapping[str, Mapping[str, Any]] = family_facts(DEFAULT, "presets")["presets"]
     tables = {*_TABLES, *_LISTS}
     return {
         name: {key: by_build(value) if key in tables else value for key, value in row.items()}

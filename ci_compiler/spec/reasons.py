@@ -1,4 +1,4 @@
-"""Why plausible values and keys of a spec are wrong: the table `reasons.toml`, read only for a wrong spec."""
+"""Why plausible values and keys of a spec are wrong: the tables `reasons.toml`, read only for a wrong spec."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from typing import Any
 
 from ci_compiler.spec.load import Path_
 
-TABLE = Path(__file__).with_name("reasons.toml")
+TABLES = ("reasons.toml", "shorthand/reasons.toml")
 
 
 @cache
 def _table() -> dict[str, list[dict[str, Any]]]:
-    return tomllib.loads(TABLE.read_text("utf-8"))
+    tables = [tomllib.loads((Path(__file__).parent / name).read_text("utf-8")) for name in TABLES]
+    return {kind: [row for table in tables for row in table.get(kind, ())] for kind in tables[0]}
 
 
 def reason(path: Path_, value: str, kind: object = "") -> str:

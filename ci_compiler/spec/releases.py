@@ -1,6 +1,7 @@
 """Which releases belong together, which GPUs a release of torch knows, and what known nixpkgs commits have.
 
-`releases.json` holds the facts with their sources; the `releases` section of a spec adds to them.
+`releases.json` holds the facts with their sources, `torch.json` of a family those about its GPUs, its toolkits and what
+nixpkgs has for it; the `releases` section of a spec adds to them.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ci_compiler.hardware.families import DEFAULT, family_of
+from ci_compiler.hardware.families import DEFAULT, family_of, files_of
+from ci_compiler.hardware.families import facts as family_facts
 
 TORCH = "torch"
 """The attribute in nixpkgs of the package that the releases of the others belong to."""
@@ -19,8 +21,14 @@ TORCH = "torch"
 
 @cache
 def facts() -> Mapping[str, Any]:
-    """The tables of `releases.json`."""
-    table: Mapping[str, Any] = json.loads(Path(__file__).with_name("releases.json").read_bytes())
+    """The tables of `releases.json`, with those of the families."""
+    table: dict[str, Any] = json.loads(Path(__file__).with_name("releases.json").read_bytes())
+    for own in (family_facts(family, "torch") for family in files_of("torch.json")):
+        table |= {name: rows for name, rows in own.items() if name not in {"pins", "source"}}
+        for pin, row in own["pins"].items():
+            known = table["pins"][pin]
+            arguments = {name: f"{known['arguments'][name]} {more}" for name, more in row["arguments"].items()}
+            table["pins"][pin] = {**known, **row, "arguments": {**known["arguments"], **arguments}}
     return table
 
 

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding
 from ci_compiler.hardware import UnknownHardwareError
-from ci_compiler.spec.hardware import TOOLKIT, ToolkitRow, declaration
 from ci_compiler.spec.load import Path_
 from ci_compiler.spec.model import Spec
+from ci_compiler.spec.shorthand.hardware import TOOLKIT, ToolkitRow, declaration
 
 
 def look_up(

@@ -8,6 +8,7 @@ from ci_compiler.hardware import ALL, CPU
 from ci_compiler.hardware.families import family_of
 from ci_compiler.spec.axes import PARTS, SHORT_FAMILY
 from ci_compiler.spec.model import Spec
+from ci_compiler.spec.shorthand.keys import TOOLKITS
 
 NAMES = (
     "name",
@@ -15,7 +16,7 @@ NAMES = (
     "version",
     "branch",
     "python",
-    "cuda",
+    TOOLKITS,
     "gpu",
     "capability",
     "isa",

@@ -1,19 +1,20 @@
 # What users get through the overlay and the flake, and what the recipes evaluate to, both with the stand-in for nixpkgs.
 #
-#   standin, names, members, functions   as in ci_compiler/adoption/standin/main.nix
+#   standin, names, members, known   as in ci_compiler/adoption/standin/main.nix
 #   folder    what `ci-compile overlay` wrote
 #   recipes   the folder of the recipes of each branch
 #   tarballs  the folders that stand in for other repositories, by the beginning of their URL
-{ standin, names, members, functions, folder, recipes, tarballs }:
+{ standin, names, members, known, folder, recipes, tarballs }:
 let
   set = list: builtins.listToAttrs (map (name: { inherit name; value = null; }) list);
-  lib = import (standin + "/lib") { inherit names; inherit (builtins) readFile; };
+  pins = import (standin + "/pins.nix") { known = toString known; };
+  lib = import (standin + "/lib") { inherit names; inherit (pins) unfree; inherit (builtins) readFile; };
   package = import (standin + "/package.nix") { inherit lib; };
+  own = { inherit lib package; names = set names; members = removeAttrs (set members) (builtins.attrNames lib); };
+  families = import (standin + "/families.nix") pins.families own;
   nixpkgs = import (standin + "/nixpkgs.nix") {
-    inherit lib package;
-    pins = import (standin + "/pins.nix") { functions = toString functions; };
-    names = set names;
-    members = removeAttrs (set members) (builtins.attrNames lib);
+    inherit lib package pins families;
+    inherit (own) names members;
     importer = scope.import;
   };
   scope = import (standin + "/scope.nix") { inherit lib nixpkgs tarballs; note = _: _: value: value; };
@@ -31,10 +32,10 @@ let
   one = (users first.system [ (load (folder + "/overlay.nix") { inherit (first) gpu isa; }) ]).fleetPackages;
 
   # The three packages of a cell, chosen together.
-  key = row: "${row.branch} ${row.python} ${row.cuda} ${row.gpu} ${row.isa}";
+  key = row: "${row.branch} ${row.python} ${row.toolkit} ${row.gpu} ${row.isa}";
   chosen = builtins.listToAttrs (map (row: {
     name = key row;
-    value = all.${row.system}.choose { inherit (row) branch cuda gpu isa python system; };
+    value = all.${row.system}.choose { inherit (row) branch toolkit gpu isa python system; };
   }) cells);
   paths = row: {
     inherit (row) name branch;

@@ -48,12 +48,12 @@ def users_get(
         *(one for place in recipe_folders.values() for one in sorted(place.glob("*.nix"))[::8]),
     ]
     together = Mentions.together(mentions(path.read_text("utf-8")) for path in samples)
-    (scratch / "functions.nix").write_text(known_pins.functions(), "utf-8")
+    (scratch / "known.nix").write_text(known_pins.known(), "utf-8")
     given = {
         "standin": str(STANDIN),
         "names": sorted(together.names),
         "members": sorted(together.members),
-        "functions": str(scratch / "functions.nix"),
+        "known": str(scratch / "known.nix"),
         "folder": str(folder),
         "recipes": {branch: str(path) for branch, path in recipe_folders.items()},
         "tarballs": {prefix: str(path) for prefix, path in (tarballs or {}).items()},
@@ -164,7 +164,7 @@ def test_the_flake_and_the_module_name_the_cache_and_its_key(tmp_path: Path) -> 
             types = lib.types // {{ bool = "bool"; nullOr = type: type; }};
           }};
           fleetPackages = {{
-            enable = true; install = true; gpu = "sm90"; isa = "avx2"; cuda = null; python = null; branch = null;
+            enable = true; install = true; gpu = "sm90"; isa = "avx2"; toolkit = null; python = null; branch = null;
           }};
         in builtins.removeAttrs (import {overlay}/module.nix {{
           config = {{ inherit fleetPackages; }};
@@ -185,7 +185,7 @@ def test_the_flake_and_the_module_name_the_cache_and_its_key(tmp_path: Path) -> 
     [
         ('gpu = "sm75"; isa = "avx2";', "builds nothing for gpu sm75, isa avx2; its GPUs are cpu sm90"),
         ('gpu = "sm90"; isa = "avx";', "builds nothing for gpu sm90, isa avx; for gpu sm90, its isas are avx2 avx512"),
-        ('gpu = "sm90"; isa = "avx2"; cuda = "13.0";', "builds nothing for cuda 13.0, gpu sm90, isa avx2"),
+        ('gpu = "sm90"; isa = "avx2"; toolkit = "13.0";', "builds nothing for gpu sm90, isa avx2, toolkit 13.0"),
     ],
 )
 def test_a_choice_that_is_not_built_says_what_is(asked: str, message: str, tmp_path: Path) -> None:
@@ -215,7 +215,7 @@ def test_what_is_recalled_is_not_chosen_and_what_is_not_published_is_left_out(tm
           branches = fleet.variants;
           sound = choose {{ isa = "avx512"; }};
           recalled = choose {{ isa = "avx2"; }};
-          asked = choose {{ isa = "avx2"; cuda = "12.9"; }};
+          asked = choose {{ isa = "avx2"; toolkit = "12.9"; }};
         }}
         """,
         tmp_path,

@@ -84,7 +84,7 @@ def test_choosing(page: Page, address: str, bundled: Plan, gpu: str, cpu: str, d
         *expected.doubts,
         *expected.without,
         *(one.note for one in expected.better),
-        *([f"cuDNN\n{expected.cudnn}"] if expected.cudnn else []),
+        *([f"cuDNN\n{expected.dnn}"] if expected.dnn else []),
     ):
         assert sentence.casefold() in shown
     page.click("#answer .others summary")

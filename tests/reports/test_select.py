@@ -139,10 +139,10 @@ def test_what_is_switched_off_is_said(bundled: Plan) -> None:
 
 def test_the_version_of_cudnn_is_given_where_it_is_known(bundled: Plan) -> None:
     for package in ("pytorch", "torchvision"):
-        assert asked(bundled, "RTX 4090", "Zen 4", "580", package=package).cudnn == "9.13.0"
-    assert asked(bundled, "RTX 4090", "Zen 4", "580", branch="main").cudnn == "9.x"
-    assert asked(bundled, "GTX 1080", "Zen 4", "580").cudnn == ""
-    assert asked(bundled, "none", "Zen 4").cudnn == ""
+        assert asked(bundled, "RTX 4090", "Zen 4", "580", package=package).dnn == "9.13.0"
+    assert asked(bundled, "RTX 4090", "Zen 4", "580", branch="main").dnn == "9.x"
+    assert asked(bundled, "GTX 1080", "Zen 4", "580").dnn == ""
+    assert asked(bundled, "none", "Zen 4").dnn == ""
 
 
 # Installing.

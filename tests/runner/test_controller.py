@@ -456,12 +456,12 @@ GPU_POOL = replace(WORK, gpu="sm90", gpus=2, count=2)
 
 
 def gpus_of(world: World, *uuids: str, sm: str = "sm90") -> None:
-    world.devices = [{"uuid": uuid, "sm": sm, "mig": False, "slices": []} for uuid in uuids]
+    world.devices = [{"uuid": uuid, "sm": sm, "sliced": False, "slices": []} for uuid in uuids]
 
 
 def test_each_slot_gets_the_gpus_that_its_pool_declares_by_identity(world: World) -> None:
     gpus_of(world, "GPU-a", "GPU-b", "GPU-c", "GPU-d")
-    world.devices.insert(1, {"uuid": "GPU-x", "sm": "sm80", "mig": False, "slices": []})
+    world.devices.insert(1, {"uuid": "GPU-x", "sm": "sm80", "sliced": False, "slices": []})
     controller = world.controller(GPU_POOL)
     world.run_until(controller, lambda: len(world.orders) == 2)
     assert [order.gpus for order in world.orders] == [("GPU-a", "GPU-b"), ("GPU-c", "GPU-d")]
@@ -471,7 +471,7 @@ def test_each_slot_gets_the_gpus_that_its_pool_declares_by_identity(world: World
 
 
 def test_a_slice_of_a_gpu_counts_as_a_gpu(world: World) -> None:
-    world.devices = [{"uuid": "GPU-a", "sm": "sm90", "mig": True, "slices": ["MIG-1", "MIG-2"]}]
+    world.devices = [{"uuid": "GPU-a", "sm": "sm90", "sliced": True, "slices": ["MIG-1", "MIG-2"]}]
     controller = world.controller(replace(GPU_POOL, gpus=1))
     world.run_until(controller, lambda: len(world.orders) == 2)
     assert [order.gpus for order in world.orders] == [("MIG-1",), ("MIG-2",)]

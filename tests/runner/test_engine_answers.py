@@ -79,7 +79,7 @@ class Garbling(Told):
         text = program.read_text("utf-8")
         start = 'if test "$1 $2" = "$(cat "$here/garbled")"; then cat "$here/garbage"; exit 0; fi\n'
         program.write_text(text.replace('case "$1 $2" in\n', f'{start}case "$1 $2" in\n{RECOVERS}', 1), "utf-8")
-        (folder / "detected").write_text('{"gpus": [{"uuid": "GPU-1", "sm": "sm90", "mig": false, "slices": []}]}')
+        (folder / "detected").write_text('{"gpus": [{"uuid": "GPU-1", "sm": "sm90", "sliced": false, "slices": []}]}')
         (folder / "inspected").touch()
         self.answers("", b"")
 
@@ -158,11 +158,11 @@ CHECKS = {
 DEVICES = {
     "devices that are a text": {"gpus": "GPU-1"},
     "a device that is null": {"gpus": [None]},
-    "a device without a uuid": {"gpus": [{"sm": "sm90", "mig": False}]},
-    "a uuid that is a number": {"gpus": [{"sm": "sm90", "mig": False, "uuid": 17}]},
-    "a uuid that is a list": {"gpus": [{"sm": "sm90", "mig": False, "uuid": ["GPU-1"]}]},
-    "a uuid that is an option": {"gpus": [{"sm": "sm90", "mig": False, "uuid": '"GPU-1",capabilities=all'}]},
-    "slices that are a text": {"gpus": [{"sm": "sm90", "mig": True, "slices": "MIG-1"}]},
+    "a device without a uuid": {"gpus": [{"sm": "sm90", "sliced": False}]},
+    "a uuid that is a number": {"gpus": [{"sm": "sm90", "sliced": False, "uuid": 17}]},
+    "a uuid that is a list": {"gpus": [{"sm": "sm90", "sliced": False, "uuid": ["GPU-1"]}]},
+    "a uuid that is an option": {"gpus": [{"sm": "sm90", "sliced": False, "uuid": '"GPU-1",capabilities=all'}]},
+    "slices that are a text": {"gpus": [{"sm": "sm90", "sliced": True, "slices": "MIG-1"}]},
 }
 
 

@@ -10,7 +10,7 @@
 #   siblings: the folder's recipes, path by package name
 #   names, members: what the recipes mention (ci_compiler/recipes/identifiers.py)
 #   tarballs: folder by beginning of the address
-#   functions: the Nix file with the functions of known nixpkgs revisions (pins.nix)
+#   known: the Nix file with what is known of nixpkgs (pins.nix)
 { batch }:
 let
   given = builtins.fromJSON (builtins.readFile batch);
@@ -19,15 +19,17 @@ let
   say = event: data: builtins.trace "${given.tag} ${builtins.toJSON ({ inherit event; } // data)}";
   lib = import ./lib {
     names = given.names;
+    inherit (pins) unfree;
     readFile = path: say "read" { path = toString path; } (builtins.readFile path);
   };
   package = import ./package.nix { inherit lib; };
-  pins = import ./pins.nix { inherit (given) functions; };
+  pins = import ./pins.nix { inherit (given) known; };
+  names = set given.names;
+  # Functions of the library are no packages.
+  members = removeAttrs (set given.members) (builtins.attrNames lib);
+  families = import ./families.nix pins.families { inherit lib package members names; };
   nixpkgs = import ./nixpkgs.nix {
-    inherit lib package pins;
-    names = set given.names;
-    # Functions of the library are no packages.
-    members = removeAttrs (set given.members) (builtins.attrNames lib);
+    inherit lib package pins names members families;
     importer = scope.import;
   };
   scope = import ./scope.nix {
@@ -35,7 +37,7 @@ let
     inherit (given) tarballs;
     note = say;
   };
-  describe = import ./record.nix { inherit lib package pins; };
+  describe = import ./record.nix { inherit lib package pins families; };
   ambient = nixpkgs { pin = ""; path = scope.ambientPath; } { };
 
   # A recipe that is a function gets its arguments from nixpkgs, as from `callPackage`; one that asks for a recipe of

@@ -2,24 +2,17 @@
 #
 # `names`: every identifier of the recipes at hand, as the names of a set. One that stands for nothing below becomes a
 # made-up package, since Nix has no way to answer for an attribute that does not exist.
-{ lib, package, pins, names, members, importer }:
+{ lib, package, pins, names, members, families, importer }:
 let
-  inherit (builtins) attrNames concatLists elemAt filter foldl' head isAttrs mapAttrs match removeAttrs;
-  pythonOf = import ./python.nix { inherit lib package members pins; };
-  cudaOf = import ./cuda.nix { inherit lib package members; };
+  inherit (builtins) attrNames concatLists filter foldl' head isAttrs mapAttrs match removeAttrs;
+  pythonOf = import ./python.nix { inherit lib package members pins families; };
   buildersOf = import ./builders.nix { inherit lib package; };
 
-  # The numbers in those of the names that match, and in those that are always there.
-  like = pattern: always:
-    lib.genAttrs (always ++ filter (name: match pattern name != null) (attrNames names)) (match pattern);
-  cudaNames = like "cudaPackages_([0-9]+)(_([0-9]+))?(_[0-9]+)?" [
-    "cudaPackages_12" "cudaPackages_12_6" "cudaPackages_12_8" "cudaPackages_12_9" "cudaPackages_13" "cudaPackages_13_0"
-  ];
-  pythonNames = like "python3([0-9]+)" [ "python311" "python312" "python313" "python314" ];
-
-  cudaVersion = numbers:
-    let major = elemAt numbers 0; minor = elemAt numbers 2;
-    in if minor == null then pins.cudaOfMajor.${major} or "${major}.0" else "${major}.${minor}";
+  # The Pythons that are named, and those that are always there, with the numbers in their names.
+  pythonNames = lib.genAttrs (
+    [ "python311" "python312" "python313" "python314" ] ++ filter (name: match minor name != null) (attrNames names)
+  ) (match minor);
+  minor = "python3([0-9]+)";
 
   # A Python package that is sought in nixpkgs itself is not there.
   onlyPython = [ "torch" "torchvision" "torchaudio" "pytorch" "buildPythonPackage" "buildPythonApplication" ];
@@ -29,7 +22,6 @@ let
     let
       builders = buildersOf context;
       pin = pins.of context.pin;
-      cuda = attribute: version: cudaOf { inherit context attribute version names; base = final; };
       python = name: numbers: pythonOf { inherit context name names; version = "3.${head numbers}"; base = final; };
       pythons = mapAttrs python pythonNames;
       default = "python${lib.replaceStrings [ "." ] [ "" ] pin.python}";
@@ -37,7 +29,7 @@ let
       made = attribute: package.invent { inherit context members attribute; };
     in
     builders
-    // mapAttrs (name: numbers: cuda name (cudaVersion numbers)) cudaNames
+    // families.known { inherit context pin; base = final; }
     // pythons
     // lib.mapAttrs' (name: _: { name = "${name}Packages"; value = final.${name}.pkgs; }) pythons
     // {
@@ -50,7 +42,6 @@ let
       clangStdenv = builders.stdenvOf "clangStdenv";
       inherit (final.stdenv) hostPlatform buildPlatform targetPlatform;
 
-      cudaPackages = cuda "cudaPackages" pin.cuda;
       python3 = final.${default};
       python = final.${default};
       python3Packages = named "python3Packages";
@@ -64,7 +55,6 @@ let
       newScope = extra: lib.callPackageWith (final // extra);
       extend = overlay: context.again { overlays = context.overlays ++ [ overlay ]; };
       appendOverlays = overlays: context.again { overlays = context.overlays ++ overlays; };
-      pkgsCuda = context.again { config = context.given // { cudaSupport = true; }; };
       buildPackages = final;
       pkgsBuildHost = final;
       pkgsBuildBuild = final;
@@ -83,7 +73,7 @@ let
       context = {
         inherit pin path system arguments given final known;
         inherit (pins.of pin) versions;
-        config = { cudaSupport = false; rocmSupport = false; allowUnfree = false; } // given;
+        config = families.config // { allowUnfree = false; } // given;
         overlays = arguments.overlays or [ ];
         # The attributes that each overlay sets.
         sets = map attrNames layered.new;

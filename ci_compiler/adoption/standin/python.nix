@@ -1,6 +1,6 @@
 # A Python interpreter of nixpkgs with its package set. `torch`, `torchvision` and `torchaudio` are packages of their
 # own here; any other name that the recipes use is made up (package.nix).
-{ lib, package, members, pins }:
+{ lib, package, members, pins, families }:
 { context, name, version, names, base }:
 let
   inherit (builtins) mapAttrs removeAttrs;
@@ -12,6 +12,7 @@ let
     changes = self.__changes;
   };
   function = pins.functionOf context.pin;
+  ofFamilies = families.torch { inherit context base; };
   builder = self: member: package.fromRecipe (spec self member);
   invented = self:
     mapAttrs (member: _: package.invent (spec self member // { inherit members; }))
@@ -37,28 +38,17 @@ let
   torch = self: package.make (spec self "torch" // {
     package = "torch";
     function = function "torch";
-    arguments = {
-      cudaSupport = context.config.cudaSupport or false;
-      rocmSupport = context.config.rocmSupport or false;
-      gpuTargets = [ ];
-      inherit (base) blas cudaPackages magma;
-    };
+    arguments = ofFamilies.arguments // { gpuTargets = [ ]; inherit (base) blas magma; };
     attrs = args: {
       pname = "torch";
       version = context.versions.torch;
       outputs = [ "out" "dev" "lib" "cxxdev" ];
       src = source "pytorch" context.versions.torch;
-      # What a CUDA build is of: through these, an overlay's change reaches torch, and through no others.
-      buildInputs = [ args.blas ] ++ lib.optionals args.cudaSupport (
-        [ args.magma ]
-        ++ map (member: args.cudaPackages.${member})
-          [ "cuda_cccl" "cuda_cudart" "cuda_nvcc" "cudnn" "libcublas" "nccl" ]
-      );
+      buildInputs = [ args.blas ] ++ ofFamilies.inputs args;
       meta = about "PyTorch: Tensors and Dynamic neural networks in Python with strong GPU acceleration";
     };
-    extras = args: {
-      inherit (args) cudaSupport cudaPackages rocmSupport gpuTargets;
-      cudaCapabilities = args.gpuTargets;
+    extras = args: ofFamilies.extras args // {
+      inherit (args) gpuTargets;
       blasProvider = args.blas;
       inherit (base) stdenv;
       pythonModule = interpreter;
@@ -82,11 +72,8 @@ let
       propagatedBuildInputs = [ args.torch ];
       meta = about description;
     };
-    # CUDA is torch's, as in nixpkgs.
-    extras = args: {
+    extras = args: families.user { inherit base args; } // {
       inherit (args) torch;
-      cudaSupport = args.torch.cudaSupport or false;
-      cudaPackages = args.torch.cudaPackages or base.cudaPackages;
       pythonModule = interpreter;
       requiredPythonModules = required [ (lib.getDev args.torch) ];
     };
@@ -99,12 +86,7 @@ let
       torchvision = user self "torchvision" "PyTorch vision library";
       torchaudio = user self "torchaudio" "PyTorch audio library";
 
-      # Names of old: they work, and the record says that a recipe came by them.
-      pytorch = alias "pytorch";
-      pytorchWithCuda = (alias "pytorchWithCuda").override { cudaSupport = true; };
-      torchWithCuda = (alias "torchWithCuda").override { cudaSupport = true; };
-      torchWithoutCuda = (alias "torchWithoutCuda").override { cudaSupport = false; };
-
+      pytorch = alias "pytorch";  # works, and the record says that a recipe came by it
       buildPythonPackage = builder self "buildPythonPackage";
       buildPythonApplication = builder self "buildPythonApplication";
       toPythonModule = drv: drv;
@@ -119,7 +101,7 @@ let
       isPyPy = false;
       sitePackages = "lib/python${version}/site-packages";
       pkgs = base;
-    };
+    } // ofFamilies.aliases alias;
 
   # `override { overrides = …; }` replaces the overrides there were, `overrideScope` adds to them; as in nixpkgs.
   build = { overrides, scope }:

@@ -1,5 +1,5 @@
 # What there is to say of a recipe's value, as data for `toJSON`. The reader is ci_compiler/adoption/evaluation.py.
-{ lib, package, pins }:
+{ lib, package, pins, families }:
 let
   inherit (builtins)
     attrNames concatMap filter isAttrs isFunction isList isPath length listToAttrs mapAttrs removeAttrs
@@ -85,7 +85,7 @@ let
         else r.args.torch or null;
       # A package that uses torch has its toolkit from it.
       effective = if package.isRecorded torch then torch.__record.effective else r.effective;
-      toolkit = (effective.cudaPackages or context.final.cudaPackages).__toolkit or { attribute = ""; version = ""; };
+      toolkit = (families.toolkit { inherit effective; inherit (context) final; }).__toolkit or { attribute = ""; version = ""; };
     in
     {
       inherit (r) package attribute python;
@@ -98,7 +98,7 @@ let
       overlays = context.sets;
       overlaid = lib.genAttrs (lib.concatLists context.sets) (name: quietly (overlaid context.final.${name}));
       inherit toolkit;
-      toolkit_support = effective.cudaSupport or (context.config.cudaSupport or false);
+      toolkit_support = families.support { inherit effective; inherit (context) config; };
       override = mapAttrs (_: show) r.given;
       changes = quietly (lib.unique (changes r));
       attributes = mapAttrs (_: show) (removeAttrs final [ "meta" "passthru" ]);

@@ -183,7 +183,7 @@ def _as_json(found: Forecast, off: Accuracy | None) -> dict[str, Any]:
             "cells": [cell.suffix for cell in found.pull_request.cells],
             "seconds": found.pull_request.seconds,
         },
-        "cuda_capabilities": dict(found.capabilities),
+        "capabilities": dict(found.capabilities),
         "critical_path": [
             {
                 "variant": job.variant.name,

@@ -166,7 +166,7 @@ def _lines(machine: Machine, choice: Recommendation) -> Iterator[tuple[str, str]
     yield "cpu", f"{machine.cpu or 'unknown'} ({machine.system}): {isas}" if machine.system else machine.cpu
     if choice.best:
         libraries = [f"{choice.best.kit} {choice.best.toolkit}"] if choice.best.toolkit else []
-        libraries += [f"{family_of(DEFAULT).dnn} {choice.cudnn}"] if choice.cudnn else []
+        libraries += [f"{family_of(DEFAULT).dnn} {choice.dnn}"] if choice.dnn else []
         yield "branch", ", ".join([choice.best.branch, f"{choice.best.package} {choice.best.version}", *libraries])
     rows = (
         ("but", choice.problems),

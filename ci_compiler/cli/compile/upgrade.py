@@ -11,7 +11,7 @@ from ci_compiler.cli.where import root_of, spec_of
 from ci_compiler.codes import Code
 from ci_compiler.errors import InputError
 from ci_compiler.files.compiled_by import compiled_by, is_older
-from ci_compiler.plan.document import RENAMED
+from ci_compiler.plan.document import renamed
 
 CHANGES = "https://github.com/flox-cuda/ci-compiler/blob/main/.github/docs/changelog.md"
 
@@ -28,8 +28,9 @@ def run(arguments: argparse.Namespace) -> int:
         raise InputError([spec.finding(("toolkit",), Code.OLDER_TOOLKIT, message)])
     arguments.check = arguments.diff = not arguments.write
     code = compile_or_check(arguments, ["ci-compile", "upgrade", "--write"])
-    if before and is_older(before, RENAMED[0]):
-        note(RENAMED[1])
+    since, changes = renamed()
+    if before and is_older(before, since):
+        note(changes)
     if before and before != __version__:
         note(f"compiled by {before}, this is {__version__}: {CHANGES} lists what is new")
     if arguments.write:

@@ -31,7 +31,7 @@ from ci_compiler.variant import RECIPES
 
 _FILES = Path(__file__).with_name("files")
 _AXES = {
-    "branch": "branch", "python": "python", "cuda": "toolkit", "gpu": "target", "isa": "isa", "system": "system",
+    "branch": "branch", "python": "python", "toolkit": "toolkit", "gpu": "target", "isa": "isa", "system": "system",
     "listed": "listed",
 }  # fmt: skip
 """What tells one cell from another: the names in the overlay, and the fields of a cell."""
@@ -129,13 +129,12 @@ def _folder(branch: str, fetched: Fetched | None) -> str:
 
 
 def _variant(spec: Spec, cell: Cell, variant: Variant) -> dict[str, str]:
-    capability = "" if cell.target in {CPU, ALL.name} else str(spec.hardware.gpu(cell.target).capability)
     return {
         "name": variant.name,
         "attribute": spec.packages[variant.package].attribute,
         "version": spec.branches[cell.branch].versions.get(variant.package, ""),
         **{axis: getattr(cell, field) for axis, field in _AXES.items()},
-        "capability": capability,
+        "code": family_of(cell.family).in_pytorch(cell.target) if cell.target not in {CPU, ALL.name} else "",
         "recalled": recalled(spec, cell.branch, variant),
     }
 
@@ -168,6 +167,8 @@ def _words(plan: Plan) -> dict[str, str]:
         "name": variant.name,
         "attribute": spec.packages[variant.package].attribute,
         "gpu": cell.target,
+        "device": family_of(cell.family).device or CPU,
+        "kit": family_of(cell.family).toolkit,
         "isa": cell.isa,
         "cached": f"nix run .#cached-{variant.name} # does the cache have it?\n" if cache else "",
         "notes": "\n".join(f"\n{_wrapped(note)}" for note in _notes(spec, cache, fetched=bool(fetched_branches(plan)))),

@@ -89,13 +89,13 @@ function verification(lines) {
   return make("details", { class: "verify" }, make("summary", { text: "Then verify that it works" }), command(lines));
 }
 
-function factsOf({ best: offer, cudnn, doubts }, everything) {
+function factsOf({ best: offer, dnn, doubts }, everything) {
   const { versions } = data.branches[offer.branch];
   const packages = everything ? data.cells[offer.at].packages : [offer.package];
   const rows = [
     ...packages.map((name) => [data.packages[name].title, versions[name] ?? ""]),
-    ...(offer.target === "cpu" || offer.axes ? [] : [["CUDA", offer.toolkit]]),
-    ...(cudnn ? [["cuDNN", cudnn]] : []),
+    ...(offer.target === "cpu" || offer.axes ? [] : [[data.family.toolkit, offer.toolkit]]),
+    ...(dnn ? [[data.family.dnn, dnn]] : []),
     ...(offer.driver ? [["Driver", `≥ ${offer.driver}`, doubts.length ? "doubt" : ""]] : []),
     ...(offer.axes ? Object.entries(offer.axes) : [["Python", offer.python]]),
     ...(offer.axes ? [] : [["Git branch", offer.branch]]),

@@ -1,6 +1,6 @@
 // The dialog for a cell of the matrix: versions, recipes, pools and how to build it, or why it is left out.
 import { byId, command, copying, data, link, make, named, repository, sentence } from "./elements.mjs";
-import { cudnnOf, installOf, offerOf, withoutOf } from "./finder.mjs";
+import { dnnOf, installOf, offerOf, withoutOf } from "./finder.mjs";
 import { expectationsOf, gainOf, lastOf, runOf } from "./runs.mjs";
 
 function openDialog(title, ...content) {
@@ -45,7 +45,7 @@ export function openCell(cell) {
   const offers = cell.packages.map((name) => offerOf(data, data.cells.indexOf(cell), name));
   const gpu = data.gpus[cell.target];
   const own = [
-    ["Branch", cell.branch + (cell.toolkit ? `, CUDA ${cell.toolkit}` : "")],
+    ["Branch", cell.branch + (cell.toolkit ? `, ${data.family.toolkit} ${cell.toolkit}` : "")],
     ["GPU", gpu ? `${gpu.architecture}: ${gpu.summary}` : "none"],
   ];
   const facts = [
@@ -53,8 +53,8 @@ export function openCell(cell) {
     ["CPU", `${data.isas[cell.isa].title}: ${data.isas[cell.isa].cpus}`],
     ["Driver", cell.driver ? `${cell.driver} or newer` : "none needed"],
   ];
-  const cudnn = offers.map((offer) => cudnnOf(data, offer)).find(Boolean);
-  if (cudnn) facts.push(["cuDNN", cudnn]);
+  const dnn = offers.map((offer) => dnnOf(data, offer)).find(Boolean);
+  if (dnn) facts.push([data.family.dnn, dnn]);
   const without = new Set(offers.flatMap((offer) => withoutOf(data, offer)));
   if (without.size) facts.push(["Without", [...without].join("; ")]);
   for (const [name, because] of Object.entries(cell.recalled ?? {})) facts.push(["Recalled", `${name}: ${because}`]);

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ci_compiler.documents.site.tables import Rows, Tables
 from ci_compiler.hardware import Hardware, products
+from ci_compiler.hardware.families import DEFAULT, family_of
 from ci_compiler.hardware.machine import missing_flags
 from ci_compiler.hardware.pasted import tools
 from ci_compiler.hardware.workloads import Workload
@@ -56,10 +57,11 @@ def data(
         "names": products.as_data(spec.hardware),
         "tools": {name: form for name, form in tools().items() if name not in {"source", "no-driver"}},
         "about": dict(zip(("text", "url"), spec.backend.about, strict=True)),
+        "family": {"toolkit": family_of(DEFAULT).toolkit, "dnn": family_of(DEFAULT).dnn},
         "lead": rarest(spec, plan.judged.cells),
         "branch_order": list(spec.branches),
         "branches": {
-            name: {"cuda": list(branch.toolkits), "versions": dict(branch.versions)}
+            name: {"toolkits": list(branch.toolkits), "versions": dict(branch.versions)}
             for name, branch in spec.branches.items()
         },
         "packages": {
@@ -124,7 +126,7 @@ def _cells(plan: Plan, lasts: Iterable[LastBuild], measured: Iterable[LastBenchm
             **({"without": without.index(lacks)} if any((lacks := _lacks(plan.spec, cell)).values()) else {}),
             **_held("recalled", _recalls(plan.spec, cell)),
             **_held("expected", _expected(plan.spec, cell)),
-            **({"cudnn": dnn.index(has)} if any((has := _dnn(plan.spec, cell)).values()) else {}),
+            **({"dnn": dnn.index(has)} if any((has := _dnn(plan.spec, cell)).values()) else {}),
             **_held("last", {package: runs.index(row) for package, row in _known(cell, last).items()}),
             **_held("measured", _known(cell, gains)),
             "shard": shards[cell.branch, cell.suffix],
@@ -134,7 +136,7 @@ def _cells(plan: Plan, lasts: Iterable[LastBuild], measured: Iterable[LastBenchm
         for cell, route in zip(plan.judged.cells, plan.routes, strict=True)
     ]
     tables = {"routes": routes, "installs": installs, "verify": verified, "lasts": runs}
-    tables |= {"without": without, "cudnn": dnn}
+    tables |= {"without": without, "dnn": dnn}
     return {"cells": cells, **{name: table.rows for name, table in tables.items()}}
 
 

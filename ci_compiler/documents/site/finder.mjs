@@ -72,8 +72,8 @@ export function offerOf(data, at, package_) {
 /** What is switched off in a variant, with the consequences. */
 export const withoutOf = (data, offer) => data.without[data.cells[offer.at].without]?.[offer.package] ?? [];
 
-/** The version of cuDNN in a variant; "" if it has none, or the version is not known. */
-export const cudnnOf = (data, offer) => data.cudnn[data.cells[offer.at].cudnn]?.[offer.package] ?? "";
+/** The version of the library for neural networks in a variant; "" if it has none, or the version is not known. */
+export const dnnOf = (data, offer) => data.dnn[data.cells[offer.at].dnn]?.[offer.package] ?? "";
 
 /** The commands that install a variant and its dependencies; `everything`: all packages of its cell. */
 export function installOf(data, offer, everything) {
@@ -133,7 +133,7 @@ export function select(data, asked_, wishes) {
     why,
     doubts: said(step.doubts, best),
     without: best === null ? [] : [...withoutOf(data, best), ...leftOut(data, best, wishes)],
-    cudnn: best === null ? "" : cudnnOf(data, best),
+    dnn: best === null ? "" : dnnOf(data, best),
     runners_up: alike
       .filter(([at]) => runs.has(at) && asked(data.cells[at]))
       .map(([at, row]) => ({ ...offer(at), note: said(row, offer(at))[0] })),

@@ -24,9 +24,9 @@ export function drawGrids() {
 
 /** The panel of a branch, or one for each toolkit of a branch that has several, and one for what needs none. */
 function panels(branch, isas) {
-  const { cuda } = data.branches[branch];
-  if (cuda.length < 2) return [panel(branch, isas, cuda, () => true)];
-  return [...cuda, ""].map((toolkit) => panel(branch, isas, [toolkit], (one) => one.toolkit === toolkit));
+  const { toolkits } = data.branches[branch];
+  if (toolkits.length < 2) return [panel(branch, isas, toolkits, () => true)];
+  return [...toolkits, ""].map((toolkit) => panel(branch, isas, [toolkit], (one) => one.toolkit === toolkit));
 }
 
 function panel(branch, isas, toolkits, here) {
@@ -39,7 +39,7 @@ function panel(branch, isas, toolkits, here) {
   const short = (one) => !one.listed && !isOpen(one);
   const at = new Map([...out, ...cells].filter(short).map((one) => [`${one.target} ${one.isa}`, one]));
   const about = [
-    ...toolkits.map((toolkit) => (toolkit ? `CUDA ${toolkit}` : "CPU")),
+    ...toolkits.map((toolkit) => (toolkit ? `${data.family.toolkit} ${toolkit}` : "CPU")),
     ...Object.entries(data.branches[branch].versions).map((pair) => pair.join(" ")),
   ].join(" · ");
   const listed = cells.filter((cell) => cell.listed);

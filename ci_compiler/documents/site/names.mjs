@@ -33,7 +33,7 @@ export function gpuOf(data, text) {
   if (sm && Object.hasOwn(data.gpus, sm)) return { name, sm };
   const key = keyOf(data.names.gpu, name);
   if (data.names.foreign.some((pattern) => new RegExp(pattern).test(key)))
-    throw new UnknownName(`${name} is not one of NVIDIA's GPUs`, ["none"]);
+    throw new UnknownName(`${name} is not one of ${data.names.vendor}'s GPUs`, ["none"]);
   throw new UnknownName(`No GPU called ${name} is known`, nearest(data.names.gpu, name, Object.keys(data.gpus)));
 }
 

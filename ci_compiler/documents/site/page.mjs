@@ -117,7 +117,7 @@ function takePaste() {
   ].filter(Boolean);
   said.classList.toggle("wrong", !got.length || found.truncated);
   said.textContent = found.truncated
-    ? "A GPU's name is cut short in this output; nvidia-smi -L prints it in full."
+    ? `A GPU's name is cut short in this output; ${data.names.tool} -L prints it in full.`
     : got.length
       ? `Read: ${got.join("; ")}.`
       : "No GPU or CPU is named in this.";
@@ -190,9 +190,9 @@ function takeAddress() {
 
 /** A branch in the words of its users: `PyTorch 2.10.0, CUDA 13.0 (cuda-13_0)`. */
 function releaseOf(branch) {
-  const { cuda, versions } = data.branches[branch];
+  const { toolkits, versions } = data.branches[branch];
   const name = shownPackages().find((one) => versions[one]);
-  const parts = [name && `${data.packages[name].title} ${versions[name]}`, cuda.length && `CUDA ${cuda.join(", ")}`];
+  const parts = [name && `${data.packages[name].title} ${versions[name]}`, toolkits.length && `${data.family.toolkit} ${toolkits.join(", ")}`];
   return `${parts.filter(Boolean).join(", ")} (${branch})`;
 }
 

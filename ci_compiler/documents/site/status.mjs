@@ -67,7 +67,7 @@ const COLUMNS = [
 
 const variants = data.variants.map((row) => {
   const variant = { ...row, results: resultsOf(row) };
-  const words = [row.name, row.branch, row.package, row.gpu, row.isa, row.cuda && `cuda ${row.cuda}`].join(" ");
+  const words = [row.name, row.branch, row.package, row.gpu, row.isa, row.toolkit && `${row.family} ${row.toolkit}`].join(" ");
   const times = durations(variant.results);
   return {
     ...variant,

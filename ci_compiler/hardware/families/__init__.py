@@ -71,6 +71,12 @@ def folders_of(part: str) -> dict[str, Path]:
     return {name: folder for name, folder in folders.items() if folder.is_dir()}
 
 
+def files_of(name: str) -> dict[str, Path]:
+    """The file called `name` of each family that has one."""
+    files = {family: Path(__file__).parent / family / name for family in FAMILIES}
+    return {family: path for family, path in files.items() if path.is_file()}
+
+
 def runs_what_it_is_named(machine: Target, built: Target) -> bool:
     """The rule of a family without an order: the same target, or code for all."""
     return built.name in {machine.name, ALL}
@@ -94,17 +100,18 @@ def spelled(tag: str, value: str, **more: str) -> str:
 class Family(NamedTuple):
     """A family: its name in specs and names of variants, and its name in sentences.
 
-    `targets` is the pattern of one of its targets. `tag` is how indices of packages spell its toolkit (`spelled`), and
-    `language` is what CMake calls its language. `rule` says whether a machine's target runs code that was compiled for
-    another one; both are single targets of this family. `toolkit`, `vendor` and `tool` are how sentences call its
-    toolkit, the vendor of its GPUs and the program that lists them. `next_branch` is the lowest driver of the branch
-    after that of a driver, by major versions. `machines` imports what it knows of machines. PyTorch calls its devices
-    `device`, and a target what `in_pytorch` makes of it. `dnn` is the vendor's library for neural networks. `products`
-    are what a result carries: of the toolkit, and of that library. `downloads` is the pattern of the addresses from
-    which nixpkgs fetches them, with the name of the product as its only group. `target_of` makes a target of a
-    capability; targets begin with `prefix`, and `example` is one. `visible` is the variable that says which GPUs a
-    process sees, and `slices` what the vendor calls parts of a GPU. `lists_products`: its `names.json` has the
-    products of each target.
+    `targets` is the pattern of one of its targets. `tag` is how indices of packages spell its toolkit (`spelled`),
+    and `language` is what CMake calls its language. `rule` says whether a machine's target runs code that was
+    compiled for another one; both are single targets of this family. `toolkit`, `vendor` and `tool` are how
+    sentences call its toolkit, the vendor of its GPUs and the program that lists them. `next_branch` is the lowest
+    driver of the branch after that of a driver, by major versions. `machines` imports what it knows of machines.
+    PyTorch calls its devices `device`, and a target what `in_pytorch` makes of it. Only machines of the operating
+    system `only_on` have it. `dnn` is the vendor's library for neural networks. `products` are what a result
+    carries: of the toolkit, and of that library. `downloads` is the pattern of the addresses from which nixpkgs
+    fetches them, with the name of the product as its only group. `target_of` makes a target of a capability;
+    targets begin with `prefix`, and `example` is one. `visible` is the variable that says which GPUs a process
+    sees, and `slices` what the vendor calls parts of a GPU. `lists_products`: its `names.json` has the products of
+    each target.
     """
 
     name: str
@@ -120,6 +127,7 @@ class Family(NamedTuple):
     lists_products: bool = False
     machines: Callable[[], Machines] | None = None
     device: str = ""
+    only_on: str = ""
     dnn: str = ""
     products: Sequence[str] = ()
     downloads: str = NO_TARGETS

@@ -141,5 +141,5 @@ def gpus_for(slot: Slot, slots: Iterable[Slot], order: RunnerOrder, work: Runner
 def _units(machine: Any, gpu: str) -> list[str]:
     """The UUIDs of the GPUs (or their slices) of the architecture `gpu` in what `ci-runner detect --json` prints."""
     own = [device for device in machine["gpus"] if device["sm"] == gpu]
-    units = [unit for one in own for unit in (one["slices"] if one["mig"] else [one["uuid"]])]
+    units = [unit for one in own for unit in (one["slices"] if one["sliced"] else [one["uuid"]])]
     return [matched(NAME, unit) for unit in units if unit != ""]

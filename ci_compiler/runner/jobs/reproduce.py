@@ -9,8 +9,10 @@ import shlex
 import sys
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from pathlib import Path
 
+from ci_compiler.hardware.families import facts, files_of
 from ci_compiler.plan.job_graph import with_needs
 from ci_compiler.plan.lookup import BuiltVariant
 from ci_compiler.runner.jobs.summary import VARIABLE, add_text
@@ -36,7 +38,7 @@ _SIGNS = (
     r"Segmentation fault|core dumped|Fatal Python error|Illegal instruction",
     # Compilers, linkers and CMake. A compiler names a place, which sets it apart from the programs that call it.
     (
-        r"(?::\d+|\(\d+\)): (?:fatal |catastrophic )?error\b|(?:^|> )error\[E\d+\]|\b(?:nvcc|ptxas) (?:fatal|error)\b"
+        r"(?::\d+|\(\d+\)): (?:fatal |catastrophic )?error\b|(?:^|> )error\[E\d+\]|\b(?:@compilers@) (?:fatal|error)\b"
         r"|undefined reference to|multiple definition of|cannot find -l|undefined symbol|CMake Error"
     ),
     # pytest, and Python's exceptions: their last lines.
@@ -48,7 +50,14 @@ _SIGNS = (
 )
 """What the line of an error looks like: the first pattern that matches any line decides, by the first such line."""
 
-_PATTERNS = tuple(map(re.compile, _SIGNS))
+
+@cache
+def _patterns() -> tuple[re.Pattern[str], ...]:
+    """`_SIGNS`, with the compilers of the families."""
+    compilers = [word for family in files_of("words.json") for word in facts(family, "words").get("compilers", ())]
+    return tuple(re.compile(sign.replace("@compilers@", "|".join(compilers))) for sign in _SIGNS)
+
+
 _COLOUR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _COMMIT = re.compile(r"[0-9a-f]{40,64}")
 
@@ -114,10 +123,10 @@ def excerpt(log: Iterable[str]) -> list[str]:
     """The lines of `log` around its error, as `_SIGNS` finds it; the last lines of a log without one."""
     before: deque[str] = deque(maxlen=TAIL)
     found: list[str] = []
-    best, left = len(_PATTERNS), 0
+    best, left = len(_patterns()), 0
     for raw in log:
         line = _COLOUR.sub("", raw.rstrip("\r\n"))[: 4 * _WIDTH]
-        rank = next((at for at, sign in enumerate(_PATTERNS[:best]) if sign.search(line)), best)
+        rank = next((at for at, sign in enumerate(_patterns()[:best]) if sign.search(line)), best)
         if rank < best:
             best, found, left = rank, [*[*before][-BEFORE:], line], AFTER
         elif left:

@@ -3,15 +3,16 @@
 # counts more than speed; what belongs to the module system or to cross compilation is left out.
 #
 # `names`: every identifier of the recipes at hand; a maintainer or a licence of any of those names exists.
+# `unfree`: licences that are not free, beyond nixpkgs' general ones.
 # `readFile`: the reader to use, so that files read through the library are recorded like all others.
-{ names, readFile }:
+{ names, unfree, readFile }:
 let
   trivial = import ./trivial.nix { inherit lib readFile; };
   lists = import ./lists.nix { inherit lib; };
   strings = import ./strings.nix { inherit lib; };
   attrsets = import ./attrsets.nix { inherit lib; };
   fixedPoints = import ./fixed-points.nix { inherit lib; };
-  facts = import ./facts.nix { inherit lib names; };
+  facts = import ./facts.nix { inherit lib names unfree; };
 
   lib =
     # `replicate` is the lists' where both have it.

@@ -1,5 +1,5 @@
 # What nixpkgs knows by name: licences, maintainers, platforms; and functions on `meta`.
-{ lib, names }:
+{ lib, names, unfree }:
 let
   linux = [
     "x86_64-linux" "aarch64-linux" "i686-linux" "armv7l-linux" "powerpc64le-linux" "riscv64-linux" "s390x-linux"
@@ -17,7 +17,7 @@ let
 in
 rec {
   licenses = lib.genAttrs (names ++ [ "bsd3" ]) (licence true)
-    // lib.genAttrs [ "unfree" "unfreeRedistributable" "issl" "nvidiaCuda" "nvidiaCudaRedist" ] (licence false);
+    // lib.genAttrs ([ "unfree" "unfreeRedistributable" "issl" ] ++ unfree) (licence false);
   maintainers = lib.genAttrs names person;
   teams = lib.genAttrs names (name: { shortName = name; members = [ ]; });
   sourceTypes = lib.genAttrs [ "fromSource" "binaryNativeCode" "binaryBytecode" "binaryFirmware" ] (shortName: {

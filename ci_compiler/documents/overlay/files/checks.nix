@@ -23,10 +23,11 @@ let
   '';
 
   checked = variant:
-    let cell = fleet.choose { inherit (variant) branch cuda gpu isa python system; };
+    let cell = fleet.choose { inherit (variant) branch toolkit gpu isa python system; };
     in script "check-${variant.name}" ''
       exec ${cell.environment}/bin/python3 ${./check.py} ${quoted (toJSON {
-        inherit (variant) version capability cuda;
+        inherit (variant) version toolkit;
+        target = variant.code;
         package = variant.attribute;
       })}
     '';

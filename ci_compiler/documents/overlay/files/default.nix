@@ -24,7 +24,7 @@ let
 
   # The packages of the best cell, by their attribute in nixpkgs. The variants are listed best first.
   choose =
-    { gpu, isa, system ? null, cuda ? null, python ? null, branch ? null }@wanted:
+    { gpu, isa, system ? null, toolkit ? null, python ? null, branch ? null }@wanted:
     let
       asked = removeAttrs wanted (filter (axis: wanted.${axis} == null) (attrNames wanted));
       fits = axes: variant: all (axis: variant.${axis} == asked.${axis}) axes;

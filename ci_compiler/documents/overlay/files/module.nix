@@ -13,7 +13,7 @@ in
     enable = lib.mkEnableOption "the fleet's builds and its binary cache";
     gpu = text "The GPU's architecture, or cpu." "@gpu@";
     isa = text "The CPU's instruction set." "@isa@";
-    cuda = narrowing "The CUDA toolkit; null for the newest.";
+    toolkit = narrowing "The toolkit of the GPU; null for the newest.";
     python = narrowing "The Python version; null for the newest.";
     branch = narrowing "The branch of the fleet; null for the newest that fits.";
     install = lib.mkOption {
@@ -24,7 +24,7 @@ in
   };
 
   config = lib.mkIf cfg.enable {
-    nixpkgs.overlays = [ (import ./overlay.nix { inherit (cfg) gpu isa cuda python branch; }) ];
+    nixpkgs.overlays = [ (import ./overlay.nix { inherit (cfg) gpu isa toolkit python branch; }) ];
     environment.systemPackages = lib.optional cfg.install pkgs.fleetPackages.environment;
     nix.settings = lib.mkIf (fleet.cache != null) {
       substituters = [ fleet.cache.url ];

@@ -1,0 +1,36 @@
+# What families of accelerators have in nixpkgs, as far as a recipe can tell. `families` are the functions of their files
+# `standin.nix`, each of which gives some of these:
+#
+#   config     what `config` has by default
+#   known      { context, base, pin } -> the attributes of nixpkgs
+#   torch      { context, base } -> what its torch has: `arguments`, `inputs` and `extras` of its arguments, `aliases`
+#   user       { base, args } -> what a package has that uses torch
+#   toolkit    { effective, final } -> the package set of the toolkit that a package is built with
+#   support    { effective, config } -> whether a package is built for the family
+families: { lib, package, members, names }:
+let
+  inherit (builtins) filter foldl' map;
+  rows = map (family: family { inherit lib package members names; }) families;
+  having = part: filter (row: row ? ${part}) rows;
+  all = part: given: foldl' (sum: row: sum // row.${part} given) { } (having part);
+  first = part: none: given: foldl' (found: row: if found == none then row.${part} given else found) none (having part);
+in
+{
+  config = foldl' (sum: row: sum // row.config) { } (having "config");
+  known = all "known";
+  user = all "user";
+  toolkit = first "toolkit" null;
+  support = first "support" false;
+  torch = given:
+    let
+      parts = map (row: row.torch given) (having "torch");
+      of = part: filter (one: one ? ${part}) parts;
+      summed = part: args: foldl' (sum: one: sum // one.${part} args) { } (of part);
+    in
+    {
+      arguments = foldl' (sum: one: sum // one.arguments) { } (of "arguments");
+      inputs = args: lib.concatMap (one: one.inputs args) (of "inputs");
+      extras = summed "extras";
+      aliases = summed "aliases";
+    };
+}
