@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ci_compiler.spec.model import Spec
 from ci_compiler.workflows.common import expression
-from ci_compiler.workflows.model import READ, Job, RunStep, UsesStep, action_step
+from ci_compiler.workflows.model import READ, Job, RunStep, Step, UsesStep, action_step
 from ci_compiler.workflows.steps import checkout, hosted_job
 from ci_compiler.workflows.writer import Node, Remarked
 
@@ -22,7 +22,10 @@ SECRET = "CANARY_SECRET"  # noqa: S105  (its name)
 ATTEMPT = expression("github.run_attempt")
 TOKEN = {"GITHUB_TOKEN": expression("github.token")}
 VARIABLE = {"CANARY_VARIABLE": expression("vars.CANARY_VARIABLE")}
-IDENTITY = READ | {"id-token": Remarked("write", "tells whether it reaches a called workflow")}
+IDENTITY = READ | {
+    scope: Remarked("write", "tells whether it reaches a called workflow")
+    for scope in ("id-token", "attestations", "artifact-metadata")
+}
 SETUP = UsesStep(name="Set up ci-compiler", uses=f"./{FOLDER}/setup")
 """Installs `ci-compile` and `ci-runner` on a hosted machine."""
 
@@ -44,6 +47,8 @@ def keep(name: str) -> UsesStep:
     return action_step("Keep the facts", "actions/upload-artifact", files, if_=expression("!cancelled()"))
 
 
-def probe(spec: Spec, name: str, *, env: Mapping[str, str] | None = None, **more: Any) -> Job:
-    """A hosted job that runs the script `name`."""
-    return hosted_job(spec, name, steps=[checkout(), facts(name, env), keep(name)], **more)
+def probe(
+    spec: Spec, name: str, *, env: Mapping[str, str] | None = None, before: Sequence[Step] = (), **more: Any
+) -> Job:
+    """A hosted job that runs the script `name`, after the steps `before`."""
+    return hosted_job(spec, name, steps=[checkout(), *before, facts(name, env), keep(name)], **more)

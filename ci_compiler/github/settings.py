@@ -118,6 +118,7 @@ def _table() -> Mapping[str, Mapping[str, Any]]:
 
 def _fixed(client: Client, plan: Plan, needs: Reliance) -> Iterator[Setting]:
     """The settings of `settings.toml` that apply to the repository and to what is compiled."""
+    # Assumes `token-settings`.
     applies = {
         "": True,
         "machines": any(not pool.hosted for pool in plan.spec.pools),
@@ -343,6 +344,7 @@ class _Environment:
     def branches(self) -> _Answer:
         """Which branches may deploy to it. GitHub creates a missing one for all of them, once a job names it."""
         found, wanted = self.every().get(self.name.casefold()), self.used.branches
+        # Assumes `missing-environment`.
         if found is None and not self.used.secrets:
             return _Answer("there is no such environment yet", right=True)
         if found is None:

@@ -146,13 +146,14 @@ def asked(script: str) -> Iterator[str]:
     """The calls of GitHub's API in a script of the canary, as the local GitHub of the tests names them."""
     text = re.sub(r"\$\{?runners\}?", "$GITHUB_REPOSITORY/actions/runners", script)
     for line in text.splitlines():
-        verb = "delete" if "DELETE" in line else "post" if "--data" in line else "get"
+        verb = "delete" if "DELETE" in line else "patch" if "PATCH" in line else "post" if "--data" in line else "get"
         below = re.findall(r"\$GITHUB_REPOSITORY(/[^\s\"?]*)", line)
-        for path in below + re.findall(r"ask \"[^\"]*\" \"([^\"?]*)", line):
-            plain = "/" + re.sub(r"\$\w+", "{}", path).lstrip("/")
+        for path in below + re.findall(r"ask (?:/dev/null|\"[^\"]*\") \"([^\"?]*)", line):
+            plain = "/" + path.lstrip("/")
             for key in _ANSWERS:
                 known, _, template = key.partition(" ")
-                if known == verb and re.sub(r"\{\w+\}", "{}", template) == plain:
+                # A name in the path is a variable of the script, or a file of the canary.
+                if known == verb and re.fullmatch(re.sub(r"\{\w+\}", r"[$\\w-]*(?:[$]|canary)[\\w.-]*", template), plain):
                     yield f"api {key}"
 
 

@@ -33,6 +33,8 @@ def jobs() -> list[dict[str, Any]]:
         job("queued c", **at(3)),
         job("machine", runner_id=41, runner_name=CONTROLLER.format(slot=0), steps=[hook]),
         job("again", runner_id=42, runner_name=CONTROLLER.format(slot=1), steps=[hook]),
+        job("approved a", **at(4)),
+        job("approved b", **at(5)),
         job("labels", "cancelled", runner_id=0, runner_name=""),
         job("end of labels"),
         job("outer / inner / inner"),

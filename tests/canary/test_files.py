@@ -30,7 +30,10 @@ POOLS = {
     "grouped": {"runs-on": {"group": "gpu", "labels": ["self-hosted", "linux", "arm64"]}, "cpu": ["armv8_2"]},
     "scaled": {"runs-on": "arc-builders", "system": "x86_64-linux", "cpu": ["avx2"]},
 }
-UNKNOWN_TO_ACTIONLINT = 'unexpected key "deployment" for "environment" section'
+UNKNOWN_TO_ACTIONLINT = (
+    'unexpected key "deployment" for "environment" section',
+    'element of "schedule" section must be mapping and must contain one key "cron"',  # beside it: `timezone`
+)
 
 
 def wide() -> dict[str, Any]:
@@ -53,7 +56,8 @@ def written(request: pytest.FixtureRequest, tmp_path: Path) -> list[Path]:
 def test_the_checkers_of_workflows_find_nothing(written: list[Path]) -> None:
     assert jsonschema_problems(written) == []
     assert language_service_problems(written) == []
-    assert [line for line in actionlint_problems(written) if UNKNOWN_TO_ACTIONLINT not in line] == []
+    found = actionlint_problems(written)
+    assert [line for line in found if not any(known in line for known in UNKNOWN_TO_ACTIONLINT)] == []
     assert [line for line in zizmor_problems(written) if " self-repository " not in line] == []
 
 

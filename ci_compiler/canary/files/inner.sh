@@ -17,5 +17,14 @@ if [ -z "${GITHUB_TOKEN:-}" ]; then
   exit 0
 fi
 echo "token=set"
+# A bundle that is none: whoever may attest is told so, and anybody else is refused.
+case $(ask --data '{"bundle": {}}' "$GITHUB_API_URL/repos/$GITHUB_REPOSITORY/attestations") in
+  400 | 422) echo "attest=allowed" ;;
+  *) echo "attest=refused" ;;
+esac
+if [ -n "${ATTESTED:-}" ] && [ "$ATTESTED" != skipped ]; then
+  echo "asked=yes"
+  echo "attested=$ATTESTED"
+fi
 echo "read=$(ask "$GITHUB_API_URL/repos/$GITHUB_REPOSITORY/contents/.github/canary/touch?ref=$GITHUB_SHA")"
 echo "write=$(ask --data '{"event_type": "ci-compile-canary"}' "$GITHUB_API_URL/repos/$GITHUB_REPOSITORY/dispatches")"
