@@ -8,7 +8,7 @@ from ci_compiler.canary.parts import ENVIRONMENT, IDENTITY, SECRET, SETUP, SPEC_
 from ci_compiler.spec.model import Spec
 from ci_compiler.workflows import cell as compiled
 from ci_compiler.workflows.common import expression, local, result_of
-from ci_compiler.workflows.model import CallJob, Job, RunStep, Step, Workflow, action_step
+from ci_compiler.workflows.model import CallJob, Job, RunStep, Step, Workflow
 from ci_compiler.workflows.writer import Node
 
 CELL, OUTER, INNER = "canary-cell.yml", "canary-outer.yml", "canary-inner.yml"
@@ -47,26 +47,15 @@ def outer() -> Workflow:
 
 def inner(spec: Spec) -> Workflow:
     """`canary-inner.yml`, with the job that has the secret and the permissions that two callers pass on."""
-    attested = {"ATTESTED": expression("steps.attest.outcome")}
     job = probe(
         spec,
         "inner",
-        before=_attest(),
-        env=passed(SECRET) | TOKEN | VARIABLE | attested,
+        env=passed(SECRET) | TOKEN | VARIABLE,
         if_=expression("!cancelled()"),
         environment=ENVIRONMENT,
         permissions=IDENTITY,
     )
     return Workflow(name="canary inner", on=_call(result_of("inner")), jobs={"inner": job})
-
-
-def _attest() -> list[Step]:
-    """The steps that attest a file which says `canary`, in a repository whose owner asked for this public record."""
-    asked, sums = expression("vars.CANARY_ATTEST == 'yes'"), "canary.sums"
-    make = RunStep(name="Make a file", if_=asked, run=f"echo canary > canary.txt\nsha256sum canary.txt > {sums}\n")
-    subject: dict[str, Node] = {"subject-checksums": sums}
-    sign = action_step("Attest it", "actions/attest", subject, if_=asked, id="attest", continue_on_error=True)
-    return [make, sign]
 
 
 def _call(result: str) -> dict[str, Node]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from ci_compiler.spec.model import Spec
 from ci_compiler.workflows.common import expression
-from ci_compiler.workflows.model import READ, Job, RunStep, Step, UsesStep, action_step
+from ci_compiler.workflows.model import READ, Job, RunStep, UsesStep, action_step
 from ci_compiler.workflows.steps import checkout, hosted_job
 from ci_compiler.workflows.writer import Node, Remarked
 
@@ -47,8 +47,6 @@ def keep(name: str) -> UsesStep:
     return action_step("Keep the facts", "actions/upload-artifact", files, if_=expression("!cancelled()"))
 
 
-def probe(
-    spec: Spec, name: str, *, env: Mapping[str, str] | None = None, before: Sequence[Step] = (), **more: Any
-) -> Job:
-    """A hosted job that runs the script `name`, after the steps `before`."""
-    return hosted_job(spec, name, steps=[checkout(), *before, facts(name, env), keep(name)], **more)
+def probe(spec: Spec, name: str, *, env: Mapping[str, str] | None = None, **more: Any) -> Job:
+    """A hosted job that runs the script `name`."""
+    return hosted_job(spec, name, steps=[checkout(), facts(name, env), keep(name)], **more)

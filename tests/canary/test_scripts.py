@@ -148,7 +148,6 @@ HOLDING = {
     "TOO": "1",
     "VARIABLE_THEN": "another-word",
     "RUNNER_DEBUG": "1",
-    "ATTESTED": "success",
     "DEFAULT_BRANCH": "main",
     "GITHUB_REF": "refs/heads/main",
     "GITHUB_REF_NAME": "main",
@@ -286,7 +285,7 @@ BREAKS = (
     ("merge-group", ["event"], {"GITHUB_REF": "refs/heads/main"}),
     ("merge-group", ["event"], {"STRANGER": "1"}),
     ("called-attestation", ["inner"], other("/attestations", "403")),
-    ("attestation", ["inner"], {"ATTESTED": "failure"}),
+    ("attestation", [], {"attest.outcome": "failure"}),
     ("run-name-title", ["report"], other("actions/runs/1", '200 {"display_title": "canary"}')),
     ("called-identity", ["inner"], {"ACTIONS_ID_TOKEN_REQUEST_URL": ""}),
     ("workflow-env", ["start"], {"CANARY_ENV": ""}),
@@ -315,6 +314,7 @@ EVENTS: dict[str, dict[str, str]] = {
     "artifact-rerun-failed": {"TOO": "2"},
     "outputs-rerun-failed": {"TOO": "2"},
     "cancelled-rerun": {"TOO": "2"},
+    "attestation": {"job.attest": "success", "attest.outcome": "success"},
     "missing-environment": {"runs.elsewhere": "open"},
     "environment-branches": BOUND,
     "push-branches": {
@@ -396,7 +396,6 @@ OTHERWISE: tuple[tuple[str, list[str], dict[str, str]], ...] = (
     ("path-filter-limit", ["past"], {"FILES": "300"}),
     ("schedule-zone", ["event"], {"GITHUB_EVENT_NAME": "push"}),
     ("fork-request", ["event"], {"FROM": "my-org/my-repository"}),
-    ("attestation", ["inner"], {"ATTESTED": "skipped"}),
     ("token-settings", ["jit"], {"CANARY_ADMIN_TOKEN": ""}),
 )
 """What leaves an assumption untried: its name, the scripts of its probe, and their environment."""

@@ -22,9 +22,5 @@ case $(ask --data '{"bundle": {}}' "$GITHUB_API_URL/repos/$GITHUB_REPOSITORY/att
   400 | 422) echo "attest=allowed" ;;
   *) echo "attest=refused" ;;
 esac
-if [ -n "${ATTESTED:-}" ] && [ "$ATTESTED" != skipped ]; then
-  echo "asked=yes"
-  echo "attested=$ATTESTED"
-fi
 echo "read=$(ask "$GITHUB_API_URL/repos/$GITHUB_REPOSITORY/contents/.github/canary/touch?ref=$GITHUB_SHA")"
 echo "write=$(ask --data '{"event_type": "ci-compile-canary"}' "$GITHUB_API_URL/repos/$GITHUB_REPOSITORY/dispatches")"
