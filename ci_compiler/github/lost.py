@@ -9,7 +9,6 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
 
 from ci_compiler.github.actions import Json, file_of, jobs_of, run_of, stamp
 from ci_compiler.github.client import PER_PAGE, Client

@@ -153,7 +153,9 @@ def asked(script: str) -> Iterator[str]:
             for key in _ANSWERS:
                 known, _, template = key.partition(" ")
                 # A name in the path is a variable of the script, or a file of the canary.
-                if known == verb and re.fullmatch(re.sub(r"\{\w+\}", r"[$\\w-]*(?:[$]|canary)[\\w.-]*", template), plain):
+                if known == verb and re.fullmatch(
+                    re.sub(r"\{\w+\}", r"[$\\w-]*(?:[$]|canary)[\\w.-]*", template), plain
+                ):
                     yield f"api {key}"
 
 

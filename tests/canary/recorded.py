@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ci_compiler.canary.assumptions import assumptions
+
 CONTROLLER = "ci-runner-rack-1a2b-{slot}-t5k2j9-x86-builder"
 """The form of the names that `ci-runner start` gives to its runners."""
 
@@ -39,3 +41,20 @@ def jobs() -> list[dict[str, Any]]:
         job("end of labels"),
         job("outer / inner / inner"),
     ]
+
+
+def runs() -> list[dict[str, str]]:
+    """The facts of as many runs as it takes for every assumption to hold: events and attempts exclude each other."""
+    found: list[dict[str, str]] = []
+    for one in assumptions().values():
+        facts = {**one.tried, **one.expected}
+        like = [run for run in found if all(run.get(name, value) == value for name, value in facts.items())]
+        if not like:
+            found.append(facts)
+        for run in like[:1]:
+            run.update(facts)
+    for run in found:
+        for one in assumptions().values():
+            if one.tried.items() <= run.items():
+                run.update(one.expected)
+    return found

@@ -62,7 +62,10 @@ esac
 """
 GIT = """#!/bin/sh
 case $1 in
-  rev-parse) if [ "$2" = HEAD ]; then echo "$TIP"; else echo "$UPSTREAM"; fi; [ "$2" != --verify ] || exit "${NO_BASE:-0}" ;;
+  rev-parse)
+    if [ "$2" = HEAD ]; then echo "$TIP"; else echo "$UPSTREAM"; fi
+    [ "$2" != --verify ] || exit "${NO_BASE:-0}"
+    ;;
   merge-base) exit "${STRANGER:-0}" ;;
   log) case $* in *'[skip ci]'*) echo "$SKIPPED" ;; *) echo "$MANY" ;; esac ;;
   diff-tree) seq "$FILES" ;;
@@ -385,10 +388,10 @@ OTHERWISE: tuple[tuple[str, list[str], dict[str, str]], ...] = (
     ("variables-rerun", ["failed"], {"RUNNER_DEBUG": ""}),
     ("approval-holds-group", ["observer"], other("/environments/canary-approval", '200 {"protection_rules": []}')),
     ("approval-holds-group", ["observer"], other("/environments/canary-approval", "403")),
-    ("missing-environment", ["past"], other("/environments/canary-elsewhere", '200 {"deployment_branch_policy": null}')),
+    ("missing-environment", ["past"], other("/canary-elsewhere", '200 {"deployment_branch_policy": null}')),
     ("missing-environment", ["past"], other("/environments/canary-elsewhere", "403")),
     ("environment-branches", ["past"], other("/environments/canary-elsewhere", "404")),
-    ("token-rerun", ["dispatch"], other("/canary-runs.yml/runs?", '200 {"workflow_runs": [{"id": 3, "run_attempt": 2}]}')),
+    ("token-rerun", ["dispatch"], other("/canary-runs.yml/runs?", '200 {"workflow_runs": [{"run_attempt": 2}]}')),
     ("token-rerun", ["dispatch"], other("/canary-runs.yml/runs?", "403")),
     ("dispatch-inputs", ["event"], {"GITHUB_ACTOR": "somebody"}),
     ("skip-ci", ["past"], {"SKIPPED": ""}),

@@ -13,27 +13,11 @@ from ci_compiler.canary.assumptions import FEATURES, Assumption, Verdict, assump
 from ci_compiler.canary.table import features, read_tables, verdicts, written_table
 from ci_compiler.cli.app import run
 from ci_compiler.cli.compile import PROGRAM
+from tests.canary.recorded import runs
 from tests.output import checked
 from tests.specs import small
 
 every = pytest.mark.parametrize("one", assumptions().values(), ids=assumptions().keys())
-
-
-def runs() -> list[dict[str, str]]:
-    """The facts of as many runs as it takes for every assumption to hold: events and attempts exclude each other."""
-    found: list[dict[str, str]] = []
-    for one in assumptions().values():
-        facts = {**one.tried, **one.expected}
-        fits = (run for run in found if all(run.get(name, value) == value for name, value in facts.items()))
-        run = next(fits, None)
-        if run is None:
-            found.append(run := {})
-        run.update(facts)
-    for run in found:
-        for one in assumptions().values():
-            if one.tried.items() <= run.items():
-                run |= one.expected
-    return found
 
 
 def _all() -> str:

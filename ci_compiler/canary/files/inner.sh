@@ -17,7 +17,7 @@ if [ -z "${GITHUB_TOKEN:-}" ]; then
   exit 0
 fi
 echo "token=set"
-# A bundle that is none: whoever may attest is told so, and anybody else is refused.
+# The bundle is invalid, so that nothing is attested: the answer differs from that to a token that may not attest.
 case $(ask --data '{"bundle": {}}' "$GITHUB_API_URL/repos/$GITHUB_REPOSITORY/attestations") in
   400 | 422) echo "attest=allowed" ;;
   *) echo "attest=refused" ;;
