@@ -242,7 +242,7 @@ def _publications(spec: Spec, shard: Shard) -> dict[str, Job | CallJob]:
             runs_on=runs_on(pool.runs_on),
             timeout_minutes=_publishing_minutes(spec, sum(len(cell.variants) for cell in cells)),
             permissions=READ,
-            # Assumes `environment-secret`, `environment-branches`, `approval-holds-group`.
+            # Assumes `environment-secret`, `environment-branches`, `approval-holds-group`, `approval-each-job`.
             environment=spec.publish.environment,
             concurrency=one_at_a_time(f"publish-{shard.name}-{pool.name}", queue=True),
             steps=_publication_steps(spec, shard, pool),

@@ -210,6 +210,7 @@ done
 MAY_LIST_JOBS: Permissions = READ | {"actions": Remarked("read", "which jobs of the run failed")}
 """The permissions of a verdict on failures."""
 
+# Assumes `artifact-newest`.
 FETCH_RESULTS = action_step("Fetch the results", "actions/download-artifact", {"pattern": "*", "path": RESULTS})
 """Downloads every artifact of the run into `RESULTS`, each into a folder with its name.
 

@@ -86,6 +86,7 @@ JOBS = """{"jobs": [\
 {"id": 4, "name": "approved a", "status": "waiting", "conclusion": null, "started_at": null}, \
 {"id": 5, "name": "approved b", "status": "pending", "conclusion": null, "started_at": null}, \
 {"id": 6, "name": "lost", "status": "completed", "conclusion": "failure", "started_at": "2026-11-23T10:00:00Z"}]}"""
+REVIEWS = '[{"environments": [{"name": "canary-approval"}]}, {"environments": [{"name": "canary-approval"}]}]'
 ANSWERS = f"""\
 /canary-events.yml/dispatches 204
 /canary-events.yml/runs? 200 {{"total_count": 1}}
@@ -95,6 +96,7 @@ ANSWERS = f"""\
 /environments/canary-elsewhere 404 {{"message": "Not Found"}}
 /environments/canary-approval 200 {{"protection_rules": [{{"type": "wait_timer"}}, {{"type": "required_reviewers"}}]}}
 /reactions 201
+/runs/1/approvals 200 {REVIEWS}
 PATCH 200
 --data*/issues/7/comments 201 {{"id": 11}}
 /issues/7/comments 200
@@ -149,6 +151,7 @@ HOLDING = {
     "OVER": "success",
     "OUTPUT": "success",
     "TOO": "1",
+    "ONCE": "set",
     "VARIABLE_THEN": "another-word",
     "RUNNER_DEBUG": "1",
     "DEFAULT_BRANCH": "main",
@@ -193,6 +196,8 @@ def scripts(tmp_path: Path) -> Scripts:
     for path in ("facts/x", "two/canary-1-past/past.facts", "two/canary-1-observer/observer.facts", "one/past.facts"):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text("x\n", "utf-8")
+    (tmp_path / "newest").mkdir()
+    (tmp_path / "newest/canary.txt").write_text("2\n", "utf-8")
     for name in ("past", "observer"):
         (tmp_path / f"merged/{name}.facts").parent.mkdir(exist_ok=True)
         (tmp_path / f"merged/{name}.facts").write_text("x\n", "utf-8")
@@ -250,6 +255,9 @@ BREAKS = (
     ("artifact-again", ["failed"], {"SAME_NAME": "failure"}),
     ("artifact-anew", ["failed"], {"FIRST": "success"}),
     ("artifact-anew-token", ["failed"], {"BY_TOKEN": "failure"}),
+    ("artifact-newest", ["failed"], {"GITHUB_RUN_ATTEMPT": "3"}),
+    ("output-kept", ["runs"], {"ONCE": ""}),
+    ("approval-each-job", ["observer", "runs"], other("/runs/1/approvals", "200 []")),
     ("artifact-overwrite", ["failed"], {"OVER": "failure"}),
     ("outputs-rerun", ["failed", "runs"], {"OUTPUT": ""}),
     ("outputs-rerun-failed", ["failed", "runs"], {"OUTPUT": ""}),
@@ -318,6 +326,8 @@ EVENTS: dict[str, dict[str, str]] = {
     "outputs-rerun-failed": {"TOO": "2"},
     "cancelled-rerun": {"TOO": "2"},
     "attestation": {"job.attest": "success", "attest.outcome": "success"},
+    "output-kept": {"TOO": "2"},
+    "approval-each-job": {"GITHUB_RUN_ATTEMPT": "1"},
     "missing-environment": {"runs.elsewhere": "open"},
     "environment-branches": BOUND,
     "push-branches": {

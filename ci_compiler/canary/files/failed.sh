@@ -11,6 +11,7 @@ else
   echo "first=$FIRST"
   echo "by-token=$BY_TOKEN"
   echo "same-name=$SAME_NAME"
+  echo "newest=$([ "$(cat newest/canary.txt 2>/dev/null)" = "$GITHUB_RUN_ATTEMPT" ] && echo yes || echo no)"
   echo "output=${OUTPUT:-empty}"
   # Whoever changes the variable before a re-run says so with `Enable debug logging`.
   echo "debug=$([ -n "${RUNNER_DEBUG:-}" ] && echo yes || echo no)"

@@ -1,12 +1,16 @@
 #!/usr/bin/env bash
 # What GitHub shows of the run after its jobs: jobs.json, annotations.json of the job that lost its runner, and facts about
-# the order of the group, the attempt, the environment that GitHub created, and downloads by patterns.
+# the order of the group, the attempt, its approvals, the environment that GitHub created, and downloads by patterns.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=ask.sh
 . "$(dirname "$0")/ask.sh"
 
 echo "attempt=$([ "$GITHUB_RUN_ATTEMPT" = 1 ] && echo first || echo later)"
 echo "too=$([ "$TOO" = "$GITHUB_RUN_ATTEMPT" ] && echo again || echo copied)"
+echo "kept=$([ -n "${ONCE:-}" ] && echo yes || echo no)"
+if [ "$(ask "$scratch/reviews" "actions/runs/$GITHUB_RUN_ID/approvals")" = 200 ]; then
+  echo "reviews=$(jq '[.[] | select(any(.environments[]; .name == "canary-approval"))] | length' "$scratch/reviews")"
+fi
 echo "elsewhere=$(environment canary-elsewhere)"
 two=canary-$GITHUB_RUN_ATTEMPT
 echo "braces=$(yes_if test -s "two/$two-past/past.facts" -a -s "two/$two-observer/observer.facts")"
