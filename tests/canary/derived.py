@@ -51,7 +51,7 @@ def written() -> frozenset[str]:
     texts = [path.read_text("utf-8") for path in compiled()]
     zoned = plan(spec_of(small(schedule={"days": ["sat"], "build": "all", "timezone": "Europe/Berlin"})))
     texts.append(render(zoned.spec, zoned.shards)[".github/workflows/schedule.yml"])
-    return frozenset({one for text in texts for one in constructs(_load(text))} | calls())
+    return frozenset({one for text in texts for one in constructs(load(text))} | calls())
 
 
 @cache
@@ -63,7 +63,7 @@ def tried() -> frozenset[str]:
 def of_canary(texts: Mapping[str, str]) -> frozenset[str]:
     """The constructs in the workflows of a canary, and the calls of its scripts."""
     workflows = [text for path, text in texts.items() if path.startswith(".github/workflows/")]
-    found = {one for text in workflows for one in constructs(_load(text))}
+    found = {one for text in workflows for one in constructs(load(text))}
     return frozenset(found | {one for text in texts.values() for one in asked(text)})
 
 
@@ -73,7 +73,8 @@ _POOLS = {
 }
 
 
-def _load(text: str) -> dict[Any, Any]:
+def load(text: str) -> dict[Any, Any]:
+    """A workflow as YAML, by the fast loader where there is one."""
     return yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # type: ignore[no-any-return]  # noqa: S506
 
 

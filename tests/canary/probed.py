@@ -6,10 +6,9 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-import yaml
-
 from ci_compiler.canary.assumptions import Assumption
 from ci_compiler.canary.evidence import of_jobs, of_needs
+from tests.canary.derived import load
 from tests.canary.recorded import jobs
 
 FACTS = re.compile(r"(?:echo \"|^  *echo \")([a-z-]+)=", re.MULTILINE)
@@ -22,7 +21,7 @@ Texts = Mapping[str, str]
 
 def facts(texts: Texts, file: str) -> frozenset[str]:
     """The facts that a workflow can find: of scripts, also of those that it calls, of its jobs, of GitHub's list."""
-    document = yaml.safe_load(texts[f".github/workflows/{file}"])
+    document = load(texts[f".github/workflows/{file}"])
     found = {
         f"{written}.{fact}"
         for job in document["jobs"].values()

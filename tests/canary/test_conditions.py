@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from tests.checkers import condition_value
 SKIPPED = {"never": {"result": "skipped"}, "start": {"result": "success"}}
 
 
+@cache
 def job(name: str, file: str = "canary") -> dict[str, Any]:
     """A job of a workflow of the canary."""
     found: dict[str, Any] = yaml.safe_load(files(None)[f".github/workflows/{file}.yml"])["jobs"][name]
