@@ -99,7 +99,7 @@ def found(github: GitHub, decided: Plan, state: SettingState = SettingState.WRON
 
 
 def judged(github: GitHub, decided: Plan) -> dict[str, SettingState]:
-    """What is said of each setting that is not right."""
+    """The state of each setting that is not right."""
     every = settings(talk(github).client, decided)
     return {one.name: one.state for one in every if one.state is not SettingState.RIGHT}
 
