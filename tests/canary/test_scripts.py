@@ -414,6 +414,10 @@ OTHERWISE: tuple[tuple[str, list[str], dict[str, str]], ...] = (
     ("path-filter-limit", ["past"], {"FILES": "300"}),
     ("schedule-zone", ["event"], {"GITHUB_EVENT_NAME": "push"}),
     ("fork-request", ["event"], {"FROM": "my-org/my-repository"}),
+    *(
+        (name, [script], {"GITHUB_TOKEN": ""})
+        for name, script in (("token-reads", "past"), ("token-dispatch", "dispatch"))
+    ),
     ("token-settings", ["jit"], {"CANARY_ADMIN_TOKEN": ""}),
 )
 """What leaves an assumption untried: its name, the scripts of its probe, and their environment."""

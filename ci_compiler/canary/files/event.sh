@@ -11,7 +11,7 @@ at_tip() { [ "$(git rev-parse HEAD)" = "$(git rev-parse "origin/$DEFAULT_BRANCH"
 
 echo "name=$GITHUB_EVENT_NAME"
 file="$GITHUB_REPOSITORY/.github/workflows/canary-events.yml"
-echo "default-file=$(yes_if is "$GITHUB_WORKFLOW_REF" "$file@refs/heads/$DEFAULT_BRANCH")"
+echo "default-file=$(yes_if is "${GITHUB_WORKFLOW_REF:-}" "$file@refs/heads/$DEFAULT_BRANCH")"
 echo "default-tip=$(yes_if at_tip)"
 echo "fork=${FORK:-empty}"
 case $GITHUB_EVENT_NAME in
@@ -49,5 +49,6 @@ case $GITHUB_EVENT_NAME in
     echo "flag=${FLAG:-empty}"
     ;;
 esac
+[ -n "${GITHUB_TOKEN:-}" ] || exit 0
 echo "stated=$(ask /dev/null "statuses/$GITHUB_SHA" --data '{"state": "success", "context": "canary"}')"
 echo "denied=$(ask /dev/null "dispatches" --data '{"event_type": "ci-compile-canary"}')"

@@ -5,6 +5,8 @@ set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=ask.sh
 . "$(dirname "$0")/ask.sh"
 
+[ -n "${GITHUB_TOKEN:-}" ] || exit 0
+echo "token=set"
 echo "elsewhere=$(environment canary-elsewhere)"
 
 # The number of runs of `canary` that the push of a commit started.

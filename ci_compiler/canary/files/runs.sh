@@ -13,9 +13,9 @@ if [ "$(ask "$scratch/reviews" "actions/runs/$GITHUB_RUN_ID/approvals")" = 200 ]
 fi
 echo "elsewhere=$(environment canary-elsewhere)"
 two=canary-$GITHUB_RUN_ATTEMPT
-echo "braces=$(yes_if test -s "two/$two-past/past.facts" -a -s "two/$two-observer/observer.facts")"
-echo "merged=$(yes_if test -s merged/past.facts -a -s merged/observer.facts)"
-echo "one=$(if [ -s one/past.facts ]; then echo flat; elif [ -s "one/$two-past/past.facts" ]; then echo folder; else echo none; fi)"
+echo "braces=$(yes_if test -e "two/$two-past/past.facts" -a -e "two/$two-observer/observer.facts")"
+echo "merged=$(yes_if test -e merged/past.facts -a -e merged/observer.facts)"
+echo "one=$(if [ -e one/past.facts ]; then echo flat; elif [ -e "one/$two-past/past.facts" ]; then echo folder; else echo none; fi)"
 
 code=$(ask "$1/jobs.json" "actions/runs/$GITHUB_RUN_ID/attempts/$GITHUB_RUN_ATTEMPT/jobs?per_page=100")
 if [ "$code" != 200 ]; then
