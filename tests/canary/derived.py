@@ -149,19 +149,23 @@ def calls() -> frozenset[str]:
 
 def asked(script: str) -> Iterator[str]:
     """The calls of GitHub's API in a script of the canary, as the local GitHub of the tests names them."""
+    for verb, plain in requests(script):
+        for key in _ANSWERS:
+            known, _, template = key.partition(" ")
+            # A name in the path is a variable of the script, or a file of the canary.
+            pattern = re.sub(r"\{\w+\}", r"[$\\w-]*(?:[$]|canary)[\\w.-]*", template)
+            if known == verb and re.fullmatch(pattern, plain):
+                yield f"api {key}"
+
+
+def requests(script: str) -> Iterator[tuple[str, str]]:
+    """The verb and the path, below that of the repository, of each call of GitHub's API in a script."""
     text = re.sub(r"\$\{?runners\}?", "$GITHUB_REPOSITORY/actions/runners", script)
     for line in text.splitlines():
         verb = "delete" if "DELETE" in line else "patch" if "PATCH" in line else "post" if "--data" in line else "get"
         below = re.findall(r"\$GITHUB_REPOSITORY(/[^\s\"?]*)", line)
         for path in below + re.findall(r"ask (?:/dev/null|\"[^\"]*\") \"([^\"?]*)", line):
-            plain = "/" + path.lstrip("/")
-            for key in _ANSWERS:
-                known, _, template = key.partition(" ")
-                # A name in the path is a variable of the script, or a file of the canary.
-                if known == verb and re.fullmatch(
-                    re.sub(r"\{\w+\}", r"[$\\w-]*(?:[$]|canary)[\\w.-]*", template), plain
-                ):
-                    yield f"api {key}"
+            yield verb, "/" + path.lstrip("/")
 
 
 def table() -> dict[str, dict[str, str]]:

@@ -11,8 +11,9 @@ import yaml
 
 from ci_compiler.canary.assumptions import assumptions
 from ci_compiler.canary.repository import files
-from tests.canary.derived import asked, constructs, of_canary, problems, table, tried, words, written
+from tests.canary.derived import asked, constructs, of_canary, problems, requests, table, tried, words, written
 from tests.canary.probed import unfound
+from tests.github.description import description
 
 REGISTER = frozenset(assumptions())
 
@@ -135,3 +136,17 @@ def test_the_calls_of_scripts_are_those_of_the_api() -> None:
     script = 'runners=$GITHUB_API_URL/repos/$GITHUB_REPOSITORY/actions/runners\nask "$runners/$runner"\n'
     assert [*asked(script)] == ["api get /actions/runners", "api get /actions/runners/{runner_id}"]
     assert [one for one in assumptions().values() if re.search(r"\s{2}", one.says)] == []
+
+
+def test_each_call_of_a_script_is_one_that_github_describes() -> None:
+    found = [(path, *call) for path, text in files(None).items() if path.endswith(".sh") for call in requests(text)]
+    strange = []
+    for path, verb, plain in found:
+        below = re.sub("^/contents/.*", "/contents/1", re.sub(r"[$]\w+", "1", plain))
+        # The function that asks has a path of its own, and the name of a workflow is none.
+        if not re.fullmatch(r"/[$]\w+|/[.]github/.*", plain) and not description().operation(
+            verb, f"/repos/o/r{below}"
+        ):
+            strange.append((path, verb, plain))
+    assert strange == []
+    assert len(found) > 30
