@@ -47,6 +47,7 @@ from ci_compiler.errors import InputError
 from ci_compiler.plan.pipeline import Plan, plan
 from ci_compiler.spec.build import BUNDLED, FIRST, bundled_spec, parse_spec
 from ci_compiler.sync.compiled import compile_files
+from tests.canary.recorded import runs
 from tests.checkers.tools import require
 from tests.github.server import serving
 from tests.github.state import REPOSITORY, TOKEN, GitHub
@@ -409,6 +410,11 @@ def printing() -> Iterator[io.StringIO]:
             yield printed
 
 
+def _first_attempt(facts: dict[str, str]) -> dict[str, str]:
+    """The facts of a run that was not run again."""
+    return facts if facts.get("failed.kind") == "first" else {k: v for k, v in facts.items() if k != "failed.kind"}
+
+
 class Session:
     """A page's session in a folder of its own; ci-compile and ci-runner run in this process, the rest in a shell."""
 
@@ -521,17 +527,11 @@ class Session:
             patch.setattr(f"ci_compiler.cli.runner.{command}.this_machine", lambda *_, **__: machine)
 
     def tables(self) -> None:
-        """`tables.md` has the tables of a push and of a start: one assumption is broken, and one was not tried."""
-        known = assumptions()
-        pushed = {**known["path-filters"].tried, **known["path-filters"].expected}
-        started = [
-            one
-            for name, one in known.items()
-            if name not in {"path-filters", "artifact-rerun", "artifact-again", "outputs-rerun"}
-        ]
-        facts = {name: value for one in started for name, value in {**one.tried, **one.expected}.items()}
-        facts |= dict.fromkeys(known["queue-max"].expected, "other")
-        Path("tables.md").write_text(written_table(pushed) + written_table(facts), "utf-8")
+        """`tables.md` has the tables of runs in which one assumption is broken, and of which none ran again."""
+        broken = dict.fromkeys(assumptions()["queue-max"].expected, "other")
+        Path("tables.md").write_text(
+            "".join(written_table(_first_attempt(facts) | broken) for facts in runs()), "utf-8"
+        )
 
     def manifests(self) -> None:
         """`manifests` has the record of a build."""

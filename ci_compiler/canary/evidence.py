@@ -10,10 +10,11 @@ from typing import Any
 
 from ci_compiler.canary.assumptions import plain
 from ci_compiler.github.actions import seconds_of
+from ci_compiler.github.lost import failures, is_lost
 from ci_compiler.outside import text_of
 from ci_compiler.runner.controller.runner_names import read_name
 
-LEGS = ("pending", "queued", "labels")
+LEGS = ("pending", "queued", "labels", "approved")
 """Jobs whose legs are counted; a leg is called by the job's name and, in a matrix, the leg's own."""
 
 OUTER = "outer"
@@ -53,6 +54,11 @@ def of_jobs(jobs: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     if machine := named.get("machine"):
         found.update(_runners(machine, named.get("again")))
     return found
+
+
+def of_annotations(annotations: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Whether the annotations of a job that lost its runner are those by which the product tells that."""
+    return {"lost.annotated": "known" if is_lost(failures(annotations)) else "other"}
 
 
 def _legs(name: str, legs: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:

@@ -22,7 +22,9 @@ SECRET = "CANARY_SECRET"  # noqa: S105  (its name)
 ATTEMPT = expression("github.run_attempt")
 TOKEN = {"GITHUB_TOKEN": expression("github.token")}
 VARIABLE = {"CANARY_VARIABLE": expression("vars.CANARY_VARIABLE")}
-IDENTITY = READ | {"id-token": Remarked("write", "tells whether it reaches a called workflow")}
+IDENTITY = READ | {
+    scope: Remarked("write", "tells whether it reaches a called workflow") for scope in ("id-token", "attestations")
+}
 SETUP = UsesStep(name="Set up ci-compiler", uses=f"./{FOLDER}/setup")
 """Installs `ci-compile` and `ci-runner` on a hosted machine."""
 

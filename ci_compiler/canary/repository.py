@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -16,11 +18,17 @@ from ci_compiler.spec.model import Cache, Pool, RunsOn, Spec
 from ci_compiler.spec.shorthand.keys import TOOLKITS
 from ci_compiler.workflows import setup_action
 from ci_compiler.workflows.common import runs_on
+from ci_compiler.workflows.pins import pinned
 from ci_compiler.workflows.writer import Node, dump
 
 HEADER = (f"{MARK}: {GUIDE}",)
 SOURCES = Path(__file__).with_name("files")
 """The files that are the same everywhere, by their path from `FOLDER`."""
+
+WRITTEN = Path(__file__).with_name("written")
+"""The workflows that are the same everywhere but for the label of hosted machines and the pins of actions."""
+
+_ACTION = re.compile(r"(?<=uses: )actions/[a-z-]+$", re.MULTILINE)
 
 PACKAGE = "canary"
 PYTHON = setup_action.PYTHON
@@ -85,7 +93,14 @@ def files(own: Spec | None, toolkit: str = "") -> dict[str, str]:
         **{f"{FOLDER}/{path}": source for path, source in _sources().items()},
         SPEC_FILE: text,
         **{path: dump(one, header=HEADER) for path, one in compiled.items()},
+        **{f"{WORKFLOWS}/{path.name}": _filled(path, spec) for path in sorted(WRITTEN.glob("*.yml"))},
     }
+
+
+def _filled(path: Path, spec: Spec) -> str:
+    """The workflow at `path` with the label of hosted machines, and with the pins of its actions."""
+    text = path.read_text("utf-8").replace(" HOSTED\n", f" {json.dumps(spec.hosted)}\n")
+    return f"# {HEADER[0]}\n" + _ACTION.sub(lambda one: "{0} # {0.remark}".format(pinned(one[0])), text)
 
 
 def used_features(spec: Spec) -> frozenset[str]:

@@ -47,7 +47,8 @@ class Feature:
     def __str__(self) -> str:
         if self.broken:
             return f"not safe: {', '.join(self.broken)}"
-        return f"not known: {', '.join(self.untried)} not tried" if self.untried else "safe"
+        more = f" and {len(self.untried) - 3} more" if len(self.untried) > 3 else ""
+        return f"not known: {', '.join(self.untried[:3])}{more} not tried" if self.untried else "safe"
 
 
 def written_table(found: Mapping[str, str]) -> str:

@@ -67,8 +67,11 @@ def canary(spec: Spec, rows: Mapping[str, Mapping[str, object]], cache: str) -> 
         **_skipped(spec),
         "legs": _legs(spec),
         **_concurrent(spec),
+        "after-pending": hosted_job(
+            spec, "after pending", needs=["pending"], if_=expression("!cancelled()"), steps=NOTHING, permissions={}
+        ),
         "quiet": hosted_job(spec, "quiet", environment=quiet, steps=NOTHING),
-        "rerun": _rerun(spec),
+        "names": _names(spec),
         "jit": probe(spec, "jit", env=old, environment=ENVIRONMENT, minutes=15, permissions=_READS_ENVIRONMENT),
         "outer": _call(OUTER, permissions=IDENTITY, secrets=passed(SECRET)),
         "cell": _cell(),
@@ -110,7 +113,6 @@ def _start(spec: Spec, rows: Mapping[str, Mapping[str, object]]) -> Job:
         outputs={
             "machine": expression(f"toJSON({chosen})"),
             "matrix": '[{"leg": "a"}, {"leg": "b"}]',
-            "attempt": ATTEMPT,
         },
         steps=[checkout(expression("github.ref"), history=True), facts("start", env), keep("start")],
     )
@@ -169,40 +171,14 @@ def _concurrent(spec: Spec) -> dict[str, Job]:
     }
 
 
-def _rerun(spec: Spec) -> Job:
-    """Uploads one name in the first attempt, one in each attempt, and one with the characters of compiled names."""
-    once = "canary-once"
-    first: dict[str, Node] = {"name": once, "path": "earlier"}
-    env = {
-        "ODD_NAME": expression("steps.odd.outcome"),
-        "FIRST": expression("steps.first.outcome"),
-        "SAME_NAME": expression("steps.same.outcome"),
-        "STARTED": expression("needs.start.outputs.attempt"),
-    }
-    steps = [
-        checkout(),
-        RunStep(name="Make a file", run=f"echo canary > {_FILE}"),
-        _upload("once", once, if_=expression("github.run_attempt == 1")),
-        _upload("same", "canary-same"),
-        _upload("odd", f"canary-odd-{ATTEMPT}@a~2fb"),
-        action_step(
-            "Download what the first attempt left",
-            "actions/download-artifact",
-            first,
-            id="first",
-            if_=expression("github.run_attempt != 1"),
-            continue_on_error=True,
-        ),
-        facts("rerun", env),
-        keep("rerun"),
-    ]
-    return hosted_job(spec, "rerun", needs=["start"], steps=steps)
-
-
-def _upload(id_: str, name: str, **more: Any) -> Step:
-    """The step `id_`, which uploads `_FILE` as the artifact `name`; a failure is a fact."""
-    file: dict[str, Node] = {"name": name, "path": _FILE}
-    return action_step(f"Upload {id_}", "actions/upload-artifact", file, id=id_, continue_on_error=True, **more)
+def _names(spec: Spec) -> Job:
+    """Uploads a name with the characters of compiled ones; a failure is a fact."""
+    file: dict[str, Node] = {"name": f"canary-odd-{ATTEMPT}@a~2fb", "path": _FILE}
+    odd = action_step("Upload an odd name", "actions/upload-artifact", file, id="odd", continue_on_error=True)
+    run = 'mkdir -p facts\necho "odd=$ODD" > facts/names.facts\n'
+    found = RunStep(name="Find the facts", env={"ODD": expression("steps.odd.outcome")}, run=run)
+    make = RunStep(name="Make a file", run=f"echo canary > {_FILE}")
+    return hosted_job(spec, "names", needs=["start"], steps=[make, odd, found, keep("names")])
 
 
 _STARTED = expression("!cancelled() && needs.start.result == 'success'")

@@ -222,6 +222,7 @@ def dispatch(client: Client, what: str, workflow: int, ref: str, inputs: Mapping
     def read(answer: Any) -> DispatchedRun | None:
         return DispatchedRun(answer["workflow_run_id"], answer["html_url"]) if answer else None
 
+    # Assumes `token-dispatch`, `dispatch-inputs`.
     path, body = f"actions/workflows/{workflow}/dispatches", {"ref": ref, "inputs": dict(inputs)}
     try:
         return client.request(what, "POST", path, body | {_DETAILS: True}, read=read, again=False)

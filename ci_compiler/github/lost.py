@@ -9,7 +9,6 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
 
 from ci_compiler.github.actions import Json, file_of, jobs_of, run_of, stamp
 from ci_compiler.github.client import PER_PAGE, Client
@@ -74,6 +73,7 @@ def lost_runs(client: Client, plan: Plan) -> Iterator[LostRun]:
 
 def rerun(client: Client, run: LostRun) -> None:
     """Runs the failed jobs of `run`, and what needs them, again. Raises GitHubError."""
+    # Assumes `token-rerun`.
     what, path = f"run the failed jobs of the run {run.id} again", f"actions/runs/{run.id}/rerun-failed-jobs"
     client.request(what, "POST", path, read=lambda _: None, again=False)
 
@@ -92,8 +92,10 @@ def _lost(client: Client, run: Json, aside: set[str]) -> Iterator[LostRun]:
 def _annotations(client: Client, job: int) -> list[str]:
     """The messages of a job's failure annotations; a job has the id of its check run."""
     path = f"check-runs/{job}/annotations?per_page={PER_PAGE}"
+    # Assumes `lost-runner`.
+    return client.request(f"read the annotations of the job {job}", "GET", path, read=failures)
 
-    def read(answer: Any) -> list[str]:
-        return [entry["message"] or "" for entry in answer if entry["annotation_level"] == "failure"]
 
-    return client.request(f"read the annotations of the job {job}", "GET", path, read=read)
+def failures(annotations: Iterable[Json]) -> list[str]:
+    """The messages of the annotations that are failures."""
+    return [entry["message"] or "" for entry in annotations if entry["annotation_level"] == "failure"]

@@ -39,6 +39,7 @@ def keep_comment(client: Client, number: int, text: str) -> str:
     Only a comment by the workflow's own account is updated: anybody else could copy the marker.
     """
     body = cut(f"{MARKER}\n{text}", "The summary of the run has the rest.")
+    # Assumes `comment-writes`.
     path = f"issues/{number}/comments"
     comments = islice(client.pages("list the comments", path, "", dict), _PAGES * PER_PAGE)
     if (own := next(filter(_is_own, comments), None)) is None:

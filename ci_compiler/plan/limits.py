@@ -31,4 +31,5 @@ def limit(name: str) -> Limit:
 def beyond_filters(what: str, files: int) -> str:
     """A sentence about `what`, which changes more files than GitHub's path filters see; '' if they see all of them."""
     most = limit("filtered-files").gate
+    # Assumes `path-filter-limit`.
     return f"{what} changes {counted(files, 'file')}, and GitHub's path filters see {most}" if files > most else ""

@@ -188,7 +188,7 @@ def _runs_on_json(where: RunsOn) -> str:
 
 def build_permissions(spec: Spec) -> Permissions:
     """What a build asks for, which is the most that any stage does: every caller must grant it."""
-    # Assumes `called-permissions`, `called-identity`.
+    # Assumes `called-permissions`, `called-identity`, `called-attestation`, `attestation`.
     return ATTEST if spec.attest else READ
 
 

@@ -34,6 +34,7 @@ VERSIONS = "versions"
 VERDICT = "verdict"
 """The job that states whether a run succeeded."""
 
+# Assumes `fork-request`.
 FORK_GUARD = (
     "(github.event_name != 'pull_request' || github.event.pull_request.head.repo.full_name == github.repository)"
 )
@@ -49,6 +50,7 @@ RUN_GUARD = "(github.event_name == 'push' || github.event_name == 'workflow_disp
 
 def in_own_repository(spec: Spec) -> str:
     """An expression that is false in a fork of the repository, where the compiled workflows do nothing."""
+    # Assumes `schedule-fork`.
     return f"github.repository == '{spec.repository}'" if spec.repository else "!github.event.repository.fork"
 
 
@@ -98,7 +100,7 @@ def result_of(job: str) -> str:
 
 def one_at_a_time(group: str, *, queue: bool = False) -> dict[str, Node]:
     """The `concurrency:` of runs that wait for each other. A new run replaces a waiting one, unless they `queue`."""
-    # Assumes `pending-replaced`, `queue-max`.
+    # Assumes `pending-replaced`, `queue-max`, `queue-order`.
     return {"group": group, "cancel-in-progress": False, **({"queue": "max"} if queue else {})}
 
 

@@ -87,6 +87,7 @@ def workflow(spec: Spec) -> Workflow:
     }
     return Workflow(
         name="build a fork",
+        # Assumes `comment-file`, `comment-rights`.
         on={"issue_comment": {"types": ["created"]}},
         concurrency=one_at_a_time(f"fork-comment-{expression('github.event.comment.id')}"),
         jobs=jobs,

@@ -69,6 +69,7 @@ _FILES = {CELLS: CELL, LISTED: VARIANT, JOINED_BUILDS: JOINED}
 COMMENT = "comment"
 """The job that keeps the comment."""
 
+# Assumes `pull-request-merge`, `merge-group`.
 BASE = expression("github.event.pull_request.base.sha || github.event.merge_group.base_sha")
 """The commit that a pull request, or a merge group, is to be merged into."""
 

@@ -118,7 +118,7 @@ def _triggers(spec: Spec, shard: Shard) -> dict[str, Node]:
     inputs["again"] = _switch("Test what passed before, and publish what shows as published (a changed recipe).")
     return {
         "workflow_dispatch": {"inputs": inputs},
-        "push": {"branches": [shard.branch], "paths": _paths(spec, shard)},  # Assumes `path-filters`.
+        "push": {"branches": [shard.branch], "paths": _paths(spec, shard)},  # Assumes `path-filters`, `push-branches`.
     }
 
 
@@ -242,7 +242,8 @@ def _publications(spec: Spec, shard: Shard) -> dict[str, Job | CallJob]:
             runs_on=runs_on(pool.runs_on),
             timeout_minutes=_publishing_minutes(spec, sum(len(cell.variants) for cell in cells)),
             permissions=READ,
-            environment=spec.publish.environment,  # Assumes `environment-secret`.
+            # Assumes `environment-secret`, `environment-branches`, `approval-holds-group`, `approval-each-job`.
+            environment=spec.publish.environment,
             concurrency=one_at_a_time(f"publish-{shard.name}-{pool.name}", queue=True),
             steps=_publication_steps(spec, shard, pool),
         )
@@ -346,7 +347,7 @@ def _jobs_before(spec: Spec, shard: Shard) -> dict[str, dict[str, str]]:
             for other, needed in needs.of(cell, variant.package):
                 if (job := job_id(other)) != job_id(cell):
                     output = MANIFESTS if other.joined else reported_as(spec, other, needed)[BUILD]
-                    # Assumes `outputs-rerun`.
+                    # Assumes `outputs-rerun`, `outputs-rerun-failed`.
                     built = f"(needs.{job}.result == 'skipped' || needs.{job}.outputs.{output} != '')"
                     found.setdefault(job_id(cell), {})[job] = built
     return found

@@ -52,7 +52,7 @@ def upload(
 
     `more` are further options of the action.
     """
-    # Assumes `artifact-rerun`, `artifact-again`.
+    # Assumes `artifact-rerun`, `artifact-rerun-failed`, `artifact-again`, `artifact-anew`.
     files: dict[str, Node] = {"name": artifact, "path": path, "if-no-files-found": "ignore", **more}
     return action_step(name, "actions/upload-artifact", files, if_=if_)
 
@@ -87,6 +87,7 @@ def fetch_needs() -> Iterator[Step]:
     """The steps that download the artifacts of the run that hold the files of what `$NAME` needs."""
     found = "steps.needs.outputs.artifacts"
     yield RunStep(name="Find what it needs", id="needs", run='ci-runner needs "$NAME" --branch "$BRANCH"')
+    # Assumes `artifact-patterns`.
     files: dict[str, Node] = {"pattern": expression(found), "path": NEEDS_OUTPUT}
     some = expression(f"{found} != ''")
     yield action_step(FETCH_NEEDS, "actions/download-artifact", files, if_=some)
@@ -170,6 +171,7 @@ _VERDICT = RunStep(
     env={
         "RESULTS": _ENDED,
         "PAUSABLE": expression(f"needs.{SELECT}.outputs.{_PAUSABLE}"),
+        # Assumes `variables-rerun`.
         "PAUSED": expression(f"format('{{0}} {{1}}', needs.{SELECT}.outputs.{_PAUSED}, vars.{PAUSE_VARIABLE})"),
     },
     run=f"""\
@@ -204,9 +206,11 @@ done
 )
 """The same where the spec expects failures. Whether a failure is one of them is judged in a later step."""
 
+# Assumes `token-reads`.
 MAY_LIST_JOBS: Permissions = READ | {"actions": Remarked("read", "which jobs of the run failed")}
 """The permissions of a verdict on failures."""
 
+# Assumes `artifact-newest`.
 FETCH_RESULTS = action_step("Fetch the results", "actions/download-artifact", {"pattern": "*", "path": RESULTS})
 """Downloads every artifact of the run into `RESULTS`, each into a folder with its name.
 

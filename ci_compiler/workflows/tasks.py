@@ -183,6 +183,7 @@ def schedule(spec: Spec, wanted: Schedule) -> Workflow:
     run += ' --night "$(date -u +%Y%m%d)"' if has_nights(spec) else ""
     start = RunStep(name="Start the shards in waves", env=TOKEN, run=run)
     hour, minute = map(int, wanted.at.split(":"))
+    # Assumes `schedule-zone`.
     zone: dict[str, Node] = {} if wanted.timezone == "UTC" else {"timezone": wanted.timezone}
     job = hosted_job(spec, "Start", permissions=_MAY_START, steps=[checkout(), SETUP, start])
     return Workflow(
@@ -313,6 +314,7 @@ def _page(spec: Spec) -> Job:
         env=TOKEN,
         run=f'ci-compile site {_SITE} --repository "$GITHUB_REPOSITORY" --pages --status --history',
     )
+    # Assumes `artifact-overwrite`.
     keep = upload("Keep the history for the next run", HISTORY, f"{_SITE}/{HISTORY}", if_=is_on, overwrite=True)
     files: dict[str, Node] = {"name": _SITE_ARTIFACT, "path": _SITE}
     keep_site = action_step("Keep it for Pages", "actions/upload-pages-artifact", files, if_=is_on)

@@ -348,6 +348,7 @@ def _fetch_manifest(spec: Spec, subject: Subject) -> UsesStep:
 def _fetch_second_manifest(spec: Spec, subject: Subject, stage: Stage) -> UsesStep:
     """The step that fetches the manifest of the other variant, if the run built it: a pattern may match nothing."""
     artifact = artifact_expression(BUILD, subject.neighbour(stage), spec.branches)
+    # Assumes `artifact-merged`.
     files: dict[str, Node] = {"pattern": artifact, "merge-multiple": True, "path": BESIDE_MANIFEST.partition("/")[0]}
     some = expression(f"inputs.{neighbour_input(stage)} != ''")
     return action_step("Fetch the manifest of the second build", "actions/download-artifact", files, if_=some)

@@ -41,7 +41,7 @@ def compiled() -> list[Path]:
     """Every workflow that is compiled in the repository: of the examples, and its own."""
     return [
         *sorted(ROOT.glob("tests/examples/good/*/expected/.github/workflows/*.yml")),
-        *sorted(ROOT.glob(".github/workflows/build-*.yml")),
+        *sorted(path for path in ROOT.glob(".github/workflows/*.yml") if path.read_text("utf-8")[:10] == "# Compiled"),
     ]
 
 
@@ -51,15 +51,19 @@ def written() -> frozenset[str]:
     texts = [path.read_text("utf-8") for path in compiled()]
     zoned = plan(spec_of(small(schedule={"days": ["sat"], "build": "all", "timezone": "Europe/Berlin"})))
     texts.append(render(zoned.spec, zoned.shards)[".github/workflows/schedule.yml"])
-    return frozenset({one for text in texts for one in constructs(_load(text))} | calls())
+    return frozenset({one for text in texts for one in constructs(load(text))} | calls())
 
 
 @cache
 def tried() -> frozenset[str]:
     """The constructs in the canary's own workflows, and the calls of its scripts."""
-    texts = {**files(None), **files(spec_of(small(runners=_POOLS)))}
+    return frozenset({*of_canary(files(None)), *of_canary(files(spec_of(small(runners=_POOLS))))})
+
+
+def of_canary(texts: Mapping[str, str]) -> frozenset[str]:
+    """The constructs in the workflows of a canary, and the calls of its scripts."""
     workflows = [text for path, text in texts.items() if path.startswith(".github/workflows/")]
-    found = {one for text in workflows for one in constructs(_load(text))}
+    found = {one for text in workflows for one in constructs(load(text))}
     return frozenset(found | {one for text in texts.values() for one in asked(text)})
 
 
@@ -69,7 +73,8 @@ _POOLS = {
 }
 
 
-def _load(text: str) -> dict[Any, Any]:
+def load(text: str) -> dict[Any, Any]:
+    """A workflow as YAML, by the fast loader where there is one."""
     return yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # type: ignore[no-any-return]  # noqa: S506
 
 
@@ -144,16 +149,23 @@ def calls() -> frozenset[str]:
 
 def asked(script: str) -> Iterator[str]:
     """The calls of GitHub's API in a script of the canary, as the local GitHub of the tests names them."""
+    for verb, plain in requests(script):
+        for key in _ANSWERS:
+            known, _, template = key.partition(" ")
+            # A name in the path is a variable of the script, or a file of the canary.
+            pattern = re.sub(r"\{\w+\}", r"[$\\w-]*(?:[$]|canary)[\\w.-]*", template)
+            if known == verb and re.fullmatch(pattern, plain):
+                yield f"api {key}"
+
+
+def requests(script: str) -> Iterator[tuple[str, str]]:
+    """The verb and the path, below that of the repository, of each call of GitHub's API in a script."""
     text = re.sub(r"\$\{?runners\}?", "$GITHUB_REPOSITORY/actions/runners", script)
     for line in text.splitlines():
-        verb = "delete" if "DELETE" in line else "post" if "--data" in line else "get"
+        verb = "delete" if "DELETE" in line else "patch" if "PATCH" in line else "post" if "--data" in line else "get"
         below = re.findall(r"\$GITHUB_REPOSITORY(/[^\s\"?]*)", line)
-        for path in below + re.findall(r"ask \"[^\"]*\" \"([^\"?]*)", line):
-            plain = "/" + re.sub(r"\$\w+", "{}", path).lstrip("/")
-            for key in _ANSWERS:
-                known, _, template = key.partition(" ")
-                if known == verb and re.sub(r"\{\w+\}", "{}", template) == plain:
-                    yield f"api {key}"
+        for path in below + re.findall(r"ask (?:/dev/null|\"[^\"]*\") \"([^\"?]*)", line):
+            yield verb, "/" + path.lstrip("/")
 
 
 def table() -> dict[str, dict[str, str]]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ci_compiler.canary.assumptions import assumptions
+
 CONTROLLER = "ci-runner-rack-1a2b-{slot}-t5k2j9-x86-builder"
 """The form of the names that `ci-runner start` gives to its runners."""
 
@@ -33,7 +35,26 @@ def jobs() -> list[dict[str, Any]]:
         job("queued c", **at(3)),
         job("machine", runner_id=41, runner_name=CONTROLLER.format(slot=0), steps=[hook]),
         job("again", runner_id=42, runner_name=CONTROLLER.format(slot=1), steps=[hook]),
+        job("approved a", **at(4)),
+        job("approved b", **at(5)),
         job("labels", "cancelled", runner_id=0, runner_name=""),
         job("end of labels"),
         job("outer / inner / inner"),
     ]
+
+
+def runs() -> list[dict[str, str]]:
+    """The facts of as many runs as it takes for every assumption to hold: events and attempts exclude each other."""
+    found: list[dict[str, str]] = []
+    for one in assumptions().values():
+        facts = {**one.tried, **one.expected}
+        like = [run for run in found if all(run.get(name, value) == value for name, value in facts.items())]
+        if not like:
+            found.append(facts)
+        for run in like[:1]:
+            run.update(facts)
+    for run in found:
+        for one in assumptions().values():
+            if one.tried.items() <= run.items():
+                run.update(one.expected)
+    return found

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 import yaml
 
 from ci_compiler.canary.assumptions import assumptions
-from tests.canary.derived import asked, constructs, problems, table, tried, words, written
+from ci_compiler.canary.repository import files
+from tests.canary.derived import asked, constructs, of_canary, problems, requests, table, tried, words, written
+from tests.canary.probed import unfound
+from tests.github.description import description
 
 REGISTER = frozenset(assumptions())
 
@@ -77,6 +81,43 @@ def test_a_construct_that_the_compiler_no_longer_writes_is_noticed() -> None:
     assert [*problems(written() - {"vars.*"}, tried(), table(), REGISTER)] == ["vars.* is never written"]
 
 
+BUILD, PULL, RUNS, EVENTS = (
+    ".github/workflows/build-main-cpu.yml",
+    ".github/workflows/pull-request.yml",
+    ".github/workflows/canary-runs.yml",
+    ".github/workflows/canary-events.yml",
+)
+TEN = (
+    (RUNS, 'echo "order=', 'echo "no-order=', "no workflow of the canary finds the facts of queue-order"),
+    (RUNS, "      - dropped\n", "", "no workflow of the canary finds the facts of cancelled-rerun"),
+    (RUNS, "          overwrite: true\n", "", "the canary does not try actions/upload-artifact: overwrite"),
+    (EVENTS, "      timezone: ", "      # timezone: ", "the canary does not try on.schedule.timezone"),
+    (EVENTS, 'echo "fork=', 'echo "a-fork=', "no workflow of the canary finds the facts of schedule-fork"),
+    (BUILD, "on:\n", "on:\n  release:\n", "on.release has no probe"),
+    (BUILD, "runs-on: ", "cache-mode: none\n    runs-on: ", "job.cache-mode has no probe"),
+    (BUILD, "permissions: {}", "permissions: {}\ndefaults: {}", "workflow.defaults has no probe"),
+    (PULL, "github.base_ref ||", "github.actor ||", "github.actor has no probe"),
+    (PULL, "${{ always() }}", "${{ failure() }}", "failure() has no probe"),
+)
+"""A file of the canary or a compiled one, a change of it or of the scripts, and what the gate says."""
+
+
+@pytest.mark.parametrize(("file", "old", "new", "says"), TEN, ids=[says for *_, says in TEN])
+def test_ten_ways_to_forget_a_probe(file: str, old: str, new: str, says: str) -> None:
+    canary, of_compiled = files(None), Path(__file__).parents[1] / "examples/good/everything/expected" / file
+    if file in canary:
+        changed = {path: text.replace(old, new) for path, text in canary.items()}
+        assert changed != canary
+        gone = of_canary(canary) - of_canary(changed)
+        found = [*problems(written(), tried() - gone, table(), REGISTER), *unfound(changed, assumptions())]
+    else:
+        text = of_compiled.read_text("utf-8")
+        assert old in text
+        document = yaml.safe_load(text.replace(old, new, 1))
+        found = [*problems(written() | {*constructs(document)}, tried(), table(), REGISTER)]
+    assert found == [says]
+
+
 def test_names_of_the_workflow_itself_are_not_constructs() -> None:
     text = "needs.a-b.outputs.c == 'x.y' && fromJSON(inputs.pools)['build'].d"
     text += " && !contains(vars.A, format('{0}', matrix.b))"
@@ -95,3 +136,17 @@ def test_the_calls_of_scripts_are_those_of_the_api() -> None:
     script = 'runners=$GITHUB_API_URL/repos/$GITHUB_REPOSITORY/actions/runners\nask "$runners/$runner"\n'
     assert [*asked(script)] == ["api get /actions/runners", "api get /actions/runners/{runner_id}"]
     assert [one for one in assumptions().values() if re.search(r"\s{2}", one.says)] == []
+
+
+def test_each_call_of_a_script_is_one_that_github_describes() -> None:
+    found = [(path, *call) for path, text in files(None).items() if path.endswith(".sh") for call in requests(text)]
+    strange = []
+    for path, verb, plain in found:
+        below = re.sub("^/contents/.*", "/contents/1", re.sub(r"[$]\w+", "1", plain))
+        # The function that asks has a path of its own, and the name of a workflow is none.
+        if not re.fullmatch(r"/[$]\w+|/[.]github/.*", plain) and not description().operation(
+            verb, f"/repos/o/r{below}"
+        ):
+            strange.append((path, verb, plain))
+    assert strange == []
+    assert len(found) > 30

@@ -7,13 +7,28 @@ from typing import Any
 import pytest
 
 from ci_compiler.canary.assumptions import Verdict, assumptions, complete
-from ci_compiler.canary.evidence import of_jobs, of_needs
+from ci_compiler.canary.evidence import of_annotations, of_jobs, of_needs
 from tests.canary.recorded import CONTROLLER, at, job, jobs
 
-OTHERS = {"machine.kind": "self-hosted", "machine.hook": "set"}
-"""Facts of the machine, which the list of jobs does not show."""
+OTHERS = {
+    "machine.kind": "self-hosted",
+    "machine.hook": "set",
+    "report.attempt": "first",
+    "observer.reviewers": "yes",
+    "observer.waiting": "1",
+    "job.after-pending": "success",
+}
+"""Facts that the list of jobs does not show."""
 
-SEEN = ("pending-replaced", "queue-max", "all-labels", "job-started-hook", "jit-one-job")
+SEEN = (
+    "pending-replaced",
+    "queue-max",
+    "approval-holds-group",
+    "pending-cancelled",
+    "all-labels",
+    "job-started-hook",
+    "jit-one-job",
+)
 
 
 def verdict(name: str, listed: list[dict[str, Any]]) -> Verdict:
@@ -35,6 +50,8 @@ BREAKS = (
     ("pending-replaced", job("pending b", **at(3))),
     ("queue-max", job("queued b", "cancelled", runner_id=0)),
     ("queue-max", job("queued b", **at(1))),
+    ("approval-holds-group", job("approved b", "cancelled", runner_id=0)),
+    ("approval-holds-group", job("approved b", **at(4))),
     ("all-labels", job("labels", runner_id=7)),
     ("job-started-hook", job("machine", runner_name=CONTROLLER.format(slot=0))),
     ("jit-one-job", job("again", runner_id=41, runner_name=CONTROLLER.format(slot=0))),
@@ -59,6 +76,34 @@ def test_a_runner_that_the_controller_did_not_start_says_nothing_about_it() -> N
 def test_a_called_workflow_must_pass_on_how_its_job_ended(outputs: dict[str, str], expected: Verdict) -> None:
     found = of_needs({"outer": {"result": "success", "outputs": outputs}}, "success") | of_jobs(jobs())
     assert assumptions()["called-result"].verdict(complete(found)) is expected
+
+
+def test_a_group_that_drops_a_pending_job_must_not_cancel_the_run() -> None:
+    one, found = assumptions()["pending-cancelled"], of_jobs(jobs()) | OTHERS
+    assert one.verdict(complete(found | {"job.after-pending": "skipped"})) is Verdict.BROKEN
+    assert one.verdict(complete(found | {"report.attempt": "later"})) is Verdict.NOT_TRIED
+
+
+LOST = "The self-hosted runner: rack-1 lost communication with the server. Verify the machine is running."
+
+
+@pytest.mark.parametrize(
+    ("listed", "expected"),
+    [
+        ([("failure", LOST)], Verdict.HELD),
+        ([("failure", LOST), ("failure", "The operation was canceled."), ("warning", "Node.js 16")], Verdict.HELD),
+        ([("failure", "Process completed with exit code 1.")], Verdict.BROKEN),
+        ([("notice", LOST)], Verdict.BROKEN),
+        ([], Verdict.BROKEN),
+        (None, Verdict.BROKEN),
+    ],
+)
+def test_a_job_that_lost_its_runner_must_say_so(listed: list[tuple[str, str]] | None, expected: Verdict) -> None:
+    found = {"job.lost": "failure"}
+    if listed is not None:
+        found |= of_annotations([{"annotation_level": level, "message": text} for level, text in listed])
+    assert assumptions()["lost-runner"].verdict(complete(found)) is expected
+    assert assumptions()["lost-runner"].verdict(complete({**found, "job.lost": "skipped"})) is Verdict.NOT_TRIED
 
 
 def test_the_joined_results_must_be_those_of_the_jobs() -> None:

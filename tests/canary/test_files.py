@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from ci_compiler import __version__
-from ci_compiler.canary.repository import files
+from ci_compiler.canary.repository import WRITTEN, files
 from ci_compiler.cli.app import run
 from ci_compiler.cli.compile import PROGRAM
 from ci_compiler.plan.pipeline import plan
@@ -30,7 +30,10 @@ POOLS = {
     "grouped": {"runs-on": {"group": "gpu", "labels": ["self-hosted", "linux", "arm64"]}, "cpu": ["armv8_2"]},
     "scaled": {"runs-on": "arc-builders", "system": "x86_64-linux", "cpu": ["avx2"]},
 }
-UNKNOWN_TO_ACTIONLINT = 'unexpected key "deployment" for "environment" section'
+UNKNOWN_TO_ACTIONLINT = (
+    'unexpected key "deployment" for "environment" section',
+    'element of "schedule" section must be mapping and must contain one key "cron"',  # beside it: `timezone`
+)
 
 
 def wide() -> dict[str, Any]:
@@ -47,13 +50,16 @@ def written(request: pytest.FixtureRequest, tmp_path: Path) -> list[Path]:
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(text, "utf-8")
     (tmp_path / ".github/actionlint.yaml").write_text("self-hosted-runner:\n  labels: [builder]\n", "utf-8")
-    return [*sorted(tmp_path.glob(".github/workflows/*.yml")), tmp_path / ".github/canary/setup/action.yml"]
+    again = {path.name for path in WRITTEN.glob("*.yml")} if request.param == "wide" else set()  # the same for both
+    found = (path for path in sorted(tmp_path.glob(".github/workflows/*.yml")) if path.name not in again)
+    return [*found, tmp_path / ".github/canary/setup/action.yml"]
 
 
 def test_the_checkers_of_workflows_find_nothing(written: list[Path]) -> None:
     assert jsonschema_problems(written) == []
     assert language_service_problems(written) == []
-    assert [line for line in actionlint_problems(written) if UNKNOWN_TO_ACTIONLINT not in line] == []
+    found = actionlint_problems(written)
+    assert [line for line in found if not any(known in line for known in UNKNOWN_TO_ACTIONLINT)] == []
     assert [line for line in zizmor_problems(written) if " self-repository " not in line] == []
 
 

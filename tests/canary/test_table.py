@@ -13,22 +13,16 @@ from ci_compiler.canary.assumptions import FEATURES, Assumption, Verdict, assump
 from ci_compiler.canary.table import features, read_tables, verdicts, written_table
 from ci_compiler.cli.app import run
 from ci_compiler.cli.compile import PROGRAM
+from tests.canary.recorded import runs
 from tests.output import checked
 from tests.specs import small
 
 every = pytest.mark.parametrize("one", assumptions().values(), ids=assumptions().keys())
 
 
-def holding(*but: str) -> dict[str, str]:
-    """Facts with which every assumption holds, except some whose event is another."""
-    held = [one for name, one in assumptions().items() if name not in but]
-    return {name: value for one in held for name, value in {**one.tried, **one.expected}.items()}
-
-
-def _both() -> str:
-    """Two tables with which every assumption holds."""
-    by_hand = holding("path-filters", "artifact-again")
-    return written_table(by_hand) + written_table(holding("dispatch-commit", "artifact-rerun", "outputs-rerun"))
+def _all() -> str:
+    """Tables with which every assumption holds."""
+    return "".join(map(written_table, runs()))
 
 
 def read_back(facts: dict[str, str], one: Assumption) -> Verdict:
@@ -95,7 +89,7 @@ def table(tmp_path: Path, facts: dict[str, str], version: str = __version__) -> 
 
 def test_the_command_says_what_is_safe(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "pasted.md"
-    path.write_text(_both(), "utf-8")
+    path.write_text(_all(), "utf-8")
     assert run(PROGRAM, ["canary", "--read", str(path)]) == 0
     rows = capsys.readouterr().out.splitlines()
     assert len(rows) == len(FEATURES)

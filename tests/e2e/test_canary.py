@@ -37,6 +37,9 @@ HELD = {
 """The assumptions that act shares with GitHub, whatever starts the run."""
 
 
+UNKNOWN_TO_ACT = re.compile(r"\n *(deployment: false|artifact-metadata: write|timezone: ).*(?=\n)")
+
+
 class CanaryWorld(World):
     """A repository with nothing but the canary, on machines without a Nix store."""
 
@@ -65,8 +68,8 @@ class CanaryWorld(World):
 
     def _tree(self, folder: Path, commit: str) -> Path:
         tree = super()._tree(folder, commit)
-        path = tree / ".github/workflows/canary.yml"  # act does not know `deployment`
-        path.write_text(re.sub(r"\n *deployment: false(?=\n)", "", path.read_text("utf-8")), "utf-8")
+        for path in (tree / ".github/workflows").glob("canary*.yml"):  # act does not know these keys
+            path.write_text(UNKNOWN_TO_ACT.sub("", path.read_text("utf-8")), "utf-8")
         return tree
 
     @cached_property
@@ -110,6 +113,14 @@ def test_a_push_that_changes_the_file_of_the_path_filter_holds_it(world: CanaryW
     run = world.push("canary.yml", "main")
     assert found(run)["path-filters"] is Verdict.HELD, run.log.said
     assert found(run)["dispatch-commit"] is Verdict.NOT_TRIED
+
+
+def test_the_runs_of_the_other_workflows_hold_what_act_shares_with_github(world: CanaryWorld) -> None:
+    run = world.dispatch("canary-runs.yml", "main")
+    held = {"artifact-overwrite", "artifact-patterns", "artifact-merged", "artifact-alone"}
+    assert (named(run, Verdict.HELD), named(run, Verdict.BROKEN)) == (held, set()), run.log.said
+    run = world.act("push", "canary-events.yml", {"ref": "refs/heads/canary-pushed"}, world.git("rev-parse", "HEAD"))
+    assert (named(run, Verdict.HELD), named(run, Verdict.BROKEN)) == ({"push-branches"}, set()), run.log.said
 
 
 def test_a_secret_that_every_job_sees_breaks_the_assumption_about_it(world: CanaryWorld, dispatched: Run) -> None:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import subprocess
-from collections.abc import Callable, Iterator
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
 from ci_compiler.cli.app import run
 from ci_compiler.cli.compile import PROGRAM
+from ci_compiler.github import settings as settings_module
 from ci_compiler.github.reliance import UsedEnvironment, reliance
-from ci_compiler.github.settings import Setting, SettingState, settings
+from ci_compiler.github.setting import Setting, SettingState
+from ci_compiler.github.settings import settings
 from ci_compiler.plan.pipeline import Plan, plan
 from ci_compiler.spec.build import parse_spec
 from tests.output import checked
@@ -92,6 +96,12 @@ def right(organisation: GitHub, everything: Plan) -> GitHub:
 
 def found(github: GitHub, decided: Plan, state: SettingState = SettingState.WRONG) -> dict[str, Setting]:
     return {one.name: one for one in settings(talk(github).client, decided) if one.state is state}
+
+
+def judged(github: GitHub, decided: Plan) -> dict[str, SettingState]:
+    """The state of each setting that is not right."""
+    every = settings(talk(github).client, decided)
+    return {one.name: one.state for one in every if one.state is not SettingState.RIGHT}
 
 
 def test_what_is_relied_on_is_read_from_the_compiled_workflows(everything: Plan) -> None:
@@ -184,25 +194,7 @@ WRONG: list[tuple[str, WRITTEN, str, str]] = [
         "write_tokens",
         FORKS,
     ),
-    (
-        "fork pull requests of a private repository",
-        both(private, setting(FORKS, send_secrets_and_variables=True)),
-        "secrets",
-        FORKS,
-    ),
-    (
-        "fork pull requests of a private repository",
-        both(private, setting(FORKS, require_approval_for_fork_pr_workflows=False)),
-        "require_approval_for_fork_pr_workflows: false",
-        FORKS,
-    ),
     ("default rights of GITHUB_TOKEN", setting("workflow", default_workflow_permissions="write"), "write", "/workflow"),
-    (
-        "default rights of GITHUB_TOKEN",
-        setting("workflow", can_approve_pull_request_reviews=True),
-        "can_approve_pull_request_reviews: true",
-        "/workflow",
-    ),
     (
         "pinned actions",
         setting("permissions", sha_pinning_required=False),
@@ -315,6 +307,74 @@ def test_each_wrong_setting_is_reported_and_no_other(
     assert call in "\n".join(wrong[name].calls)
     assert [one for line in wrong[name].calls for one in problems_of(line)] == []
     assert not found(right, everything, SettingState.UNREAD)
+
+
+ROWS = tomllib.loads((Path(settings_module.__file__).with_name("settings.toml")).read_text("utf-8"))
+KEYS = [(name, key) for name, row in ROWS.items() for key in row["wanted"]]
+OTHER = {"approval_policy": "first_time_contributors_new_to_github", "default_workflow_permissions": "write"}
+"""Of the words that GitHub knows, one that is not right."""
+
+
+@pytest.mark.parametrize(("name", "key"), KEYS)
+def test_each_value_of_the_table_is_wrong_absent_or_refused_in_turn(
+    right: GitHub, everything: Plan, name: str, key: str
+) -> None:
+    row = ROWS[name]
+    right.public = not row.get("private", False)
+    values, wanted = right.settings[row["path"].removeprefix("/") or "permissions"], row["wanted"][key]
+    values[key] = {bool: not wanted, int: 1}.get(type(wanted), OTHER.get(key))
+    assert judged(right, everything) == {name: SettingState.WRONG}
+    values.update(row.get("unless", {}))
+    assert judged(right, everything) == ({} if row.get("unless") else {name: SettingState.WRONG})
+    values.update({key: not value for key, value in row.get("unless", {}).items()})
+    without = Fault(200, body=json.dumps({**values, key: None}).encode())
+    right.chance = lambda _, path: without if _of(path, row) else None
+    assert judged(right, everything) == {name: SettingState.UNREAD}
+    right.chance = lambda _, path: Fault(403, message="no") if _of(path, row) else None
+    unread = judged(right, everything)
+    assert unread.pop(name) is SettingState.UNREAD
+    assert unread == ({"allowed actions": SettingState.UNREAD} if row["path"] == "" else {})
+
+
+def _of(path: str, row: Mapping[str, str]) -> bool:
+    return path.endswith(f"/actions/permissions{row['path']}")
+
+
+def wrong_by_name(github: GitHub, name: str) -> None:
+    """Makes a setting wrong that is read from the compiled workflows."""
+    match name.split():
+        case ["allowed", _]:
+            github.settings["permissions"]["allowed_actions"] = "local_only"
+        case ["check", *_, branch]:
+            github.rules[branch] = []
+        case ["branches", "up", *_, branch]:
+            github.rules[branch] = [rule(CHECK, strict=False)]
+        case ["branches", *_, one]:
+            github.environments[one]["deployment_branch_policy"] = None
+        case ["reviewers", *_, one]:
+            github.environments[one] |= {"protection_rules": environment(reviewers=1)["protection_rules"]}
+        case ["secrets", _, _, "environment", one]:
+            github.secret_names[one] = []
+        case ["secrets", *_, place]:
+            secrets = "secrets" if place == "repository" else "organization-secrets"
+            github.secret_names[secrets] = ["NIX_CACHE_SIGNING_KEY"]
+        case ["runner", "group", one]:
+            hide(one)(github)
+
+
+STATE = ("settings", "rules", "environments", "secret_names", "hidden_groups")
+
+
+def test_each_setting_of_the_workflows_is_wrong_in_turn(right: GitHub, everything: Plan) -> None:
+    names = [one.name for one in settings(talk(right).client, everything) if one.name not in ROWS]
+    for name in names:
+        before = {part: copy.deepcopy(getattr(right, part)) for part in STATE}
+        wrong_by_name(right, name)
+        optional = name == "secrets of the environment fleet-watch"
+        assert judged(right, everything) == ({} if optional else {name: SettingState.WRONG})
+        for part, value in before.items():
+            setattr(right, part, value)
+    assert len(names) == 18
 
 
 def problems_of(line: str) -> Iterator[str]:
@@ -430,7 +490,7 @@ def test_what_the_token_may_not_read_is_neither_right_nor_wrong(
     assert all("accessible" in one.found and not one.calls for one in states.values())
 
 
-@pytest.mark.parametrize("body", [b"[]", b"{}", b"null", b'"yes"', b"[1]", b'{"total_count": 1}', b"<html>"])
+@pytest.mark.parametrize("body", [b"[]", b"{}", b"null", b"[1]", b'{"total_count": 1}', b"<html>"])
 def test_garbage_is_one_finding(
     right: GitHub, everything: Plan, body: bytes, commands: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -17,5 +17,10 @@ if [ -z "${GITHUB_TOKEN:-}" ]; then
   exit 0
 fi
 echo "token=set"
+# The bundle is invalid, so that nothing is attested: the answer differs from that to a token that may not attest.
+case $(ask --data '{"bundle": {}}' "$GITHUB_API_URL/repos/$GITHUB_REPOSITORY/attestations") in
+  400 | 422) echo "attest=allowed" ;;
+  *) echo "attest=refused" ;;
+esac
 echo "read=$(ask "$GITHUB_API_URL/repos/$GITHUB_REPOSITORY/contents/.github/canary/touch?ref=$GITHUB_SHA")"
 echo "write=$(ask --data '{"event_type": "ci-compile-canary"}' "$GITHUB_API_URL/repos/$GITHUB_REPOSITORY/dispatches")"

@@ -31,6 +31,14 @@ register() {
   ask --data "{\"name\": \"$name\", \"runner_group_id\": 1, \"labels\": [\"$name\"]}" "$runners/generate-jitconfig"
 }
 
+# The settings that no token of a workflow may read.
+settings=all
+may_read() { [ "$1" = 200 ] || settings=$1; }
+may_read "$(ask "$GITHUB_API_URL/repos/$GITHUB_REPOSITORY/actions/permissions")"
+may_read "$(ask "$GITHUB_API_URL/repos/$GITHUB_REPOSITORY/actions/permissions/workflow")"
+may_read "$(ask "$GITHUB_API_URL/repos/$GITHUB_REPOSITORY/actions/permissions/artifact-and-log-retention")"
+echo "settings=$settings"
+
 made=$(register removed)
 echo "made=$made"
 [ "$made" = 201 ] || exit 0

@@ -16,6 +16,7 @@ title=$(ask "$1/run.json" "actions/runs/$GITHUB_RUN_ID")
 code=$(ask "$1/deployments.json" "deployments?environment=canary-quiet")
 {
   echo "asked=$code"
+  echo "attempt=$([ "$GITHUB_RUN_ATTEMPT" = 1 ] && echo first || echo later)"
   if [ "$title" = 200 ]; then
     echo "title=$([ "$(jq --raw-output .display_title "$1/run.json")" = "canary [$GITHUB_RUN_ID]" ] && echo own || echo other)"
   fi

@@ -18,7 +18,7 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import InputError, wrong
 from ci_compiler.files.atomic import cannot_write, write_file
 from ci_compiler.files.drift import in_the_way, obstacle
-from ci_compiler.outside import bytes_of, object_of, reading, text_of
+from ci_compiler.outside import bytes_of, json_of, object_of, reading, text_of
 from ci_compiler.spec.model import Spec
 
 
@@ -79,6 +79,10 @@ def _judge(arguments: argparse.Namespace) -> int:
     if listed.exists():
         with reading(listed, Code.WRONG_VALUE):
             facts |= evidence.of_jobs(object_of(bytes_of(listed))["jobs"])
+    annotated = arguments.judge / "annotations.json"
+    if annotated.exists():
+        with reading(annotated, Code.WRONG_VALUE):
+            facts |= evidence.of_annotations(json_of(bytes_of(annotated)))
     text = tables.written_table(facts)
     append_to("GITHUB_STEP_SUMMARY", text)
     print(text, end="")

@@ -26,7 +26,7 @@ from ci_compiler.sync.carried import other_edits, refuse, take
 from ci_compiler.sync.checkouts import Checkout, checkouts, write
 from ci_compiler.sync.landing import branch_plans
 
-SKIP = "[skip ci]"
+SKIP = "[skip ci]"  # Assumes `skip-ci`.
 """The line of a commit's message with which a push starts no workflow (GitHub Docs, "Skipping workflow runs")."""
 
 

@@ -130,6 +130,7 @@ def read_results(folder: Path, branch: str, commit: str, reported: Reported) -> 
 
     So does the result of a test that did not report it. download-artifact creates no folder for a single artifact.
     """
+    # Assumes `artifact-alone`.
     manifests: dict[str, tuple[Manifest, Path]] = {}
     refused: dict[str, tuple[Finding, ...]] = {}
     for path in _files(folder, MANIFEST_FILE):

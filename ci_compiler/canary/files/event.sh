@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# Facts about an event: its file, commit and base, who started it, and what the token of its job may do. The checkout is
+# at the event's commit, with all history. It reacts to a comment with eyes and with one of its own, which it edits, and
+# gives the commit the status `canary`.
+set -euo pipefail
+# shellcheck source-path=SCRIPTDIR source=ask.sh
+. "$(dirname "$0")/ask.sh"
+
+is() { [ "$1" = "$2" ]; }
+at_tip() { [ "$(git rev-parse HEAD)" = "$(git rev-parse "origin/$DEFAULT_BRANCH")" ]; }
+
+echo "name=$GITHUB_EVENT_NAME"
+file="$GITHUB_REPOSITORY/.github/workflows/canary-events.yml"
+echo "default-file=$(yes_if is "${GITHUB_WORKFLOW_REF:-}" "$file@refs/heads/$DEFAULT_BRANCH")"
+echo "default-tip=$(yes_if at_tip)"
+echo "fork=${FORK:-empty}"
+case $GITHUB_EVENT_NAME in
+  schedule)
+    # 12:17 in the zone of the schedule is 22:17 UTC; GitHub may start it hours late.
+    case $(date -u +%H) in
+      22 | 23 | 00 | 01 | 02 | 03 | 04 | 05) echo "zone=own" ;;
+      *) echo "zone=other" ;;
+    esac
+    ;;
+  issue_comment)
+    echo "number=$([ -n "$ISSUE" ] && echo set || echo empty)"
+    echo "reacted=$(ask /dev/null "issues/comments/$COMMENT/reactions" --data '{"content": "eyes"}')"
+    echo "commented=$(ask "$scratch/comment" "issues/$ISSUE/comments" --data '{"body": "canary"}')"
+    reply=$(jq .id "$scratch/comment" 2>/dev/null || true)
+    echo "edited=$(ask /dev/null "issues/comments/$reply" --request PATCH --data '{"body": "canary, edited"}')"
+    echo "listed=$(ask /dev/null "issues/$ISSUE/comments")"
+    echo "request=$(ask /dev/null "pulls/$ISSUE")"
+    echo "role=$(ask /dev/null "collaborators/$GITHUB_ACTOR/permission")"
+    ;;
+  pull_request | merge_group)
+    case $GITHUB_REF in
+      refs/pull/"${NUMBER:-none}"/merge) echo "ref=merge" ;;
+      refs/heads/gh-readonly-queue/*) echo "ref=queue" ;;
+      *) echo "ref=other" ;;
+    esac
+    echo "base=$(yes_if git merge-base --is-ancestor "${BASE:-none}" HEAD)"
+    echo "base-name=$(yes_if git rev-parse --verify "origin/${BASE_REF#refs/heads/}")"
+    echo "from=$(if [ -z "${FROM:-}" ]; then echo queue; elif [ "$FROM" = "$GITHUB_REPOSITORY" ]; then echo own; else echo fork; fi)"
+    ;;
+  push) echo "branch=$([ "$GITHUB_REF_NAME" = canary-pushed ] && echo listed || echo other)" ;;
+  workflow_dispatch)
+    echo "by=$([ "$GITHUB_ACTOR" = 'github-actions[bot]' ] && echo token || echo person)"
+    echo "word=${WORD:-empty}"
+    echo "flag=${FLAG:-empty}"
+    ;;
+esac
+[ -n "${GITHUB_TOKEN:-}" ] || exit 0
+echo "stated=$(ask /dev/null "statuses/$GITHUB_SHA" --data '{"state": "success", "context": "canary"}')"
+echo "denied=$(ask /dev/null "dispatches" --data '{"event_type": "ci-compile-canary"}')"
