@@ -98,7 +98,7 @@ def imported_only(spec: Spec, stage: Stage) -> Iterator[str]:
 def suites(spec: Spec, stage: Stage, wanted: Sequence[tuple[Cell, Route]]) -> Iterator[str]:
     """The test suites of a stage, which prove a package after its smoke test, and the pools that run them."""
     rows: list[list[object]] = []
-    for package in spec.packages.values():
+    for package in (one for one in spec.packages.values() if one.suites):
         routes = [route for cell, route in wanted if any(one.package == package.name for one in cell.variants)]
         for suite in package.suites.values():
             if suite.stage is stage and routes:

@@ -136,7 +136,7 @@ def _paths(spec: Spec, shard: Shard) -> list[str]:
     """
     if not spec.backend.has_recipes:
         own = dict.fromkeys(one.package for cell, _ in shard.cells for one in cell.variants)
-        others = (other for one in own if spec.has_edges for other in built_after(spec, one))
+        others = (other for one in own for other in built_after(spec, one)) if spec.has_edges else ()
         return path_filters(spec, dict.fromkeys([*own, *others]))
     found: dict[str, None] = {}
     packages: dict[str, None] = {}
