@@ -151,6 +151,7 @@ class Code(StrEnum):
     PUBLISH_SHARES_POOL = "publish-shares-pool"
     PUBLISH_UNSIGNED = "publish-unsigned"
     PUSH_FAILED = "push-failed"
+    PYTHON_DIFFERS = "python-differs"
     PYTHON_NOT_OF_TORCH = "python-not-of-torch"
     PYTORCH_ALIAS = "pytorch-alias"
     QUEUE_TOO_LONG = "queue-too-long"

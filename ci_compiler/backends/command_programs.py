@@ -39,7 +39,7 @@ from ci_compiler.backends.job import (
     show,
     variables,
 )
-from ci_compiler.backends.wheels import check_versions
+from ci_compiler.backends.wheels import check_wheels
 from ci_compiler.codes import Code
 from ci_compiler.errors import failure, wrong
 from ci_compiler.process import Ended, find_program, follow
@@ -94,6 +94,7 @@ class CommandPrograms:
             patterns=tuple(filled(one, self.job.values) for one in self._commands().files),
             folder=self.job.folder,
             version=self.job.values["version"] if self._commands().version else "",
+            python=self.job.values["python"],
             package=self.job.values["package"],
         )
         return self.build_joined(order, [alone])[order.name]
@@ -117,8 +118,7 @@ class CommandPrograms:
         found = {}
         for one in members:
             hashes = collect(one.name, root, one.patterns, before, one.folder)
-            if one.version:
-                check_versions(one.name, one.package, one.version, [one.folder / path for path in hashes])
+            check_wheels(one, [one.folder / path for path in hashes])
             found[one.name] = _result(
                 commands.build, one.folder, hashes, started=started, seconds=ended.seconds, built=True
             )

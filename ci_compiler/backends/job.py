@@ -148,13 +148,14 @@ class BuildOrder(NamedTuple):
 class JoinedVariant(NamedTuple):
     """A variant that one build makes together with others: the patterns of its files, and the folder for them.
 
-    Its wheels must have `version`, those of the `package` before all others; '' for any.
+    Its wheels must have `version` and be for `python`, those of the `package` before all others; '' for any.
     """
 
     name: str
     patterns: tuple[str, ...]
     folder: Path
     version: str = ""
+    python: str = ""
     package: str = ""
 
 

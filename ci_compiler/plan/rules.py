@@ -190,7 +190,7 @@ def _exclude(
         path = (*at, "exclude", exclusion.index)
         for cell in cells:
             here = not exclusion.branches or cell.branch in exclusion.branches
-            here = here and (exclusion.when is None or exclusion.when.holds(cell.axes))
+            here = here and (exclusion.when is None or exclusion.when.holds(cell.conditions))
             out = [variant for variant in cell.variants if matches(variant.name)] if here else []
             left_out += [_left_out(cell, variant.package, Code.EXCLUDED, exclusion.because, path) for variant in out]
             rest = tuple(variant for variant in cell.variants if variant not in out) if out else cell.variants

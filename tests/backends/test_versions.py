@@ -10,7 +10,10 @@ import yaml
 
 from tests.backends import wheel
 from tests.backends.project import MANIFEST, Project
-from tests.backends.wheel import NAME, VERSION
+from tests.backends.wheel import NAME, PYTHON, VERSION
+
+OWN = f"cp{PYTHON.replace('.', '')}"
+"""This Python in the names of wheels."""
 
 RULE = {"tag": "v{version}", "night": "{version}.dev{date}", "local": "@accelerator-tag@"}
 
@@ -92,6 +95,31 @@ def test_a_wheel_of_another_version_fails_the_build(project: Project, before: st
     assert message in refused
     assert "[version-differs]" in refused
     assert not (project.root / MANIFEST).exists()
+
+
+@pytest.mark.parametrize(
+    ("tags", "is_right"),
+    [
+        ("py3-none-any", True),
+        ("py2.py3-none-any", True),
+        (f"{OWN}-{OWN}-linux_x86_64", True),
+        (f"{OWN}-none-linux_x86_64", True),
+        ("cp39-abi3-linux_x86_64", True),
+        ("py39-none-any", True),
+        ("cp38-cp38-linux_x86_64", False),
+        ("cp399-abi3-linux_x86_64", False),
+        ("py399-none-any", False),
+        (f"{OWN}-{OWN}t-linux_x86_64", False),
+        ("pp311-pypy311_pp73-linux_x86_64", False),
+    ],
+)
+def test_a_wheel_for_another_python_fails_the_build(project: Project, tags: str, is_right: bool) -> None:
+    rest, build = wheel.FILES["ci/build.sh"].split("exec ")
+    made = "\n".join([f"{rest}PATH=$PATH:/bin:/usr/bin", build, f"mv dist/*.whl dist/fastpath-1.4.0-{tags}.whl || :"])
+    project.write("ci/build.sh", made)
+    said = project.build(0 if is_right else 1).stderr
+    assert (f"fastpath-1.4.0-{tags}.whl is not for Python {PYTHON} by its name" in said) is not is_right
+    assert ("[python-differs]" in said) is not is_right
 
 
 def test_a_night_has_the_date_of_its_dispatch_and_every_job_takes_it_from_the_selection(project: Project) -> None:

@@ -103,5 +103,6 @@ def _member(spec: Spec, one: BuiltVariant, values: Mapping[str, str], out: Path)
         patterns=patterns,
         folder=out / one.variant.name,
         version=version,
+        python=values["python"],
         package=one.variant.package,
     )
