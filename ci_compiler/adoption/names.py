@@ -38,7 +38,8 @@ LONGEST_PACKAGE = 40
 class Row:
     """A recipe: its branch, name and file, its package and, unless it is listed by name, its place on the axes.
 
-    `listed`: it fits no axis. `guessed`: only a guess tells its system.
+    `listed`: it fits no axis. `guessed`: only a guess tells its system. `values` are those of a variant of an open
+    matrix; `gpu` is its accelerator if the short form has none such.
     """
 
     branch: str
@@ -52,6 +53,12 @@ class Row:
     isa: str = ""
     listed: bool = False
     guessed: bool = False
+    values: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def family(self) -> str:
+        """The family of a variant of an open matrix; '' for any other."""
+        return dict(self.values).get("family", "")
 
     @property
     def place(self) -> tuple[str, str]:

@@ -44,8 +44,8 @@ AxisValue = Annotated[
 Tag = Annotated[
     str,
     form(
-        title="a text with {value}, {under} or {digits}",
-        pattern=r"^[A-Za-z0-9_.]*\{(value|under|digits)\}[A-Za-z0-9_.]*$",
+        title="a text, with {value}, {under} or {digits} for the value",
+        pattern=r"^([A-Za-z0-9_.]+|[A-Za-z0-9_.]*\{(value|under|digits)\}[A-Za-z0-9_.]*)$",
     ),
 ]
 
@@ -171,7 +171,8 @@ class AcceleratorRow:
         examples=[["gfx942", "gfx1100"]],
     )
     tag: Tag = key(
-        "How names spell the toolkit, as the `tag` of an axis. Left out: the family and the version with underscores.",
+        "How names spell the toolkit, as the `tag` of an axis. Left out: the family and the version with underscores. "
+        "A text without the value takes the place of a family that has no toolkit.",
         default="",
         published=False,
         examples=["cu{digits}"],

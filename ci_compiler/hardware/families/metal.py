@@ -4,4 +4,4 @@ from __future__ import annotations
 
 from ci_compiler.hardware.families import NO_TARGETS, Family
 
-FAMILY = Family(name="metal", title="Metal", targets=NO_TARGETS)
+FAMILY = Family(name="metal", title="Metal", targets=NO_TARGETS, aliases=("mps",))
