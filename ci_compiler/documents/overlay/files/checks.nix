@@ -23,7 +23,7 @@ let
   '';
 
   checked = variant:
-    let cell = fleet.choose { inherit (variant) branch cuda gpu isa python system; };
+    let cell = fleet.choose { inherit (variant) branch cuda gpu isa python system@further@; };
     in script "check-${variant.name}" ''
       exec ${cell.environment}/bin/python3 ${./check.py} ${quoted (toJSON {
         inherit (variant) version capability cuda;
