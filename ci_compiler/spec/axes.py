@@ -140,6 +140,13 @@ class AxisRow:
         default="",
         published=False,
     )
+    values_from: SettingValue = key(
+        "A command that lists the values, as JSON or one on each line. `ci-compile update` runs it in the root of the "
+        "repository, and writes the values into the axis and into each matrix that has all of them.",
+        examples=["python ci/supported-torch.py"],
+        default="",
+        published=False,
+    )
     serves: Mapping[AxisValue, AxisValues] = key(
         "Values that serve others: a build for the first is used wherever one of the list is asked for.",
         examples=[{"abi3": ["3.11", "3.12", "3.13"]}],
