@@ -42,6 +42,22 @@ class ExpectedFailure:
 
 
 @declared()
+class FlakyTest:
+    """A test that is known to fail now and then. If it fails, the suite runs once more; after `until`, it fails."""
+
+    test: str = key(
+        "The test as JUnit names it: the class name, a dot and the name. `*` stands for any text.",
+        title="the name of a test (one line)",
+        minLength=1,
+        maxLength=500,
+        pattern=LINE,
+        examples=["tests.test_ops.TestStreams.test_order"],
+    )
+    because: Reason = key("The reason.", examples=["Two streams race; see issue 12."])
+    until: Day = key("The last day on which the suite runs again for it.", examples=["2027-03-31"])
+
+
+@declared()
 class Suite:
     """A test suite of a package: a command that runs in each shard after the smoke test of its stage has passed.
 
@@ -78,6 +94,12 @@ class Suite:
         default=False,
     )
     expected_failures: tuple[ExpectedFailure, ...] = key("Tests that fail for known reasons.", default=())
+    flaky: tuple[FlakyTest, ...] = key(
+        "Tests that are known to fail now and then. If all that failed are listed, the command runs once more, with "
+        "`ATTEMPT=2` and within the same `minutes`. The tests that pass then are counted and shown as flaky.",
+        default=(),
+        published=False,
+    )
 
     @property
     def stage(self) -> Stage:
