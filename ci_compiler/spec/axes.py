@@ -59,7 +59,8 @@ ValuesByAxis = Annotated[
 ]
 
 
-def _lists(value: Mapping[str, Any]) -> Mapping[str, tuple[str, ...]]:
+def value_lists(value: Mapping[str, Any]) -> Mapping[str, tuple[str, ...]]:
+    """Values by axis, each of which may be written as one value."""
     return {axis: (one,) if isinstance(one, str) else tuple(one) for axis, one in value.items()}
 
 
@@ -112,7 +113,7 @@ def _has(cell: Mapping[str, str], axis: str, among: tuple[str, ...]) -> bool:
 
 def to_when(value: Mapping[str, Any]) -> When:
     """The conditions that a spec writes as a mapping."""
-    return When(values=tuple(_lists(value).items()))
+    return When(values=tuple(value_lists(value).items()))
 
 
 Conditions = Annotated[
@@ -303,7 +304,7 @@ class Matrix:
         "The values of any axes: the built-in `python`, `platform`, `accelerator` and `isa`, those in `axes`, and "
         "`branch`. An accelerator is a family with or without a toolkit and a target.",
         written=ValuesByAxis,
-        convert=_lists,
+        convert=value_lists,
         default={},
         published=False,
         examples=[{"python": ["3.12", "3.14t"], "platform": "x86_64-linux", "accelerator": ["cpu", "rocm 7.2 gfx942"]}],
@@ -311,7 +312,7 @@ class Matrix:
     rows: tuple[Mapping[str, tuple[str, ...]], ...] = key(
         "Combinations of values, each multiplied with `values`; a row's own values take the place of those.",
         written=tuple[ValuesByAxis, ...],
-        convert=lambda rows: tuple(map(_lists, rows)),
+        convert=lambda rows: tuple(map(value_lists, rows)),
         minItems=1,
         default=(),
         published=False,

@@ -188,6 +188,7 @@ class _SuiteRun(NamedTuple):
         interpreter, store_path = self.subject.interpreter, self.subject.store_path
         env = without_tokens(os.environ, self.subject.spec.backend.secret) | self.subject.variables
         env |= {"SHARD": str(self.shard[0]), "SHARDS": str(self.shard[1])}
+        env |= {f"SUITE_{axis.upper().replace('-', '_')}": value for axis, value in self.suite.values.items()}
         programs = [os.fspath(Path(interpreter.program).parent)] if interpreter.program else []
         programs += [os.fspath(Path(store_path, "bin"))] if store_path else []
         paths = {"PATH": tuple(dict.fromkeys(programs)), "PYTHONPATH": interpreter.paths}

@@ -223,3 +223,15 @@ def test_an_unknown_suite_is_an_error_with_the_known_ones() -> None:
         suite_of(spec.packages["pytorch"], "opt")
     with pytest.raises(InputError, match="torchvision declares no suites"):
         suite_of(spec.packages["torchvision"], "ops")
+
+
+def test_the_command_gets_the_values_of_its_row(tmp_path: Path) -> None:
+    matrix = {"values": {"cuda-driver": "oldest", "dependencies": "latest"}}
+    ops = {"command": "env", "minutes": 1, "matrix": matrix}
+    spec = spec_of(small(packages={"pytorch": {"suites": {"ops": ops}}, "torchvision": {}}))
+    (suite,) = spec.packages["pytorch"].suites.values()
+    subject = of_python(spec, NAME, "main", suite.stage, Path(sys.executable), {})
+    assert run_suite(subject, suite, (1, 1), tmp_path, tmp_path / "out").failures == ()
+    log = (tmp_path / "out/suite.log").read_text("utf-8")
+    assert (suite.name, "SUITE_CUDA_DRIVER=oldest" in log) == ("ops-oldest-latest", True)
+    assert "SUITE_DEPENDENCIES=latest" in log
