@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Sequence
 
 from ci_compiler.backends.command_programs import shell
 from ci_compiler.codes import Code
 from ci_compiler.errors import InputError
+from ci_compiler.outside import json_of, why
 from ci_compiler.spec.axes import AxisRow
 from ci_compiler.spec.load import Path_
 from ci_compiler.spec.model import Spec
@@ -55,9 +55,9 @@ def _listed(spec: Spec, axis: AxisRow, remote: Remote) -> tuple[str, ...]:
         raise _wrong(spec, axis, f"ended with status {ended.status}: {ended.said or 'it printed nothing'}")
     text = ended.out.strip()
     try:
-        values: Sequence[object] = json.loads(text) if text.startswith("[") else text.split("\n")
-    except ValueError as error:
-        raise _wrong(spec, axis, f"printed no list in JSON: {error}") from error
+        values: Sequence[object] = json_of(text) if text.startswith("[") else text.split("\n")
+    except OSError as error:
+        raise _wrong(spec, axis, f"printed no list in JSON: it {why(error)}") from error
     if not text or not values:
         raise _wrong(spec, axis, "printed no value")
     words = tuple(value.strip() if isinstance(value, str) else "" for value in values)
