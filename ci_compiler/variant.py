@@ -148,7 +148,9 @@ class Grammar:
 
     def _accelerator(self, values: Mapping[str, str]) -> str:
         family, toolkit, target = (values.get(part, "") for part in ("family", "toolkit", "target"))
-        tag = self.tags.get(family) if toolkit else None
+        tag = self.tags.get(family)
+        if tag and not toolkit and "{" in tag:
+            tag = None
         apart = "_" if toolkit and family[-1:].isdigit() else ""
         first = spelled(tag or f"{family}{apart}{{under}}", toolkit)
         return "-".join(filter(None, (first, _FEATURE.sub(_feature, target).replace(",", "_"))))

@@ -4,7 +4,7 @@
     folders        by name      some, by Nix    matrix      YAML, compiled back
 
 1. `checkouts`: the branch of each folder, and its recipes.
-2. `names`, `guesses`: the variant that each recipe's name tells, and hardware that the tables lack.
+2. `names`, `opened`, `guesses`: the variant that each recipe's name tells, and hardware that the tables lack.
 3. `facts`: versions, pins and needs, from recipes that are evaluated; what cannot be evaluated stays open.
 4. `fleet`, `axes`, `exclusions`: the variants as products with exceptions.
 5. `spec_text`: the YAML. It is compiled, and must give the same names.
@@ -27,6 +27,7 @@ from ci_compiler.adoption.facts import learn
 from ci_compiler.adoption.fleet import Fleet, spec_text
 from ci_compiler.adoption.guesses import guessed
 from ci_compiler.adoption.names import Row, rows_of
+from ci_compiler.adoption.opened import closed, opened
 from ci_compiler.adoption.reads import reads_of
 from ci_compiler.adoption.spec_forms import fits
 from ci_compiler.codes import Code, Severity
@@ -99,9 +100,11 @@ def adopt(folders: Sequence[Path], *, shown: str = SHOWN, progress: Callable[[st
     progress(f"{count} recipes; reading their names")
     known = guessed(checkouts, tables())
     rows, findings = _once(rows_of(checkouts, known.hardware))
+    rows, spelled = opened(rows, known.hardware)
     progress("evaluating one recipe of each kind")
     facts = learn(rows, checkouts, known.hardware)
-    fleet = Fleet(rows=rows, facts=facts, reads=reads_of(list(facts.kinds.values()), checkouts), guessed=known)
+    reads = reads_of(list(facts.kinds.values()), checkouts)
+    fleet = Fleet(rows=rows, facts=facts, reads=reads, guessed=known, spelled=spelled)
     progress("looking for a short matrix")
     text, spec, judged = _compiled(fleet, shown)
     progress("comparing recipes with what the spec would compile")
@@ -165,14 +168,15 @@ def _differences(fleet: Fleet, spec: Spec) -> tuple[int, list[Finding]]:
     if not known:
         return 0, []
     facts = fleet.facts
-    kinds = {kind: rows for kind, rows in facts.kinds.items() if rows[0].package in known}
+    kinds = {kind: list(map(closed, rows)) for kind, rows in facts.kinds.items() if rows[0].package in known}
     placed = {(rows[0].branch, rows[0].toolkit) for rows in kinds.values()}
     complete = replace(
         facts,
         versions={(branch, name): "0" for branch in fleet.branches for name in known} | dict(facts.versions),
         pins={place: _complete(facts.pins.get(place, Pin())) for place in placed},
     )
-    text = spec_text(replace(fleet, facts=complete), known | (fleet.packages.keys() - own), {})
+    short = replace(fleet, facts=complete, rows=list(map(closed, fleet.rows)))
+    text = spec_text(short, known | (fleet.packages.keys() - own), {})
     try:
         made = _judged(str(text), SHOWN, but=_OF_VERSIONS)
     except InputError:  # not enough is known to compile them
@@ -197,25 +201,25 @@ def _exact(fleet: Fleet, compiled: frozenset[str], shown: str) -> tuple[str, Spe
     """The spec's text, the spec and its variants: exactly those that the fleet has recipes of.
 
     Variants that the patterns for exclusions leave in are excluded by name; recipes that the axes do not give back are
-    listed by name, as are all of them where the axes are wrong.
+    listed by name, as are all of them where the axes are wrong. Open matrices are given up first.
     """
     extra: dict[str, list[Key]] = {}
-    for attempt in range(_ROUNDS):
+    for _ in range(_ROUNDS):
         text = str(spec_text(fleet, compiled, extra))
         try:
             spec, judged = _judged(text, shown)
         except InputError:
-            if attempt:
+            if all(row.listed for row in fleet.rows):
                 raise
-            fleet = replace(fleet, rows=[replace(row, listed=True) for row in fleet.rows])
+            is_open = any(row.values for row in fleet.rows)
+            fleet = replace(fleet, rows=[closed(row) if is_open else replace(row, listed=True) for row in fleet.rows])
             continue
         names = names_of(spec, judged)
         wanted = {branch: {row.name for row in fleet.rows if row.branch == branch} for branch in fleet.branches}
         if all(names[branch] == wanted[branch] for branch in wanted):
             break
-        fleet = replace(
-            fleet, rows=[row if row.name in names[row.branch] else replace(row, listed=True) for row in fleet.rows]
-        )
+        rows = [row if row.name in names[row.branch] else replace(row, listed=True, values=()) for row in fleet.rows]
+        fleet = replace(fleet, rows=rows)
         for key in (_key(branch, name) for branch, own in wanted.items() for name in sorted(names[branch] - own)):
             extra.setdefault(key.package, []).append(key)
     return text, spec, judged

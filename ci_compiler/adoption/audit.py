@@ -29,7 +29,7 @@ from ci_compiler.adoption.evaluator import evaluate, find_recipes, name_of, outc
 from ci_compiler.codes import Code, Severity
 from ci_compiler.errors import Finding, about, nearest
 from ci_compiler.hardware import Gpu
-from ci_compiler.hardware.families import DEFAULT, family_of, nixpkgs
+from ci_compiler.hardware.families import DEFAULT, NONE, family_of, nixpkgs
 from ci_compiler.outside import bytes_of
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.rules import HARDWARE_CODES, hardware_problems, judge
@@ -229,7 +229,7 @@ def _of_evaluated(this: _Audit, name: str, recipe: Evaluation) -> list[Finding]:
     cell = this.cells.get(name)
     if cell is None:
         findings = list(_unknown(this, name, recipe))
-    elif cell.listed:
+    elif cell.listed or cell.family not in {DEFAULT, NONE}:  # what the checks know is about that family
         return []
     else:
         audited = AuditedRecipe(spec=this.spec, cell=cell, name=name, evaluation=recipe, others=this.found)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cache, cached_property
 from typing import Any
 
@@ -12,6 +12,7 @@ from ci_compiler.adoption.exclusions import Key
 from ci_compiler.adoption.facts import Facts, PackageFacts, most_common
 from ci_compiler.adoption.guesses import Guessed
 from ci_compiler.adoption.names import Row
+from ci_compiler.adoption.opened import combinations
 from ci_compiler.adoption.reads import Elsewhere, Reads
 from ci_compiler.adoption.spec_text import GUESSED, Section, SpecText
 from ci_compiler.hardware import Version
@@ -36,6 +37,7 @@ class Fleet:
     facts: Facts
     reads: Mapping[str, Reads]
     guessed: Guessed
+    spelled: Mapping[str, Any] = field(default_factory=dict)
 
     @cached_property
     def branches(self) -> tuple[str, ...]:
@@ -116,6 +118,7 @@ def spec_text(fleet: Fleet, compiled: frozenset[str], extra: Mapping[str, Sequen
         systems=[system for system in fleet.guessed.hardware.systems if system in systems],
         declared=fleet.guessed.declared,
         hardware=fleet.guessed.hardware,
+        spelled=fleet.spelled if any(row.values for row in fleet.rows) else {},
     )
 
 
@@ -155,12 +158,12 @@ def _toolkits(base: Mapping[str, Any], pins: Mapping[str, Pin]) -> dict[str, obj
 def _row_of(pin: Pin) -> dict[str, Any]:
     """A pin's keys in the spec, without its defaults."""
     row: dict[str, Any] = {}
-    for field in fields(pin):
-        value = getattr(pin, field.name)
-        if field.name == "sources":
+    for own in fields(pin):
+        value = getattr(pin, own.name)
+        if own.name == "sources":
             value = {package: _source(source) for package, source in value.items()}
         if value:
-            row[field.name.replace("_", "-")] = value
+            row[own.name.replace("_", "-")] = value
     return row
 
 
@@ -254,6 +257,7 @@ def _matrices(
 ) -> tuple[Mapping[str, Any], dict[str, Mapping[str, Any]]]:
     """The general matrix ({}: none), and the own ones of packages that have little in common with it."""
     placed = grouped((row for row in fleet.rows if not row.listed), lambda row: row.package)
+    open_ = {name: placed.pop(name) for name in list(placed) if any(row.values for row in placed[name])}
     keys = {package: [row.key for row in rows] for package, rows in placed.items()}
 
     def matrix_for(names: Sequence[str]) -> dict[str, Any]:
@@ -264,9 +268,16 @@ def _matrices(
         return {"python": fleet.usual_pythons, **matrix, "exclude": [*matrix["exclude"], *more]}
 
     # A package that has listed variants alone takes the general matrix where there is one.
-    outside = any(name not in keys and any(row.name != name for row in rows) for name, rows in fleet.packages.items())
+    others = {name: rows for name, rows in fleet.packages.items() if name not in keys and name not in open_}
+    outside = any(row.name != name for name, rows in others.items() for row in rows)
     together = [] if outside or not keys else _together(keys)
-    return matrix_for(together) if together else {}, {name: matrix_for([name]) for name in keys if name not in together}
+    own: dict[str, Mapping[str, Any]] = {name: matrix_for([name]) for name in keys if name not in together}
+    own |= {name: {"rows": [_short(one) for one in combinations(rows)]} for name, rows in open_.items()}
+    return matrix_for(together) if together else {}, own
+
+
+def _short(row: Mapping[str, Sequence[str]]) -> dict[str, object]:
+    return {axis: values if values[1:] else values[0] for axis, values in row.items()}
 
 
 def _together(keys: Mapping[str, Sequence[Key]]) -> list[str]:

@@ -27,14 +27,14 @@ from ci_compiler.variant import VariantName
 
 _PYTHON = re.compile(r"3\.(9|1[0-5])")  # what a spec can hold (`spec.forms.Python`)
 _FAMILIES = [family_of(name) for name in FAMILIES if name != NONE]
-_NAMED = "|".join({one.name for one in _FAMILIES} | {one.device for one in _FAMILIES if one.device})
+_NAMED = "|".join(word for one in _FAMILIES for word in (one.name, *one.aliases))
 _PREFIXES = "|".join(one.prefix for one in _FAMILIES if one.prefix)
 _AXIS = re.compile(
     rf"(?P<package>.+?)-(?:(?:python|py)3?\d|(?:{_NAMED})(?:\d|\b)|(?:{_PREFIXES})_?\d|cpu\b|darwin\b|linux\b|arm64\b"
     r"|aarch64\b|x86)"
 )
 _SYSTEM = re.compile(r"\b(?:x86_64|aarch64)-(?:linux|darwin)\b")
-_ON_MACOS = "|".join(word for one in _FAMILIES if one.only_on == "macOS" for word in (one.name, one.device))
+_ON_MACOS = "|".join(word for one in _FAMILIES if one.only_on == "macOS" for word in (one.name, *one.aliases))
 _DARWIN = re.compile(rf"(?:^|-)(?:darwin|macos|{_ON_MACOS})(?:-|$)")
 ARM = re.compile(r"(?:^|-)(?:arm64|aarch64|armv\d\w*)(?:[.-]|$)")
 LONGEST_PACKAGE = 40
@@ -44,7 +44,8 @@ LONGEST_PACKAGE = 40
 class Row:
     """A recipe: its branch, name and file, its package and, unless it is listed by name, its place on the axes.
 
-    `listed`: it fits no axis. `guessed`: only a guess tells its system.
+    `listed`: it fits no axis. `guessed`: only a guess tells its system. `values` are those of a variant of an open
+    matrix; `gpu` is its accelerator if the short form has none such.
     """
 
     branch: str
@@ -58,6 +59,12 @@ class Row:
     isa: str = ""
     listed: bool = False
     guessed: bool = False
+    values: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def family(self) -> str:
+        """The family of a variant of an open matrix; '' for any other."""
+        return dict(self.values).get("family", "")
 
     @property
     def place(self) -> tuple[str, str]:

@@ -30,7 +30,10 @@ class Section(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpecText:
-    """What an adopted spec states. `systems` are those that need a build pool; an empty `matrix` is none."""
+    """What an adopted spec states. `systems` are those that need a build pool; an empty `matrix` is none.
+
+    `spelled` are the keys about the names of open matrices.
+    """
 
     branches: Sequence[Section]
     packages: Sequence[Section]
@@ -38,6 +41,7 @@ class SpecText:
     systems: Sequence[str]
     declared: Declared
     hardware: Hardware
+    spelled: Mapping[str, Any]
 
     def __str__(self) -> str:
         """The YAML."""
@@ -51,6 +55,7 @@ class SpecText:
             *(line for branch in self.branches for line in _branch(branch)),
             "",
             *self._hardware(),
+            *self._spelled(),
             "packages:",
             *(line for section in self.packages for line in entry(section.name, section.row, "  ", section.remark)),
             "",
@@ -67,6 +72,12 @@ class SpecText:
             yield "hardware:  # guessed from the recipes' names and texts: the tables do not know it"
             for table, rows in self.declared.items():
                 yield from entry(table, rows, "  ", block=True)
+            yield ""
+
+    def _spelled(self) -> Iterator[str]:
+        for key, value in self.spelled.items():
+            yield from entry(key, value)
+        if self.spelled:
             yield ""
 
     def _matrix(self) -> Iterator[str]:

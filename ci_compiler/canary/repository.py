@@ -44,11 +44,12 @@ HOSTED = "hosted"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where the canary can run: its name among the choices, how a job addresses it, its system."""
+    """Where the canary can run: its name among the choices, how a job addresses it, its system, and whose it is."""
 
     name: str
     where: RunsOn
     system: str
+    hosted: bool = False
 
     def node(self) -> dict[str, object]:
         """The values that the workflow reads: where jobs run, the same with a label that no machine has, a cell."""
@@ -58,7 +59,7 @@ class Place:
             "on": runs_on(self.where),
             "unserved": "" if self.where.scale_set else without,
             "addressed": "scale-set" if self.where.scale_set else "group" if self.where.group else "labels",
-            "kind": "hosted" if self.name == HOSTED else "self-hosted",
+            "kind": "hosted" if self.hosted else "self-hosted",
             "cell": f"python{PYTHON.replace('.', '')}-cpu-{ISAS[self.system]}",
         }
 
@@ -66,10 +67,13 @@ class Place:
 def places(own: Spec | None) -> tuple[Place, ...]:
     """The machines that GitHub hosts, and each pool of the repository's spec whose system has a cell."""
     label = own.hosted if own else "ubuntu-24.04"
-    first = Place(name=HOSTED, where=RunsOn(labels=(label,)), system="x86_64-linux")
+    first = Place(name=HOSTED, where=RunsOn(labels=(label,)), system="x86_64-linux", hosted=True)
     pools: Sequence[Pool] = own.pools if own else ()
-    others = [Place(name=pool.name, where=pool.runs_on, system=pool.system) for pool in pools if pool.system in ISAS]
-    return first, *others
+    return first, *(
+        Place(name=pool.name, where=pool.runs_on, system=pool.system, hosted=bool(pool.hosted))
+        for pool in pools
+        if pool.system in ISAS
+    )
 
 
 def files(own: Spec | None, toolkit: str = "") -> dict[str, str]:

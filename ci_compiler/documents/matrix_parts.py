@@ -10,7 +10,7 @@ from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.proof import Proof, is_imported_only
 from ci_compiler.plan.routing import Route
 from ci_compiler.plan.sharding import Shard
-from ci_compiler.plan.suites import Bench
+from ci_compiler.plan.suites import bench_of
 from ci_compiler.spec.model import Spec
 from ci_compiler.stages import PUBLISH, Stage
 from ci_compiler.units import markdown_table
@@ -102,7 +102,7 @@ def suites(spec: Spec, stage: Stage, wanted: Sequence[tuple[Cell, Route]]) -> It
         routes = [route for cell, route in wanted if any(one.package == package.name for one in cell.variants)]
         for suite in package.suites.values():
             if suite.stage is stage and routes:
-                pools = [route.suites.get(Bench(stage, suite.gpus)) for route in routes]
+                pools = [route.suites.get(bench_of(suite)) for route in routes]
                 ran = f"{sum(pool is not None for pool in pools):,} of {len(routes):,}"
                 names = codes(pool.name for pool in pools if pool)
                 gpus = suite.gpus if stage.needs_gpu else NONE

@@ -19,7 +19,7 @@ from ci_compiler.plan.needs import Needs
 from ci_compiler.plan.routing import Route
 from ci_compiler.plan.sharding import Shard, waits_for
 from ci_compiler.plan.simulation import TimedJob, tails
-from ci_compiler.plan.suites import Bench
+from ci_compiler.plan.suites import bench_of
 from ci_compiler.record import record
 from ci_compiler.spec.model import Package, Pool, Spec, in_build_order
 from ci_compiler.spec.packages import BUILDER_CORES
@@ -192,7 +192,7 @@ class _Jobs:
         """Adds the shards of the suites after `test`, the last job. Returns the indexes of the stage's last jobs."""
         last = len(self.jobs) - 1
         for suite in self.spec.packages[test.variant.package].suites.values():
-            pool = route.suites.get(Bench(suite.stage, suite.gpus))
+            pool = route.suites.get(bench_of(suite))
             if pool and suite.stage is test.stage:
                 job = replace(test, pool=pool.name, seconds=suite.minutes * 60, needs=(last,), suite=suite.name)
                 self.jobs += [job] * suite.shards

@@ -16,7 +16,7 @@ from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.routing import Route
 from ci_compiler.plan.rules import LeftOut
 from ci_compiler.plan.sharding import Shard, job_id
-from ci_compiler.plan.suites import Bench
+from ci_compiler.plan.suites import bench_of
 from ci_compiler.plan.unbuilt import Selection
 from ci_compiler.spec.model import Branch, Spec
 from ci_compiler.stages import stages
@@ -83,7 +83,7 @@ class BuiltVariant(NamedTuple):
             elif stage in self.route.skipped:
                 yield stage.name, f"not run: {self.route.skipped[stage]}"
         for suite in self.spec.packages[self.variant.package].suites.values():
-            bench = Bench(suite.stage, suite.gpus)
+            bench = bench_of(suite)
             if bench in self.route.suites:
                 yield f"suite {suite.name}", f"{self.route.suites[bench].name}, {counted(suite.shards, 'shard')}"
             elif bench in self.route.skipped_suites:

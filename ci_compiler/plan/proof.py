@@ -14,7 +14,7 @@ from ci_compiler.errors import Finding
 from ci_compiler.plan.matrix import Cell, Variant
 from ci_compiler.plan.routing import Route
 from ci_compiler.plan.sharding import waits_for
-from ci_compiler.plan.suites import Bench
+from ci_compiler.plan.suites import Bench, bench_of
 from ci_compiler.spec.model import Package, Spec
 from ci_compiler.spec.suites import Suite
 from ci_compiler.stages import PUBLISH, Stage, StageKind
@@ -83,7 +83,7 @@ def is_imported_only(spec: Spec, package: Package, stage: Stage) -> bool:
 
 def _is_proved(package: Package, stage: Stage) -> bool:
     """Whether `stage` does more than import `package`: by its smoke test, or by a suite that runs wherever it does."""
-    suites = (suite for suite in package.suites.values() if suite.gpus == 1)
+    suites = (suite for suite in package.suites.values() if not bench_of(suite).is_own)
     return proof_of(package, stage) is not Proof.IMPORTED_ONLY or any(suite.stage is stage for suite in suites)
 
 
@@ -92,7 +92,7 @@ def required_tests(spec: Spec, variant: Variant, route: Route) -> dict[str, Stag
     after = [stage for stage in waits_for(spec, PUBLISH) if stage.is_test]
     found: dict[str, Stage | Bench] = {stage.name: stage for stage in after if stage in route.pools}
     for suite in spec.packages[variant.package].suites.values():
-        bench = Bench(suite.stage, suite.gpus)
+        bench = bench_of(suite)
         if suite.stage in after and bench in route.suites:
             found[test_name(suite)] = bench
     return found

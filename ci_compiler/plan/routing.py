@@ -21,6 +21,7 @@ from ci_compiler.plan.containers import container_findings
 from ci_compiler.plan.matrix import Cell, setting
 from ci_compiler.plan.suites import Bench, benches
 from ci_compiler.record import record
+from ci_compiler.spec.axes import Accelerator
 from ci_compiler.spec.model import Pool, RecipeKind, RunsOn, Spec
 from ci_compiler.stages import BUILD, PUBLISH, Axis, Stage, TestPolicy, stages
 
@@ -193,9 +194,11 @@ class _Router:
         pools: dict[Bench, Pool] = {}
         skipped: dict[Bench, str] = {}
         for bench in suites:
-            fitting = [pool for pool in self._fitting(bench.stage, cell) if pool.gpus >= bench.gpus]
+            fitting = [pool for pool in self._fitting(bench.stage, cell) if _has(pool, bench)]
             if fitting:
                 pools[bench] = self._least_scarce(fitting, cell)
+            elif bench.target:
+                skipped[bench] = f"no pool has {bench.gpus} GPU of {bench.target} that runs {cell.target}"
             else:
                 skipped[bench] = route.skipped.get(bench.stage) or self._no_pool(bench.stage, cell, gpus=bench.gpus)
         return replace(route, suites=pools, skipped_suites=skipped) if suites else route
@@ -392,3 +395,9 @@ def _unused_pools(spec: Spec, routes: tuple[Route, ...]) -> Iterator[Finding]:
                 "(`ci-compile explain NAME` shows the pools of a variant)"
             )
             yield spec.finding(("runners", pool.name), Code.UNUSED_POOL, message, key=True)
+
+
+def _has(pool: Pool, bench: Bench) -> bool:
+    """Whether the machines of `pool` have the GPUs that `bench` asks for."""
+    target = Accelerator.parse(pool.accelerator).target if pool.accelerator else pool.gpu
+    return pool.gpus >= bench.gpus and bench.target in {"", target}

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
 from ci_compiler.spec.model import Package, Spec
+from ci_compiler.spec.suites import Suite
 from ci_compiler.stages import Stage
 
 
 class Bench(NamedTuple):
-    """The machines that some suites need: those of a test stage, with `gpus` GPUs or more."""
+    """The machines that some suites need: those of a test stage, with `gpus` GPUs or more, of `target` if given."""
 
     stage: Stage
     gpus: int
+    target: str = ""
 
     @property
     def job(self) -> str:
@@ -28,18 +31,29 @@ class Bench(NamedTuple):
     @property
     def title(self) -> str:
         """The name of the job, to which GitHub adds the suite and the shard."""
-        return f"{self.stage} suites{f' on {self.gpus} GPUs' if self._wide else ''}"
+        several = f"{self.gpus} GPUs" if self.gpus > 1 else ""
+        where = " of ".join(filter(None, (several, self.target)))
+        return f"{self.stage} suites{f' on {where}' if where else ''}"
+
+    @property
+    def is_own(self) -> bool:
+        """Whether its machines need not be those of the stage."""
+        return bool(self._wide)
 
     @property
     def _wide(self) -> tuple[str, ...]:
-        return (str(self.gpus),) if self.gpus > 1 else ()
+        word = re.sub(r"[^A-Za-z0-9]+", "_", self.target)
+        return (*([str(self.gpus)] if self.gpus > 1 else []), *filter(None, [word]))
+
+
+def bench_of(suite: Suite) -> Bench:
+    """What `suite` needs."""
+    return Bench(suite.stage, suite.gpus, suite.target)
 
 
 def benches(packages: Iterable[Package]) -> tuple[Bench, ...]:
     """What the suites of `packages` need, each once."""
-    return tuple(
-        dict.fromkeys(Bench(suite.stage, suite.gpus) for package in packages for suite in package.suites.values())
-    )
+    return tuple(dict.fromkeys(bench_of(suite) for package in packages for suite in package.suites.values()))
 
 
 def legs(package: Package, bench: Bench) -> list[dict[str, str]]:
@@ -47,7 +61,7 @@ def legs(package: Package, bench: Bench) -> list[dict[str, str]]:
     return [
         {"suite": suite.name, "shard": f"{shard}/{suite.shards}"}
         for suite in package.suites.values()
-        if Bench(suite.stage, suite.gpus) == bench
+        if bench_of(suite) == bench
         for shard in range(1, suite.shards + 1)
     ]
 
@@ -64,4 +78,4 @@ def longest_minutes(spec: Spec, bench: Bench) -> int:
     The job's own steps before the suite do what the stage does, and have the same time.
     """
     suites = [suite for package in spec.packages.values() for suite in package.suites.values()]
-    return spec.timeouts[bench.stage] + max(one.minutes for one in suites if Bench(one.stage, one.gpus) == bench)
+    return spec.timeouts[bench.stage] + max(one.minutes for one in suites if bench_of(one) == bench)

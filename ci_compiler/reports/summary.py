@@ -22,7 +22,7 @@ from ci_compiler.plan.proof import is_imported_only, passed
 from ci_compiler.plan.routing import Route
 from ci_compiler.plan.selection import Selection
 from ci_compiler.plan.sharding import ALL
-from ci_compiler.plan.suites import Bench
+from ci_compiler.plan.suites import bench_of
 from ci_compiler.spec.model import Spec
 from ci_compiler.spec.suites import Suite
 from ci_compiler.stages import BUILD, PUBLISH, Stage
@@ -30,6 +30,7 @@ from ci_compiler.units import counted, duration, markdown_table, markdown_text, 
 from ci_compiler.workflows.artifacts import (
     BENCHMARK,
     EXPECTED,
+    FLAKY,
     MANIFEST_FILE,
     PUBLISHED,
     RESULT,
@@ -189,7 +190,7 @@ def _suites(built: BuiltVariant, stage: Stage, results: Path) -> Iterator[str]:
     """How the suites of `stage` ended for a variant, each with its first failures, or why no pool runs them."""
     found = [read_json(path) for path in sorted(results.glob(f"*/{SUITE_RESULT}"))]
     for suite in built.spec.packages[built.variant.package].suites.values():
-        bench = Bench(suite.stage, suite.gpus)
+        bench = bench_of(suite)
         wanted = (built.variant.name, built.cell.branch, suite.name)
         shards = [one for one in found if (one.get("name"), one.get("branch"), one.get("suite")) == wanted]
         if suite.stage is not stage:
@@ -216,11 +217,15 @@ def _expectation(built: BuiltVariant, stage: Stage, *, passed: bool) -> str:
 
 
 def _expected(suite: Suite, shards: Sequence[Mapping[str, Any]]) -> str:
-    """How many tests of a suite that passed failed as expected, and the reasons that the spec gives."""
-    counts = [one["tests"].get(EXPECTED) for one in shards if isinstance(one.get("tests"), dict)]
-    count = sum(one for one in counts if type(one) is int and 0 < one < _LARGEST_NUMBER)
-    reasons = "; ".join(dict.fromkeys(f"{one.because} (until {one.until})" for one in suite.expected_failures))
-    return f", with {counted(count, 'expected failure')}: {_words(reasons)}" if count else ""
+    """How many tests of a suite that passed failed as expected or are flaky, and the reasons that the spec gives."""
+    known = ((EXPECTED, "expected failure", suite.expected_failures), (FLAKY, "flaky test", suite.flaky))
+    shown = ""
+    for how, noun, entries in known:
+        counts = [one["tests"].get(how) for one in shards if isinstance(one.get("tests"), dict)]
+        count = sum(one for one in counts if type(one) is int and 0 < one < _LARGEST_NUMBER)
+        reasons = "; ".join(dict.fromkeys(f"{one.because} (until {one.until})" for one in entries))
+        shown += f", with {counted(count, noun)}: {_words(reasons)}" if count else ""
+    return shown
 
 
 def _why_not(run: SummarisedRun, branch: str, *, failed: bool) -> str:

@@ -45,8 +45,8 @@ AxisValue = Annotated[
 Tag = Annotated[
     str,
     form(
-        title="a text with {value}, {under} or {digits}",
-        pattern=r"^[A-Za-z0-9_.]*\{(value|under|digits)\}[A-Za-z0-9_.]*$",
+        title="a text, with {value}, {under} or {digits} for the value",
+        pattern=r"^([A-Za-z0-9_.]+|[A-Za-z0-9_.]*\{(value|under|digits)\}[A-Za-z0-9_.]*)$",
     ),
 ]
 
@@ -60,7 +60,8 @@ ValuesByAxis = Annotated[
 ]
 
 
-def _lists(value: Mapping[str, Any]) -> Mapping[str, tuple[str, ...]]:
+def value_lists(value: Mapping[str, Any]) -> Mapping[str, tuple[str, ...]]:
+    """Values by axis, each of which may be written as one value."""
     return {axis: (one,) if isinstance(one, str) else tuple(one) for axis, one in value.items()}
 
 
@@ -113,7 +114,7 @@ def _has(cell: Mapping[str, str], axis: str, among: tuple[str, ...]) -> bool:
 
 def to_when(value: Mapping[str, Any]) -> When:
     """The conditions that a spec writes as a mapping."""
-    return When(values=tuple(_lists(value).items()))
+    return When(values=tuple(value_lists(value).items()))
 
 
 Conditions = Annotated[
@@ -138,6 +139,13 @@ class AxisRow:
         "How names spell a value: `{value}` is the value, `{under}` has underscores in place of dots, `{digits}` none. "
         "Left out: the axis and the value with underscores.",
         examples=["torch{digits}"],
+        default="",
+        published=False,
+    )
+    values_from: SettingValue = key(
+        "A command that lists the values, as JSON or one on each line. `ci-compile update` runs it in the root of the "
+        "repository, and writes the values into the axis and into each matrix that has all of them.",
+        examples=["python ci/supported-torch.py"],
         default="",
         published=False,
     )
@@ -172,7 +180,8 @@ class AcceleratorRow:
         examples=[["gfx942", "gfx1100"]],
     )
     tag: Tag = key(
-        "How names spell the toolkit, as the `tag` of an axis. Left out: the family and the version with underscores.",
+        "How names spell the toolkit, as the `tag` of an axis. Left out: the family and the version with underscores. "
+        "A text without the value takes the place of a family that has no toolkit.",
         default="",
         published=False,
         examples=["cu{digits}"],
@@ -296,7 +305,7 @@ class Matrix:
         "The values of any axes: the built-in `python`, `platform`, `accelerator` and `isa`, those in `axes`, and "
         "`branch`. An accelerator is a family with or without a toolkit and a target.",
         written=ValuesByAxis,
-        convert=_lists,
+        convert=value_lists,
         default={},
         published=False,
         examples=[{"python": ["3.12", "3.14t"], "platform": "x86_64-linux", "accelerator": ["cpu", "rocm 7.2 gfx942"]}],
@@ -304,7 +313,7 @@ class Matrix:
     rows: tuple[Mapping[str, tuple[str, ...]], ...] = key(
         "Combinations of values, each multiplied with `values`; a row's own values take the place of those.",
         written=tuple[ValuesByAxis, ...],
-        convert=lambda rows: tuple(map(_lists, rows)),
+        convert=lambda rows: tuple(map(value_lists, rows)),
         minItems=1,
         default=(),
         published=False,

@@ -31,7 +31,7 @@ from ci_compiler.spec.patterns import matcher
 from ci_compiler.spec.recipe_keys import RecipeKeys
 from ci_compiler.spec.shorthand.keys import TOOLKITS, ToolkitVersion
 from ci_compiler.spec.smoke import Smoke
-from ci_compiler.spec.suites import Suite, SuiteName
+from ci_compiler.spec.suites import Suite, SuiteName, each_row
 from ci_compiler.spec.upstream import Upstream
 from ci_compiler.variant import recipe_path
 
@@ -333,6 +333,8 @@ class Package(RecipeKeys):
         "Test suites, by name, which run after the smoke test.",
         examples=[{"ops": {"command": "python -m pytest --junitxml=report.xml", "minutes": 30, "junit": "report.xml"}}],
         default={},
+        written=Mapping[SuiteName, Suite],
+        convert=each_row,
     )
     benchmark: DeclaredBenchmark | None = key(default=None, published=False)
     untested: tuple[tuple[str, str], ...] = key(

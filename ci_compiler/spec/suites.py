@@ -1,7 +1,12 @@
 """Keys of the spec about the test suites of a package, which run after its smoke test, and about expected failures."""
 
-from typing import Annotated, Literal
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import product
+from typing import Annotated, Any, Literal
 
+from ci_compiler.spec.axes import Accelerator, ValuesByAxis, value_lists
 from ci_compiler.spec.command import FilePattern, Line
 from ci_compiler.spec.declare import declared, form, key
 from ci_compiler.spec.forms import LINE, BranchNames, Day, Minutes, Reason, VariantPattern
@@ -42,6 +47,57 @@ class ExpectedFailure:
 
 
 @declared()
+class FlakyTest:
+    """A test that is known to fail now and then. If it fails, the suite runs once more; after `until`, it fails."""
+
+    test: str = key(
+        "The test as JUnit names it: the class name, a dot and the name. `*` stands for any text.",
+        title="the name of a test (one line)",
+        minLength=1,
+        maxLength=500,
+        pattern=LINE,
+        examples=["tests.test_ops.TestStreams.test_order"],
+    )
+    because: Reason = key("The reason.", examples=["Two streams race; see issue 12."])
+    until: Day = key("The last day on which the suite runs again for it.", examples=["2027-03-31"])
+
+
+@declared("suite-matrix", anyOf=[{"required": ["values"]}, {"required": ["rows"]}])
+class SuiteMatrix:
+    """The rows that a suite runs for, in the same form as those of a package's matrix, on axes of its own."""
+
+    values: Mapping[str, tuple[str, ...]] = key(
+        "The values of any axes, which the command gets as `SUITE_AXIS`. An `accelerator` with a target is the GPU of "
+        "the machine.",
+        written=ValuesByAxis,
+        convert=value_lists,
+        default={},
+        published=False,
+        examples=[{"dependencies": ["oldest", "latest"], "driver": ["earliest", "latest"]}],
+    )
+    rows: tuple[Mapping[str, tuple[str, ...]], ...] = key(
+        "Combinations of values, each multiplied with `values`; a row's own values take the place of those.",
+        written=tuple[ValuesByAxis, ...],
+        convert=lambda rows: tuple(map(value_lists, rows)),
+        minItems=1,
+        default=(),
+        published=False,
+    )
+
+    @property
+    def combinations(self) -> Iterator[Mapping[str, str]]:
+        """Each row of the suite, once."""
+        seen: list[Mapping[str, str]] = []
+        for row in self.rows or ({},):
+            axes = {**self.values, **row}
+            for values in product(*axes.values()):
+                one = dict(zip(axes, values, strict=True))
+                if one not in seen:
+                    seen.append(one)
+                    yield one
+
+
+@declared()
 class Suite:
     """A test suite of a package: a command that runs in each shard after the smoke test of its stage has passed.
 
@@ -78,11 +134,48 @@ class Suite:
         default=False,
     )
     expected_failures: tuple[ExpectedFailure, ...] = key("Tests that fail for known reasons.", default=())
+    flaky: tuple[FlakyTest, ...] = key(
+        "Tests that are known to fail now and then. If all that failed are listed, the command runs once more, with "
+        "`ATTEMPT=2` and within the same `minutes`. The tests that pass then are counted and shown as flaky.",
+        default=(),
+        published=False,
+    )
+
+    matrix: SuiteMatrix | None = key(
+        "Rows that the suite runs for, each in jobs of its own.", default=None, published=False
+    )
+
+    @property
+    def values(self) -> Mapping[str, str]:
+        """The values of its row; {} for a suite without a matrix."""
+        return next(self.matrix.combinations) if self.matrix else {}
+
+    @property
+    def target(self) -> str:
+        """The GPU that its machines must have; '' for any that runs the variant."""
+        text = self.values.get("accelerator", "")
+        return Accelerator.parse(text).target if text else ""
 
     @property
     def stage(self) -> Stage:
         """The test stage that the suite belongs to."""
         return next(stage for stage in stages_that_test() if stage.needs_gpu == (self.on == "gpu"))
+
+
+def each_row(suites: Mapping[str, Any]) -> Mapping[str, Suite]:
+    """The suites of a package, with one for each row of those with a matrix, called by its values."""
+    found: dict[str, Suite] = {}
+    for suite in suites.values():
+        for values in suite.matrix.combinations if suite.matrix else ():
+            words = (re.sub("[^a-z0-9]+", "-", value.lower()) for value in values.values())
+            name = "-".join((suite.name, *words))
+            alike = sum(other == name or other.startswith(f"{name}-x") for other in found)
+            called = f"{name}-x{alike + 1}" if alike else name
+            row = SuiteMatrix(values={axis: (value,) for axis, value in values.items()})
+            found[called] = replace(suite, name=called, matrix=row)
+        if not suite.matrix:
+            found[suite.name] = suite
+    return found
 
 
 @declared()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from ci_compiler.hardware.families import family_of
@@ -149,11 +149,3 @@ def stale_programs(remote: Remote, programs: Mapping[str, str]) -> Iterator[Stal
             latest = latest_program(remote, row)
             if latest and order(latest) > order(version):
                 yield StalePin(name, "", version, latest, "a newer release; it comes with a newer ci-compiler")
-
-
-KINDS: Mapping[str, Callable[[Spec, Remote, Nixpkgs], Iterator[StalePin]]] = {
-    "nixpkgs": stale_nixpkgs,
-    "actions": stale_actions,
-    "images": stale_images,
-}
-"""The pins that a spec can state, by the word that `ci-compile update` knows them by."""

@@ -1,6 +1,7 @@
 """The upstreams: git repositories and a package index, read with limits of time and size.
 
-Only git's own transfer and `nix-hash` run. Nothing that is fetched is executed: no hooks, no filters, no evaluation.
+Only git's own transfer, `nix-hash` and what the spec declares run. Nothing that is fetched is executed: no hooks, no
+filters, no evaluation.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import re
 import shutil
 import tarfile
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
@@ -23,7 +24,7 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError, wrong
 from ci_compiler.github.access import CREDENTIALS
 from ci_compiler.outside import object_of, why
-from ci_compiler.process import ask, find_program
+from ci_compiler.process import Ended, ask, find_program
 from ci_compiler.update import registry
 from ci_compiler.update.web import ARCHIVE, Bounds, Server, unreachable
 
@@ -65,10 +66,13 @@ class Remote:
     Every method raises InputError: `upstream-unreachable` in one line, whatever went wrong. No answer is asked for
     twice.
 
+    Commands that the spec declares run in `folder`.
+
     `goes_on`: such an error ends no more than the `lookup` that it happens in, and is kept in `unreachable`.
     """
 
-    def __init__(self, environment: Mapping[str, str], *, goes_on: bool = False) -> None:
+    def __init__(self, environment: Mapping[str, str], *, goes_on: bool = False, folder: Path | None = None) -> None:
+        self._folder = folder
         self.unreachable: list[Finding] = []
         self._goes_on = goes_on
         self._server = environment.get(SERVER_VARIABLE, "").rstrip("/") or SERVER
@@ -95,6 +99,10 @@ class Remote:
             if not self._goes_on or any(each.code is not Code.UPSTREAM_UNREACHABLE for each in error.findings):
                 raise
             self.unreachable += (each for each in error.findings if each not in self.unreachable)
+
+    def output(self, command: Sequence[str]) -> Ended:
+        """How `command`, which the spec declares, ends, without a credential of GitHub in its environment."""
+        return ask(command, seconds=LISTING.seconds, env=self._environment, folder=self._folder)
 
     def tags(self, repository: str) -> dict[str, str]:
         """The commit of each tag of `repository`; that of an annotated tag is the commit that it names."""

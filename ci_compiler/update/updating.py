@@ -8,7 +8,7 @@ Nothing is written here. Any failure is an InputError, so that the spec stays as
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from ci_compiler.codes import Code
@@ -20,9 +20,18 @@ from ci_compiler.spec.upstream import Upstream
 from ci_compiler.update.changes import Nixpkgs, edits, moved_tags
 from ci_compiler.update.choice import Asked, Choice, Move, Offer, Offered, choose, leads, offered
 from ci_compiler.update.editing import Edit, edited, repeated
-from ci_compiler.update.pins import KINDS, StalePin, stale_own, stale_programs
+from ci_compiler.update.pins import StalePin, stale_actions, stale_images, stale_nixpkgs, stale_own, stale_programs
 from ci_compiler.update.release_pins import FILE, json_edited, of_table, stale_release_pins
 from ci_compiler.update.remote import Remote
+from ci_compiler.update.tool_values import stale_values
+
+KINDS: Mapping[str, Callable[[Spec, Remote, Nixpkgs], Iterator[StalePin]]] = {
+    "nixpkgs": stale_nixpkgs,
+    "actions": stale_actions,
+    "images": stale_images,
+    "values": stale_values,
+}
+"""The pins that a spec can state, by the word that `ci-compile update` knows them by."""
 
 Tables = Mapping[str, str]
 """The texts of the compiler's own tables of pins by path, in a checkout of the compiler."""
@@ -53,7 +62,8 @@ def updated(
 ) -> Updated:
     """`text` of `spec` with the releases that `asked` leads to. Raises InputError.
 
-    The names of `KINDS` among the packages stand for these pins. `now` is the time in seconds since 1970.
+    The names of `KINDS` among the packages stand for these pins; values of axes are updated without a
+    name as well. `now` is the time in seconds since 1970.
 
     With `new_branch`, the first branch of `asked` stays, and the new one, made from it, goes to the release; without a
     version in `asked`, to the newest.
@@ -70,6 +80,7 @@ def updated(
     choice, nixpkgs = Choice((), ()), Nixpkgs(remote)
     if asked.packages or not kinds:
         choice = choose(spec, asked, _offers(remote))
+    kinds += ["values"] * (not asked.packages and not kinds)
     text = edited(text, edits(spec, choice.moves, remote, nixpkgs), shown=shown)
     after = parse_spec(text.encode(), shown=shown)
     pins = tuple(pin for kind in kinds for pin in KINDS[kind](after, remote, nixpkgs) if asked.covers(pin.branch))

@@ -46,6 +46,9 @@ BENCHMARKS = "benchmarks"
 EXPECTED = "expected to fail"
 """How `SUITE_RESULT` counts a test whose failure the spec expects."""
 
+FLAKY = "flaky"
+"""How `SUITE_RESULT` counts a test that the spec lists as flaky, and that passed when the suite ran once more."""
+
 PUBLISHED = "published.json"
 """The file that publishing writes about its result, for the same table. It is in a folder with the variant's name."""
 

@@ -165,14 +165,14 @@ def machine_inputs(spec: Spec, *, request: bool = False) -> dict[str, Node]:
     suites: dict[str, Node] = {
         machine_input(one.machine): input_node(f"Where {one.title} run, as JSON for runs-on.", required=False)
         for one in benches(spec.packages.values())
-        if one.gpus > 1
+        if one.is_own
     }
     return stages | suites
 
 
 def _pools(route: Route) -> dict[str, Pool]:
     """The pools of the jobs of a cell, by stage, or by the `machine` of a bench."""
-    wide = {one.machine: pool for one, pool in route.suites.items() if one.gpus > 1}
+    wide = {one.machine: pool for one, pool in route.suites.items() if one.is_own}
     return {stage.name: pool for stage, pool in route.pools.items() if stage is not PUBLISH} | wide
 
 

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from ci_compiler import __version__
-from ci_compiler.canary.repository import WRITTEN, files
+from ci_compiler.canary.repository import WRITTEN, files, places
 from ci_compiler.cli.app import run
 from ci_compiler.cli.compile import PROGRAM
 from ci_compiler.plan.pipeline import plan
@@ -184,3 +184,18 @@ def test_a_workflow_of_that_name_that_is_not_the_canarys_is_kept(
     assert workflow.read_text("utf-8") == "name: mine\n"
     assert not (tmp_path / ".github/canary").exists()
     assert "in-the-way" in capsys.readouterr().err
+
+
+def test_pools_of_machines_that_github_hosts_count_as_hosted_and_other_platforms_are_left_out() -> None:
+    pools = {"own": POOLS["builder"], "arm": {"hosted": "ubuntu-24.04-arm"}, "mac": {"hosted": "macos-26"}}
+    matrix = {"values": {"platform": ["x86_64-linux", "aarch64-linux"], "accelerator": ["cpu", "vulkan"]}}
+    command = {"build": "b.sh", "files": ["*.whl"], "install": "pip install a", "publish": "true"}
+    document = small(
+        runners=pools,
+        matrix=matrix,
+        backend="command",
+        packages={"pytorch": {"command": command}},
+        branches={"main": {"versions": {"pytorch": "2.9.1"}}},
+    )
+    kinds = {place.name: place.node()["kind"] for place in places(spec_of(document))}
+    assert kinds == {"hosted": "hosted", "own": "self-hosted", "arm": "hosted"}

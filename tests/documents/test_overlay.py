@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -15,7 +16,8 @@ from ci_compiler.adoption import known_pins
 from ci_compiler.adoption import nix_instantiate as nix
 from ci_compiler.cli.app import run
 from ci_compiler.cli.compile import PROGRAM
-from ci_compiler.documents.overlay.written import fetched_branches
+from ci_compiler.documents.overlay.written import Fetched, fetched_branches, overlay
+from ci_compiler.errors import InputError
 from ci_compiler.plan.pipeline import plan
 from ci_compiler.plan.rules import judge
 from ci_compiler.recipes.identifiers import Mentions, mentions
@@ -255,3 +257,65 @@ def test_the_command_writes_checks_and_repairs_the_folder(tmp_path: Path, capsys
     assert "nix/fleet.nix: is missing [drift]" in capsys.readouterr().err
     assert run(PROGRAM, words[:-1]) == 0
     assert "8 variants from spec.json" in capsys.readouterr().out
+
+
+OPEN = {
+    "axes": {"torch": ["2.8", "2.9"], "python": {"serves": {"abi3": ["3.12", "3.13"]}}},
+    "packages": {
+        "kernels": {"recipes": "own", "attribute": "kernels"},
+        "common": {"recipes": "own", "attribute": "common", "ignores": ["python", "accelerator", "torch"]},
+    },
+    "matrix": {
+        "values": {"python": "abi3", "isa": "avx2", "torch": ["2.8", "2.9"]},
+        "rows": [{"accelerator": ["cpu", "cuda 12.8 sm90", "rocm 7.1 gfx942"]}],
+    },
+}
+
+
+def open_overlay(place: Path, **changes: Any) -> Path:
+    """The overlay of an open matrix, with recipes that are their own names."""
+    versions = {"versions": {"kernels": "1.0", "common": "1.0"}, "cuda": "12.8"}
+    spec = spec_of(small(**{"branches": {"main": versions}, **OPEN, **changes}))
+    fetched = {"main": Fetched(url="https://example.org/a.git", commit="0" * 40)}
+    decided = plan(spec)
+    for path, text in overlay(decided, {}, fetched).items():
+        local = re.sub(r"builtins\.fetchGit \{[^}]*\} \+ \S+?;", f"{place}/recipes;", text)
+        (place / path).write_text(local, "utf-8")
+    (place / "recipes").mkdir()
+    for name in (variant.name for cell in decided.judged.cells for variant in cell.variants):
+        (place / f"recipes/{name}.nix").write_text(f'{{ }}: "{name}"', "utf-8")
+    return place
+
+
+def test_an_open_matrix_is_chosen_from_by_all_its_axes(tmp_path: Path) -> None:
+    folder = open_overlay(tmp_path)
+    chosen = nix_eval(
+        f"""
+        let fleet = import {folder}; only = found: {{ inherit (found) kernels common; }};
+        in {{
+          rocm = only (fleet.choose {{ gpu = "gfx942"; isa = "avx2"; python = "3.13"; torch = "2.8"; }});
+          cuda = only (fleet.choose {{ gpu = "sm90"; isa = "avx2"; toolkit = "12.8"; torch = "2.9"; }});
+          rows = map (row: [ row.name row.toolkit row.family row.device row.code ]) fleet.rows;
+          apps = builtins.attrNames (import {folder}/checks.nix {{
+            inherit fleet;
+            pkgs = {{ stdenv.hostPlatform.system = "x86_64-linux"; writeShellScript = name: text: name; }};
+          }});
+        }}""",
+        tmp_path,
+    )
+    assert chosen["rocm"] == {"kernels": "kernels-abi3-torch2_8-rocm7_1-gfx942-avx2", "common": "common-avx2"}
+    assert chosen["cuda"] == {"kernels": "kernels-abi3-torch2_9-cuda12_8-sm90-avx2", "common": "common-avx2"}
+    assert ["kernels-abi3-torch2_8-rocm7_1-gfx942-avx2", "7.1", "rocm", "", "gfx942"] in chosen["rows"]
+    assert ["kernels-abi3-torch2_8-cuda12_8-sm90-avx2", "12.8", "cuda", "cuda", "sm_90"] in chosen["rows"]
+    assert "check-kernels-abi3-torch2_8-cpu-avx2" in chosen["apps"]
+    module = (folder / "module.nix").read_text("utf-8")
+    assert "torch = narrowing" in module
+    assert "inherit (cfg) gpu isa toolkit python branch family torch;" in module
+
+
+@pytest.mark.parametrize("axis", ["system", "with"])
+def test_an_axis_whose_name_the_overlay_needs_is_an_error(axis: str, tmp_path: Path) -> None:
+    matrix = {"values": {"python": "3.13", "isa": "avx2", axis: "a"}}
+    only = {"kernels": {"recipes": "own"}, "common": {"recipes": "own"}}
+    with pytest.raises(InputError, match=f"the overlay uses {axis} for something else"):
+        open_overlay(tmp_path, axes={axis: ["a"]}, matrix=matrix, packages=only)

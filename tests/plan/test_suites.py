@@ -11,7 +11,7 @@ from ci_compiler.plan.job_graph import jobs_of
 from ci_compiler.plan.lookup import explain
 from ci_compiler.plan.pipeline import Plan, plan
 from ci_compiler.plan.proof import is_imported_only
-from ci_compiler.plan.suites import Bench
+from ci_compiler.plan.suites import Bench, bench_of
 from ci_compiler.runner.limits import longest
 from ci_compiler.stages import CPU_TEST, GPU_TEST, PUBLISH
 from tests.specs import SMALL, small, spec_of
@@ -90,3 +90,79 @@ def test_a_suite_that_runs_wherever_its_stage_does_proves_the_package(suite: dic
     spec = spec_of(document)
     assert is_imported_only(spec, spec.packages["apex"], GPU_TEST) is only
     assert is_imported_only(spec, spec.packages["apex"], PUBLISH) is (suite is WIDE)
+
+
+V100, SM70 = H100 | {"runs-on": ["self-hosted", "linux", "x64", "v100"], "gpu": "sm70"}, "cuda sm70"
+ROWS = {
+    "rows": [{"accelerator": SM70, "driver": "oldest"}, {"accelerator": "cuda sm90", "driver": ["oldest", "latest"]}]
+}
+
+
+def test_a_suite_has_rows_of_its_own_each_on_its_machines() -> None:
+    rows = {"command": "ci/rows.sh", "minutes": 5, "on": "gpu", "shards": 2, "matrix": ROWS}
+    decided = planned({"rows": rows}, {"v100": V100})
+    suites = decided.spec.packages["pytorch"].suites
+    assert {name: one.target for name, one in suites.items()} == {
+        "rows-cuda-sm70-oldest": "sm70",
+        "rows-cuda-sm90-oldest": "sm90",
+        "rows-cuda-sm90-latest": "sm90",
+    }
+    assert where(decided) == {
+        "rows-cuda-sm70-oldest": "not run: no pool has 1 GPU of sm70 that runs sm90",
+        "rows-cuda-sm90-oldest": "h100, 2 shards",
+        "rows-cuda-sm90-latest": "h100, 2 shards",
+    }
+    assert dict(suites["rows-cuda-sm90-latest"].values) == {"accelerator": "cuda sm90", "driver": "latest"}
+    jobs = [job for job in jobs_of(decided.spec, decided.shards) if job.variant.name == NAME and job.suite]
+    assert len(jobs) == 2 * 2
+
+
+def test_a_variant_for_all_targets_is_tested_on_each() -> None:
+    matrix = SMALL["matrix"] | {"gpus": {"all": {}}}
+    rows = {
+        "command": "ci/rows.sh",
+        "minutes": 5,
+        "on": "gpu",
+        "matrix": {"values": {"accelerator": [SM70, "cuda sm90"]}},
+    }
+    decided = planned({"rows": rows}, {"v100": V100}, matrix=matrix)
+    pools = {bench.target: pool.name for route in decided.routes for bench, pool in route.suites.items()}
+    assert pools == {"sm70": "v100", "sm90": "h100"}
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"python": ["3.12"]}, "an axis of variants; the matrix of a suite has axes of its own"),
+        ({"accelerator": "cuda 12.2 sm90"}, "leave the toolkit out"),
+        ({"accelerator": SM70}, "runs on the CPU; for the GPU sm70, write `on: gpu`"),
+    ],
+)
+def test_a_row_that_a_suite_cannot_have_is_an_error(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        planned({"rows": UNIT | {"matrix": {"values": values}}})
+
+
+# Test rows of RAPIDS for C++ on x86-64: the GPU, its driver, CUDA on the machine, dependencies, the system.
+RAPIDS = """\
+v100 earliest 12.2.2 oldest rockylinux8
+l4 latest 13.0.2 latest ubuntu24.04
+rtxpro6000 latest 13.1.1 latest ubuntu24.04
+h100 latest 12.9.1 latest ubuntu22.04
+h100 latest 13.1.1 latest ubuntu24.04
+"""
+TARGETS = {"v100": "sm70", "l4": "sm89", "h100": "sm90", "rtxpro6000": "sm120"}
+
+
+def test_the_rows_of_a_public_test_matrix_come_out_those_on_other_toolkits_included() -> None:
+    wanted = [line.split() for line in RAPIDS.splitlines()]
+    axes = ("accelerator", "driver", "cuda-runtime", "dependencies", "system-image")
+    rows = [dict(zip(axes, (f"cuda {TARGETS[gpu]}", *rest), strict=True)) for gpu, *rest in wanted]
+    pools = {gpu: H100 | {"runs-on": ["self-hosted", "linux", "x64", gpu], "gpu": TARGETS[gpu]} for gpu in TARGETS}
+    suite = {"command": "ci/test.sh", "minutes": 5, "on": "gpu", "matrix": {"rows": rows}}
+    decided = planned({"cpp": suite}, pools, matrix=SMALL["matrix"] | {"gpus": {"all": {}}})
+    route = next(route for route in decided.routes if route.suites)
+    made = decided.spec.packages["pytorch"].suites.values()
+    found = [(route.suites[bench_of(one)].gpu, *list(one.values.values())[1:]) for one in made]
+    assert sorted(found) == sorted((TARGETS[gpu], *rest) for gpu, *rest in wanted)
+    assert {"12.2.2", "13.0.2"} < {one.values["cuda-runtime"] for one in made}  # for which nothing is built

@@ -48,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         file = editable_spec(arguments, spec)
     asked = _asked(arguments, spec)
-    with Remote(os.environ, goes_on=arguments.check) as remote:
+    with Remote(os.environ, goes_on=arguments.check, folder=root) as remote:
         if arguments.check:
             return _check(spec, asked, remote, _tables(root), as_json=arguments.json)
         text = decoded(bytes_of(file))

@@ -7,14 +7,14 @@ published, whatever nixpkgs the user has.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from ci_compiler.backends.protocol import CachePush
 from ci_compiler.codes import Code
-from ci_compiler.errors import wrong
+from ci_compiler.errors import InputError, wrong
 from ci_compiler.files.drift import MARK, Territory
-from ci_compiler.hardware import ALL, CPU
+from ci_compiler.hardware import CPU
 from ci_compiler.hardware.families import DEFAULT, family_of
 from ci_compiler.plan.matrix import Cell, Variant
 from ci_compiler.plan.pins import named_commits
@@ -24,6 +24,7 @@ from ci_compiler.recipes.render import recipes
 from ci_compiler.record import record
 from ci_compiler.reports.offers import branch_order, python_order, recalled
 from ci_compiler.reports.reasons import listed
+from ci_compiler.spec.axes import AXES, PARTS
 from ci_compiler.spec.model import RecipeKind, Spec, in_build_order
 from ci_compiler.spec.placeholders import fill
 from ci_compiler.spec.pools import NIXOS_CACHE, Cache
@@ -35,6 +36,11 @@ _AXES = {
     "listed": "listed",
 }  # fmt: skip
 """What tells one cell from another: the names in the overlay, and the fields of a cell."""
+_TAKEN = {
+    *_AXES, *("name", "attribute", "version", "device", "code", "recalled"),
+    *("assert", "else", "if", "in", "inherit", "let", "or", "rec", "then", "with"),
+}  # fmt: skip
+"""The attributes of a variant that are no axis of the spec, and the words of Nix."""
 
 
 @record
@@ -96,7 +102,8 @@ def _published(plan: Plan) -> Iterator[tuple[Cell, Variant]]:
 
     def rank(cell: Cell) -> tuple[object, ...]:
         first, second = spec.hardware.toolkit(cell.toolkit).version if cell.toolkit else (0, 0)
-        return bool(cell.listed), -first, -second, branches[cell.branch], pythons.get(cell.python, 0)
+        few = -len(cell.values)  # packages that ignore axes are found by the cells of those that do not
+        return bool(cell.listed), few, -first, -second, branches[cell.branch], pythons.get(cell.python, 0)
 
     cells = (cell for cell in plan.judged.cells if spec.branches[cell.branch].publish)
     return ((cell, variant) for cell in sorted(cells, key=rank) for variant in cell.variants)
@@ -110,10 +117,12 @@ def _fleet(plan: Plan, fetched: Mapping[str, Fetched]) -> str:
     cache = cache_of(plan.spec)
     served = {"url": nix.string(cache.url), "publicKey": nix.string(cache.public_key)} if cache else {}
     branches = {cell.branch: _folder(cell.branch, fetched.get(cell.branch)) for cell, _ in published}
-    variants = [_row(_variant(plan.spec, cell, variant)) for cell, variant in published]
+    further = _further(plan)
+    variants = [_row(_variant(plan.spec, cell, variant, further)) for cell, variant in published]
     return nix.attributes({
         "cache": nix.attributes(served) if served else "null",
-        "axes": nix.words(tuple(_AXES)),
+        "axes": nix.words((*_AXES, *further)),
+        **({"serves": _serves(plan.spec)} if further else {}),
         "branches": nix.attributes(branches),
         "variants": nix.block("[", variants, "]"),
     }) + "\n"  # fmt: skip
@@ -128,13 +137,47 @@ def _folder(branch: str, fetched: Fetched | None) -> str:
     return f"builtins.fetchGit {tree} + {nix.string(f'/{RECIPES}')}"
 
 
-def _variant(spec: Spec, cell: Cell, variant: Variant) -> dict[str, str]:
+def _further(plan: Plan) -> tuple[str, ...]:
+    """The axes that open matrices have in addition. Raises InputError if the overlay uses the name of one."""
+    if not any(cell.named for cell, _ in _published(plan)):
+        return ()
+    declared = [name for name in plan.spec.axes if name not in {*AXES, *PARTS}]
+    if taken := next((name for name in declared if name in _TAKEN), ""):
+        message = f"the overlay uses {taken} for something else; give the axis another name"
+        raise InputError([plan.spec.finding(("axes", taken), Code.DUPLICATE_NAME, message, key=True)])
+    return ("family", *declared)
+
+
+def _serves(spec: Spec) -> str:
+    """The values that stand for others, by axis."""
+    rows = {
+        axis: nix.attributes({value: nix.words(others) for value, others in row.serves.items()})
+        for axis, row in spec.axes.items()
+        if row.serves
+    }
+    return nix.attributes(rows) if rows else "{ }"
+
+
+def _axes(cell: Cell, further: Sequence[str]) -> dict[str, str]:
+    """The value of `cell` on each axis of the overlay; '' where a cell of an open matrix has none."""
+    found = {axis: str(getattr(cell, field)) for axis, field in _AXES.items()}
+    if cell.named:
+        own = cell.axes
+        found |= {axis: own.get(axis, "") for axis in ("python", "isa")}
+        found |= {"gpu": cell.target if "family" in own else ""}
+    return found | {axis: cell.axes.get(axis, "") for axis in further}
+
+
+def _variant(spec: Spec, cell: Cell, variant: Variant, further: Sequence[str]) -> dict[str, str]:
+    family = family_of(cell.family)
+    has_one = family.is_target(cell.target) and "," not in cell.target
     return {
         "name": variant.name,
         "attribute": spec.packages[variant.package].attribute,
         "version": spec.branches[cell.branch].versions.get(variant.package, ""),
-        **{axis: getattr(cell, field) for axis, field in _AXES.items()},
-        "code": family_of(cell.family).in_pytorch(cell.target) if cell.target not in {CPU, ALL.name} else "",
+        **_axes(cell, further),
+        "device": family.device,
+        "code": family.in_pytorch(cell.target) if has_one else "",
         "recalled": recalled(spec, cell.branch, variant),
     }
 
@@ -150,6 +193,7 @@ def _words(plan: Plan) -> dict[str, str]:
     spec, published = plan.spec, list(_published(plan))
     cell, variant = next(((cell, one) for cell, one in published if cell.target != CPU), published[0])
     titles = listed(package.title for package in in_build_order(spec.packages) if package.repository is None)
+    further = _further(plan)
     pin = spec.branches[cell.branch].pin(cell.toolkit).nixpkgs
     cache = cache_of(spec)
     settings = {
@@ -167,9 +211,10 @@ def _words(plan: Plan) -> dict[str, str]:
         "name": variant.name,
         "attribute": spec.packages[variant.package].attribute,
         "gpu": cell.target,
-        "device": family_of(cell.family).device or CPU,
-        "kit": family_of(cell.family).toolkit,
-        "isa": cell.isa,
+        "isa": _axes(cell, further)["isa"],
+        "arguments": "".join(f", {axis} ? null" for axis in further),
+        "further": "".join(f" {axis}" for axis in further),
+        "options": "".join(f'\n{axis} = narrowing "The value on the axis {axis}; null for any.";' for axis in further),
         "cached": f"nix run .#cached-{variant.name} # does the cache have it?\n" if cache else "",
         "notes": "\n".join(f"\n{_wrapped(note)}" for note in _notes(spec, cache, fetched=bool(fetched_branches(plan)))),
     }

@@ -34,12 +34,15 @@ from ci_compiler.runner.jobs.records import NOT_RUN, keep_record, passed_before,
 from ci_compiler.runner.jobs.subject import SmokeSubject
 from ci_compiler.runner.jobs.summary import add_row
 from ci_compiler.spec.model import Package
-from ci_compiler.spec.suites import ExpectedFailure, Suite
+from ci_compiler.spec.suites import ExpectedFailure, FlakyTest, Suite
 from ci_compiler.units import counted, duration
-from ci_compiler.workflows.artifacts import EXPECTED, SUITE_RESULT
+from ci_compiler.workflows.artifacts import EXPECTED, FLAKY, SUITE_RESULT
 
 LOG, JUNIT = "suite.log", "junit"
 """The output of the command, and the folder of the JUnit files, in addition to `SUITE_RESULT`."""
+
+FIRST = "first-"
+"""The names of both begin with it where the command ran once more: what the first run left."""
 
 _SIGNAL = 128
 """The first status with which a shell reports that a signal ended a program."""
@@ -95,7 +98,8 @@ def run_suite(
     output_folder(out, (SUITE_RESULT, LOG))
     start, run = time.monotonic(), _SuiteRun(subject, suite, shard, root, out)
     records = suite_records(subject, suite, shard, root)
-    expired = tuple(_expired(suite.expected_failures, datetime.now(UTC).date().isoformat()))
+    today = datetime.now(UTC).date().isoformat()
+    expired = (*_expired(suite.expected_failures, today), *_expired_flaky(suite.flaky, today))
     if not again and not expired and passed_before(subject, test_name(suite), records):
         outcome = SuiteOutcome(failures=(), counts=Counter(), recorded=True, remark=NOT_RUN)
     else:
@@ -124,22 +128,50 @@ class _SuiteRun(NamedTuple):
         kept = (self.root, self.out, Path(gettempdir()))
         isolated = WITH_NETWORK if self.suite.network else isolation(os.environ, kept=kept)
         results: list[TestResult] = []
+        flaky: dict[str, FlakyTest] = {}
         if self.subject.stage.needs_gpu and usable < self.suite.gpus:
             failures = [f"this machine has {usable} usable GPUs, and the suite needs {self.suite.gpus}"]
         else:
-            failures = list(self.run(isolated, results))
+            start = time.monotonic()
+            failures = list(self.run(isolated, results, self.suite.minutes * 60))
+            flaky = {} if failures or expired else self.flaky(results)
+            if flaky:
+                results.clear()
+                left = max(1.0, self.suite.minutes * 60 - (time.monotonic() - start))
+                failures = list(self.again(isolated, results, left))
         judged = [(result, *_judge(result, self.suite.expected_failures)) for result in results]
+        judged = [
+            (result, FLAKY if how == "passed" and result.check in flaky else how, why) for result, how, why in judged
+        ]
         failures += [f"{result.check}: {message}" for result, how, message in judged if how == "failed"]
-        counts, remark = Counter(how for _, how, _ in judged), "" if isolated.prefix else f"it ran {isolated.found}"
+        remarks = [] if isolated.prefix else [f"it ran {isolated.found}"]
+        remarks += [f"{test} is flaky, and the suite ran once more: {one.because}" for test, one in flaky.items()]
+        counts, remark = Counter(how for _, how, _ in judged), "; ".join(remarks)
         return SuiteOutcome(failures=(*failures, *expired), counts=counts, ran=isolated.found, remark=remark)
 
-    def run(self, isolated: Isolation, results: list[TestResult]) -> Iterator[str]:
+    def flaky(self, results: Iterable[TestResult]) -> dict[str, FlakyTest]:
+        """The tests that failed, if all of them are known to be flaky; {} otherwise."""
+        judged = ((result.check, _judge(result, self.suite.expected_failures)[0]) for result in results)
+        failed = [check for check, how in judged if how == "failed"]
+        known = {check: one for check in failed for one in self.suite.flaky if _names(one, check)}
+        return known if len(known) == len({*failed}) else {}
+
+    def again(self, isolated: Isolation, results: list[TestResult], seconds: float) -> Iterator[str]:
+        """As `run`, for the second time; what the first run left is kept."""
+        for name in (LOG, JUNIT):
+            if (self.out / name).exists():
+                shutil.rmtree(self.out / f"{FIRST}{name}", ignore_errors=True)
+                (self.out / name).replace(self.out / f"{FIRST}{name}")
+        yield from self.run(isolated, results, seconds, attempt=2)
+
+    def run(self, isolated: Isolation, results: list[TestResult], seconds: float, *, attempt: int = 1) -> Iterator[str]:
         """Runs the command and adds what its JUnit files hold to `results`; yields what is wrong apart from that."""
         patterns = [self.suite.junit] if self.suite.junit else []
         before = matching(self.root, patterns)
         with TemporaryDirectory(prefix="ci-runner-suite-") as folder:
             command = [*isolated.prefix, *shell(self.suite.command)]
-            seconds, env = self.suite.minutes * 60, self.environment(Path(folder, "driver"))
+            env = self.environment(Path(folder, "driver"))
+            env |= {"ATTEMPT": str(attempt)} if self.suite.flaky else {}
             ended = follow(command, show, seconds=seconds, log=self.out / LOG, env=env, folder=self.root)
         said = list(_ending(self.suite, ended))
         for pattern, found in matching(self.root, patterns).items():
@@ -156,6 +188,7 @@ class _SuiteRun(NamedTuple):
         interpreter, store_path = self.subject.interpreter, self.subject.store_path
         env = without_tokens(os.environ, self.subject.spec.backend.secret) | self.subject.variables
         env |= {"SHARD": str(self.shard[0]), "SHARDS": str(self.shard[1])}
+        env |= {f"SUITE_{axis.upper().replace('-', '_')}": value for axis, value in self.suite.values.items()}
         programs = [os.fspath(Path(interpreter.program).parent)] if interpreter.program else []
         programs += [os.fspath(Path(store_path, "bin"))] if store_path else []
         paths = {"PATH": tuple(dict.fromkeys(programs)), "PYTHONPATH": interpreter.paths}
@@ -234,7 +267,7 @@ def _judge(result: TestResult, expected: Iterable[ExpectedFailure]) -> tuple[str
     return "passed", ""
 
 
-def _names(expected: ExpectedFailure, test: str) -> bool:
+def _names(expected: ExpectedFailure | FlakyTest, test: str) -> bool:
     return bool(re.fullmatch(".*".join(map(re.escape, expected.test.split("*"))), test, re.DOTALL))
 
 
@@ -242,6 +275,12 @@ def _expired(expected: Iterable[ExpectedFailure], today: str) -> Iterator[str]:
     for one in expected:
         if one.until < today:
             yield f"{one.test}: its failure was expected until {one.until} ({one.because}); fix it, or set a new date"
+
+
+def _expired_flaky(flaky: Iterable[FlakyTest], today: str) -> Iterator[str]:
+    for one in flaky:
+        if one.until < today:
+            yield f"{one.test}: it was accepted as flaky until {one.until} ({one.because}); fix it, or set a new date"
 
 
 def _keep(root: Path, written: Iterable[Path], folder: Path) -> None:

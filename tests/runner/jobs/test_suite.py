@@ -145,6 +145,48 @@ def test_an_expectation_whose_date_has_passed_is_a_failure(run: Run) -> None:
     assert failure.startswith("ops.test_fp8*: its failure was expected until 2020-02-29")
 
 
+RACE = {"test": "ops.test_race*", "because": "Two streams race.", "until": "2999-12-31"}
+
+
+def at_first(**tests: str) -> str:
+    """A command whose tests are as given when it runs for the first time, and pass then."""
+    passing = junit(**dict.fromkeys(tests, ""))
+    return f'if [ "$ATTEMPT" = 1 ]; then {junit(**tests)}; exit 1; else {passing}; fi'
+
+
+def test_a_flaky_test_is_tried_once_more_counted_and_shown(run: Run, tmp_path: Path) -> None:
+    outcome = run(at_first(test_add="", test_race=FAILED), flaky=[RACE])
+    assert (outcome.failures, str(outcome)) == ((), "1 passed, 1 flaky")
+    assert json.loads((tmp_path / "out/suite.json").read_text("utf-8"))["tests"] == {"passed": 1, "flaky": 1}
+    summary = (tmp_path / "summary.md").read_text("utf-8").replace("\\_", "_")
+    assert "ops.test_race is flaky, and the suite ran once more: Two streams race." in summary
+    first = (tmp_path / "out/first-junit/reports--ops.xml").read_text("utf-8")
+    assert "1 is not 2" in first
+    assert "failure" not in (tmp_path / "out/junit/reports--ops.xml").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("command", "failures"),
+    [
+        (at_first(test_race=FAILED, test_add=FAILED), ["ops.test_race: 1 is not 2", "ops.test_add: 1 is not 2"]),
+        (f"{junit(test_race=FAILED)}; exit 1", ["ops.test_race: 1 is not 2"]),
+        (at_first(test_race=FAILED).replace("exit 1", "kill -SEGV $$"), ["signal 11 ended the command"]),
+    ],
+    ids=["another test failed", "it failed again", "the command broke"],
+)
+def test_nothing_else_is_retried(run: Run, command: str, failures: list[str]) -> None:
+    found = run(command, flaky=[RACE]).failures
+    assert [one for one, said in zip(found, failures, strict=False) if not one.startswith(said)] == []
+    assert len(found) >= len(failures)
+
+
+def test_a_flaky_test_whose_date_has_passed_is_a_failure_and_not_retried(run: Run, tmp_path: Path) -> None:
+    failures = run(at_first(test_race=FAILED), flaky=[RACE | {"until": "2020-02-29"}]).failures
+    assert failures[0] == "ops.test_race: 1 is not 2"
+    assert failures[1].startswith("ops.test_race*: it was accepted as flaky until 2020-02-29 (Two streams race.)")
+    assert not (tmp_path / "out/first-junit").exists()
+
+
 @pytest.mark.parametrize(
     ("devices", "said"), [(2, ("this machine has 2 usable GPUs, and the suite needs 4",)), (4, ())]
 )
@@ -181,3 +223,15 @@ def test_an_unknown_suite_is_an_error_with_the_known_ones() -> None:
         suite_of(spec.packages["pytorch"], "opt")
     with pytest.raises(InputError, match="torchvision declares no suites"):
         suite_of(spec.packages["torchvision"], "ops")
+
+
+def test_the_command_gets_the_values_of_its_row(tmp_path: Path) -> None:
+    matrix = {"values": {"cuda-driver": "oldest", "dependencies": "latest"}}
+    ops = {"command": "env", "minutes": 1, "matrix": matrix}
+    spec = spec_of(small(packages={"pytorch": {"suites": {"ops": ops}}, "torchvision": {}}))
+    (suite,) = spec.packages["pytorch"].suites.values()
+    subject = of_python(spec, NAME, "main", suite.stage, Path(sys.executable), {})
+    assert run_suite(subject, suite, (1, 1), tmp_path, tmp_path / "out").failures == ()
+    log = (tmp_path / "out/suite.log").read_text("utf-8")
+    assert (suite.name, "SUITE_CUDA_DRIVER=oldest" in log) == ("ops-oldest-latest", True)
+    assert "SUITE_DEPENDENCIES=latest" in log

@@ -23,10 +23,10 @@ let
   '';
 
   checked = variant:
-    let cell = fleet.choose { inherit (variant) branch toolkit gpu isa python system; };
+    let cell = fleet.choose { inherit (variant) branch toolkit gpu isa python system@further@; };
     in script "check-${variant.name}" ''
       exec ${cell.environment}/bin/python3 ${./check.py} ${quoted (toJSON {
-        inherit (variant) version toolkit;
+        inherit (variant) version toolkit device;
         target = variant.code;
         package = variant.attribute;
       })}

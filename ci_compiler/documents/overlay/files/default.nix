@@ -22,14 +22,19 @@ let
 
   unique = list: attrNames (listToAttrs (map (name: { inherit name; value = null; }) list));
 
+  # Whether a build with `have` serves who asks for `value`. In open matrices, none on an axis serves all.
+  serves = axis: have: value:
+    have == value || (fleet ? serves && axis != "listed" && (
+      have == "" || builtins.elem value (fleet.serves.${axis}.${have} or [ ])));
+
   # The packages of the best cell, by their attribute in nixpkgs. The variants are listed best first.
   choose =
-    { gpu, isa, system ? null, toolkit ? null, python ? null, branch ? null }@wanted:
+    { gpu, isa, system ? null, toolkit ? null, python ? null, branch ? null@arguments@ }@wanted:
     let
       asked = removeAttrs wanted (filter (axis: wanted.${axis} == null) (attrNames wanted));
-      fits = axes: variant: all (axis: variant.${axis} == asked.${axis}) axes;
+      fits = axes: variant: all (axis: serves axis variant.${axis} asked.${axis}) axes;
       fitting = filter (fits (attrNames asked)) fleet.variants;
-      cellOf = one: filter (variant: all (axis: variant.${axis} == one.${axis}) fleet.axes) fitting;
+      cellOf = one: filter (variant: all (axis: serves axis variant.${axis} one.${axis}) fleet.axes) fitting;
       sound = filter (variant: variant.recalled == "");
       # A cell of which nothing is recalled, if there is one.
       found = filter (one: sound (cellOf one) == cellOf one) fitting ++ sound fitting;

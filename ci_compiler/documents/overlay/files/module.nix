@@ -15,7 +15,7 @@ in
     isa = text "The CPU's instruction set." "@isa@";
     toolkit = narrowing "The toolkit of the GPU; null for the newest.";
     python = narrowing "The Python version; null for the newest.";
-    branch = narrowing "The branch of the fleet; null for the newest that fits.";
+    branch = narrowing "The branch of the fleet; null for the newest that fits.";@options@
     install = lib.mkOption {
       type = lib.types.bool;
       default = true;
@@ -24,7 +24,7 @@ in
   };
 
   config = lib.mkIf cfg.enable {
-    nixpkgs.overlays = [ (import ./overlay.nix { inherit (cfg) gpu isa toolkit python branch; }) ];
+    nixpkgs.overlays = [ (import ./overlay.nix { inherit (cfg) gpu isa toolkit python branch@further@; }) ];
     environment.systemPackages = lib.optional cfg.install pkgs.fleetPackages.environment;
     nix.settings = lib.mkIf (fleet.cache != null) {
       substituters = [ fleet.cache.url ];
