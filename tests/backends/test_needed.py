@@ -130,6 +130,20 @@ def test_what_the_run_does_not_build_is_fetched_from_where_it_is_published(proje
     smoke(project)
 
 
+def test_a_second_build_is_fetched_beside_the_checkout_and_not_into_it(project: Project) -> None:
+    declare(project, fetch='echo published >"$VARIANT_FILES/base.txt"')
+    spec = declared(fetch='echo published >"$VARIANT_FILES/base.txt"')
+    spec["matrix"]["isas"]["x86_64-linux"] = ["avx", "avx2"]
+    project.write(".github/ci-matrix.yaml", json.dumps(spec))
+    build(project, BASE)
+    (project.root / "files").mkdir()
+    project.write("files/kept", "a folder of the repository\n")
+    words = ("--beside", BASE.replace("avx2", "avx"), "--beside-manifest", "beside-output/manifest.json")
+    project.job("fetch", f"made-output/{BASE}/manifest.json", *words)
+    assert (project.root / "beside-output/files/base.txt").read_text("utf-8") == "published\n"
+    assert [path.name for path in (project.root / "files").iterdir()] == ["kept"]
+
+
 def test_what_the_run_builds_is_never_fetched(project: Project) -> None:
     declare(project, fetch='echo published >"$VARIANT_FILES/base.txt"')
     refused = build(project, TOP, "--chosen", json.dumps([BASE, TOP]), status=1).stderr
