@@ -10,7 +10,7 @@ from ci_compiler.files.drift import MARK
 from ci_compiler.plan.limits import limit
 from ci_compiler.plan.sharding import FOLDER, Shard
 from ci_compiler.spec.model import Pool, Spec
-from ci_compiler.workflows import cell, joined, pull_request, setup_action, shard, tasks, variant
+from ci_compiler.workflows import cell, joined, pull_request, setup_action, shard, shard_called, tasks, variant
 from ci_compiler.workflows.called import called_files
 from ci_compiler.workflows.common import (
     CELL,
@@ -72,6 +72,7 @@ def _workflows(spec: Spec, called: Collection[str], shards: Sequence[Shard]) -> 
     """Each workflow that is not a shard's, by its file's name. Modules that few specs need are imported here."""
     made = {VARIANT: variant.workflow, CELL: cell.workflow, JOINED: joined.workflow}
     yield from ((name, make(spec)) for name, make in made.items() if name in called)
+    yield from shard_called.workflows(spec, shards)
     yield PULL_REQUEST, pull_request.workflow(spec, called, shards)
     yield WAVES, tasks.waves(spec)
     if spec.fleet_watch:
