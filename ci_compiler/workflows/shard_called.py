@@ -129,6 +129,16 @@ def _backend(spec: Spec) -> list[UsesStep]:
     return [action_step(f"Set up {spec.backend.title}", spec.backend.installer, if_=asked)]
 
 
+def _on_branch(spec: Spec) -> str:
+    """An expression that is true on the branches that publish.
+
+    A workflow on any branch can call these files of another branch, and a runner group that is limited to selected
+    workflows looks at the file that has the job.
+    """
+    refs = [f"refs/heads/{name}" for name, branch in spec.branches.items() if branch.publish]
+    return f"contains(fromJSON('{json.dumps(refs)}'), github.ref)"
+
+
 def _not_paused() -> str:
     return input_not_paused(selected(BRANCH), _POOL)
 
@@ -149,7 +159,7 @@ def _preflight(spec: Spec) -> Workflow:
     )
     job = Job(
         name=PREFLIGHT,
-        if_=expression(_not_paused()),
+        if_=expression(f"{_on_branch(spec)} && {_not_paused()}"),
         runs_on=expression(f"fromJSON(inputs.{called.MACHINE}).runs-on"),
         timeout_minutes=_PREFLIGHT_MINUTES,
         permissions=READ,
@@ -167,7 +177,7 @@ def _publish(spec: Spec) -> Workflow:
     secrets = called.secret_passed(spec) | called.record_key_passed(spec)
     job = Job(
         name=PUBLISH.name,
-        if_=expression(f"!cancelled() && {RUN_GUARD} && {_not_paused()}"),
+        if_=expression(f"!cancelled() && {RUN_GUARD} && {_on_branch(spec)} && {_not_paused()}"),
         runs_on=expression(f"fromJSON(inputs.{called.MACHINE}).runs-on"),
         timeout_minutes=expression(f"inputs.{MINUTES}"),
         permissions=READ,

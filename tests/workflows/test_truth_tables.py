@@ -396,17 +396,25 @@ def test_what_may_have_the_secret_is_in_its_environment(compiled: Tree) -> None:
     assert environments == ({"preflight": preflight, "publish": publish.environment} if publishes else {})
 
 
-def test_publishing_is_of_a_push_or_a_dispatch_that_nobody_cancelled(compiled: Tree) -> None:
-    rows = [
-        (
-            {"github": event.github(), "inputs": on_pool("builder"), "status()": state},
-            event.name in {"push", "workflow_dispatch"} and state != "cancelled",
-        )
-        for event in EVENTS
-        for state in STATES
-    ]
+def test_publishing_is_of_a_push_or_a_dispatch_on_a_branch_that_publishes_and_that_nobody_cancelled(
+    compiled: Tree,
+) -> None:
+    """Whoever calls the file, and whatever branch it names."""
+    branches = compiled.plan.spec.branches
+    publish, preflight = [], []
+    refs = [f"refs/heads/{name}" for name in (*branches, "topic")] + [f"refs/tags/{BRANCH}", "refs/pull/7/merge"]
+    for event, ref, state in itertools.product(EVENTS, refs, STATES):
+        name = ref.removeprefix("refs/heads/")
+        is_right = name in branches and branches[name].publish
+        contexts = {"github": event.github(ref), "inputs": on_pool("builder"), "status()": state}
+        preflight.append((contexts, is_right and state == "success"))
+        may = event.name in {"push", "workflow_dispatch"} and state != "cancelled"
+        publish.append((contexts, is_right and may))
     if "shard-publish.yml" in compiled.files:
-        assert_tables((compiled.files["shard-publish.yml"]["jobs"]["publish"]["if"], rows))
+        assert_tables(
+            (compiled.files["shard-publish.yml"]["jobs"]["publish"]["if"], publish),
+            (compiled.files["shard-preflight.yml"]["jobs"]["preflight"]["if"], preflight),
+        )
 
 
 def on_pool(pool: str, **keys: str) -> dict[str, str]:
