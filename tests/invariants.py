@@ -481,7 +481,8 @@ def permissions(compiled: Compiled) -> Iterator[str]:
 def _may_write(compiled: Compiled, name: str, job_id: str, job: Mapping[str, Any]) -> set[str]:
     if (name, job_id) == ("pages.yml", "deploy"):
         return {"pages", "id-token"}
-    if (name, job_id) in {("waves.yml", "waves"), ("schedule.yml", "start")}:
+    starts = {("schedule.yml", "start"), ("pages-schedule.yml", "start"), ("images-schedule.yml", "start")}
+    if (name, job_id) in {("waves.yml", "waves"), *starts}:
         return {"actions"}
     if (name, job_id) == ("fleet-watch.yml", "coverage") and (watch := compiled.decided.spec.watch):
         return {"issues", "actions"} if watch.rerun_lost else {"issues"}

@@ -16,8 +16,10 @@ from ci_compiler.workflows.common import (
     CELL,
     FLEET_WATCH,
     IMAGES,
+    IMAGES_SCHEDULE,
     JOINED,
     PAGES,
+    PAGES_SCHEDULE,
     PULL_REQUEST,
     SCHEDULE,
     SETUP_ACTION,
@@ -79,6 +81,7 @@ def _workflows(spec: Spec, called: Collection[str], shards: Sequence[Shard]) -> 
         yield FLEET_WATCH, tasks.fleet_watch(spec)
     if spec.pages:
         yield PAGES, tasks.pages(spec)
+        yield PAGES_SCHEDULE, tasks.starts(spec, PAGES, tasks.PAGES_DAILY)
     if spec.schedule:
         yield SCHEDULE, tasks.schedule(spec, spec.schedule)
     if spec.sync:
@@ -92,7 +95,8 @@ def _workflows(spec: Spec, called: Collection[str], shards: Sequence[Shard]) -> 
     if spec.images:
         from ci_compiler.workflows import images
 
-        yield IMAGES, images.workflow(spec, spec.images)
+        yield IMAGES, images.workflow(spec)
+        yield IMAGES_SCHEDULE, images.schedule(spec, spec.images)
 
 
 def _image_problems(spec: Spec) -> Iterable[Finding]:
