@@ -192,7 +192,7 @@ def test_a_night_has_a_date_and_no_other_run_of_a_profile_has_one() -> None:
 
 
 def test_a_profile_that_the_spec_lacks_has_no_plan() -> None:
-    with pytest.raises(InputError, match="the spec has no profile 'nightly'; .*unknown-profile"):
+    with pytest.raises(InputError, match=r"the spec has no profile 'nightly'; .*unknown-profile"):
         of_profile(decided(), "nightly")
 
 
