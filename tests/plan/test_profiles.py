@@ -13,6 +13,7 @@ from ci_compiler.errors import InputError
 from ci_compiler.github.batches import standing
 from ci_compiler.plan.pipeline import Plan, plan
 from ci_compiler.plan.selection import Facts, GitHubEvent, Rebuilt, decide, names_of_profile, question
+from ci_compiler.reports.profiles import of_profile_in_both, profile_changes
 from ci_compiler.reports.without import of_profile
 from ci_compiler.spec.build import parse_spec
 from ci_compiler.stages import BUILD
@@ -270,3 +271,21 @@ def test_batches_miss_nothing_that_was_pushed(seed: int) -> None:
     branch.tick()
     branch.end(passing=1.0)
     assert branch.built == branch.history[-1]
+
+
+def test_a_change_says_what_each_profile_builds_and_publishes() -> None:
+    before, after = decided({}), decided(STARTED)
+    assert profile_changes(before, before) == ()
+    assert list(map(str, profile_changes(before, after))) == [
+        "the profile pull-request: 12 variants, not published",
+        "the profile push: 6 variants, published (before: 12 variants, published)",
+        "the profile nightly: 2 variants, published (before: not declared)",
+        "the profile release: 12 variants, published (before: not declared)",
+    ]
+    for one, other in [(before, after), (after, before)]:
+        plans = of_profile_in_both(one, other, "nightly")
+        assert [sum(len(shard.variants) for shard in made.shards) for made in plans] == [
+            2 if made is after else 0 for made in (one, other)
+        ]
+    with pytest.raises(InputError, match="no profile 'release'"):
+        of_profile_in_both(before, before, "release")
