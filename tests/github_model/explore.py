@@ -1,0 +1,275 @@
+"""All interleavings of what people do with a repository and of what its machines do, searched for what must not be.
+
+A step of the search is an event, an approval, or the end of a job. Two reductions keep every state that matters: equal
+states are visited once, and where nothing is left that could cancel a job or change a variable, the end of a job that
+touches no group and publishes nothing comes before everything else, since it commutes with it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tests.github_model.meanings import wanted
+from tests.github_model.model import Play, World, leaves
+from tests.github_model.state import FAILURE, SKIPPED, SUCCESS, Frozen, Run, State
+from tests.github_model.switches import SWITCHES, UndecidedError
+
+NEVER_PUBLISHED, NEVER_BUILT = "never published", "never built"
+WAITS, LOST = "a job that waits for ever", "a wave lost"
+
+Action = Callable[[Play], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Happening:
+    """Something that a person does once: when they can, and whether it changes what goes on (`touches`)."""
+
+    name: str
+    act: Action
+    when: Callable[[State], bool] = lambda _: True
+    touches: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """A world, what may happen in it, and how many steps of jobs may go wrong."""
+
+    world: World
+    happenings: Sequence[Happening]
+    mishaps: int = 0
+    tip: str = "0000"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Story:
+    """A violation: its kind, the switches on which it depends, and what happened, in sentences."""
+
+    kind: str
+    settings: Mapping[str, bool]
+    sentences: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """The story, numbered."""
+        assumed = [f"- {row}: {SWITCHES[row][not value]}" for row, value in sorted(self.settings.items())]
+        lines = [f"{number}. {sentence}" for number, sentence in enumerate(self.sentences, 1)]
+        return "\n".join([f"{self.kind}:", *lines, *(["Of GitHub, this assumes:"] if assumed else []), *assumed])
+
+
+@dataclass(slots=True)
+class Exploration:
+    """What a search found: a shortest story for each kind of violation and setting of switches; how much it saw."""
+
+    stories: list[Story] = field(default_factory=list)
+    states: int = 0
+
+    @property
+    def kinds(self) -> set[str]:
+        """The kinds of violations."""
+        return {story.kind for story in self.stories}
+
+
+def explore(
+    scenario: Scenario, settings: Mapping[str, bool] | None = None, *, limit: int = 60_000, first: bool = False
+) -> Exploration:
+    """Searches a scenario, breadth first, with the switches of `settings`; those that are not set are tried both ways.
+
+    `first`: the search ends with the first violation. One that would visit more states than `limit` is an error.
+    """
+    begin = State(settings=Frozen(settings or {}), mishaps=scenario.mishaps, tip=scenario.tip)
+    parents: dict[State, tuple[State | None, tuple[str, ...]]] = {begin: (None, ())}
+    found = Exploration()
+    queue = deque([begin])
+    while queue:
+        state = queue.popleft()
+        found.states += 1
+        assert found.states <= limit, "the scenario is too large"
+        steps = _steps(scenario, state)
+        wrong = [*state.wrong, *(_wrong_at_rest(scenario.world, state) if _rests(state) else ())]
+        if not steps and not _rests(state):
+            wrong.append(WAITS)
+        if wrong:
+            found.stories += _stories(parents, state, wrong, settings or {})
+            if first:
+                return found
+            continue
+        for child, said in steps:
+            if child not in parents:
+                parents[child] = (state, said)
+                queue.append(child)
+    return found
+
+
+def _stories(
+    parents: Mapping[State, tuple[State | None, tuple[str, ...]]],
+    state: State,
+    kinds: Sequence[str],
+    fixed: Mapping[str, bool],
+) -> Iterator[Story]:
+    sentences: list[tuple[str, ...]] = []
+    current: State | None = state
+    while current is not None:
+        current, said = parents[current]
+        sentences.append(said)
+    told = tuple(one for part in reversed(sentences) for one in part)
+    own = {row: value for row, value in state.settings.items() if row not in fixed}
+    for kind in dict.fromkeys(kinds):
+        yield Story(kind=kind, settings=own, sentences=told)
+
+
+# Steps.
+
+
+def _rests(state: State) -> bool:
+    return all(run.is_done for run in state.runs)
+
+
+def _steps(scenario: Scenario, state: State) -> list[tuple[State, tuple[str, ...]]]:
+    waiting = [one for one in scenario.happenings if one.name not in state.happened]
+    jobs = [
+        (run.number, path, job.status)
+        for run in state.runs
+        if not run.is_done
+        for path, job in run.jobs.items()
+        if job.status in {"running", "approval"}
+    ]
+    if not any(one.touches for one in waiting):
+        for number, path, status in jobs:
+            if status == "running":
+                ends = _ends(scenario.world, state, number, path)
+                if all(_commutes(state, child) for child, _ in ends):
+                    return ends
+    found = []
+    for one in waiting:
+        if one.when(state):
+            found += list(_after(scenario.world, state, one.act, one.name))
+    for number, path, status in jobs:
+        if status == "running":
+            found += _ends(scenario.world, state, number, path)
+        else:
+            found += list(_after(scenario.world, state, lambda play, n=number, p=path: play.approve(n, p)))
+    return found
+
+
+def _commutes(state: State, child: State) -> bool:
+    """Whether the end of a job changed nothing that another run or event could see."""
+    same = (state.groups, state.published, state.wrong, state.tip)
+    return same == (child.groups, child.published, child.wrong, child.tip)
+
+
+def _ends(world: World, state: State, number: int, path: str) -> list[tuple[State, tuple[str, ...]]]:
+    found: list[tuple[State, tuple[str, ...]]] = []
+    for mishap, at in Play(world, state).outcomes(number, path):
+        found += _after(world, state, lambda play, m=mishap, a=at: play.finish(number, path, m, a))
+    return found
+
+
+def _after(world: World, state: State, action: Action, *names: str) -> Iterator[tuple[State, tuple[str, ...]]]:
+    """The states after an action, for each behaviour of the switches that it depends on."""
+    try:
+        play = Play(world, state)
+        action(play)
+        yield play.state(*names), tuple(play.said)
+    except UndecidedError as undecided:
+        for value in (True, False):
+            settings = Frozen({**state.settings, undecided.row: value})
+            yield from _after(world, state._replace(settings=settings), action, *names)
+
+
+# What must not be when everything has ended.
+
+
+def _wrong_at_rest(world: World, state: State) -> Iterator[str]:
+    for run in state.runs:
+        shard = next((one for one in world.tree.plan.shards if f"{one.name}.yml" == run.file), None)
+        if shard is None or run.cancelled == "a person":
+            continue
+        if run.cancelled and _is_covered(state, run):
+            continue
+        if not run.cancelled and run.conclusion != SUCCESS:
+            continue  # everybody sees that
+        publishes = run.event.name == "push" or '"publish": true' in run.event.inputs
+        for name in wanted(world, run.event, shard):
+            if publishes and not any(one.variant == name and _is_of(run, one.commit) for one in state.published):
+                yield NEVER_PUBLISHED
+            elif not publishes and not any(one == name for one, _, _ in state.tested):
+                yield NEVER_BUILT
+
+
+def _is_of(run: Run, commit: str) -> bool:
+    return run.event.name != "push" or commit == run.event.sha
+
+
+def _is_covered(state: State, run: Run) -> bool:
+    """Whether a later run of the same choice took the place of one that its group cancelled."""
+    later = state.runs[run.number :]
+    return run.event.name != "push" and any(
+        (one.file, one.event.ref, one.event.inputs) == (run.file, run.event.ref, run.event.inputs)
+        and one.cancelled != "its group"
+        for one in later
+    )
+
+
+# What people do.
+
+
+def push(name: str, sha: str, branch: str, files: Sequence[str], *, after: str = "") -> Happening:
+    """A push, after the happening `after`."""
+    return Happening(name=name, act=lambda play: play.push(sha, branch, files), when=lambda s: not after or after in s.happened)
+
+
+def dispatch(name: str, file: str, branch: str, *, after: str = "", **inputs: object) -> Happening:
+    """A dispatch."""
+    return Happening(
+        name=name,
+        act=lambda play: play.dispatch(file, branch, **inputs),
+        when=lambda s: not after or after in s.happened,
+    )
+
+
+def cancel(number: int) -> Happening:
+    """A person cancels a run that goes on."""
+
+    def when(state: State) -> bool:
+        return len(state.runs) >= number and not state.runs[number - 1].is_done
+
+    return Happening(name=f"cancel {number}", act=lambda play: play.cancel(number), when=when, touches=True)
+
+
+def reruns(number: int, kind: str, paths: Sequence[str] = ("",)) -> list[Happening]:
+    """A person re-runs a run that has ended without success, once, by any of `paths`."""
+
+    def may(state: State, path: str) -> bool:
+        if len(state.runs) < number or not state.runs[number - 1].is_done or state.runs[number - 1].attempt > 1:
+            return False
+        run = state.runs[number - 1]
+        if run.cancelled == "its group":
+            return False
+        played = path in leaves(run) and run.jobs[path].result != SKIPPED
+        return played if path else kind != "failed" or any(job.result == FAILURE for job in run.jobs.values())
+
+    return [
+        Happening(
+            name=f"re-run {kind} {path}",
+            act=lambda play, p=path: play.rerun(number, kind, p),
+            when=lambda state, p=path: may(state, p),
+        )
+        for path in paths
+    ]
+
+
+def pause(word: str, *, until: str = "") -> list[Happening]:
+    """A person pauses, and lifts the pause later."""
+
+    def set_to(value: str) -> Action:
+        def act(play: Play) -> None:
+            play.said.append(f"A person pauses {value}" if value else "A person lifts the pause")
+            play.pause = value
+
+        return act
+
+    return [
+        Happening(name="pause", act=set_to(word), when=lambda s: bool(s.runs), touches=True),
+        Happening(name="resume", act=set_to(""), when=lambda s: s.pause == word, touches=True),
+    ]

@@ -1,0 +1,384 @@
+"""What the steps of compiled workflows do, in the model: a table from actions and commands to their effects.
+
+A step is recognized by the action that it uses, or by the command that it runs; a step that the table does not have is
+an error. The files of a job are a mapping from folders to what is in them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ci_compiler.plan.matrix import Cell
+from ci_compiler.plan.pause import words_of_cells
+from ci_compiler.plan.proof import required_tests
+from ci_compiler.plan.routing import Route
+from ci_compiler.plan.sharding import Shard
+from ci_compiler.runner.jobs.publish_run import cells_of_pool, reported_outputs
+from ci_compiler.stages import BUILD, Stage
+from tests.github_model.expressions import JsonTexts, evaluated, shown
+from tests.github_model.state import Event, Publication, Run
+
+if TYPE_CHECKING:
+    from tests.github_model.model import Play, World
+
+Outputs = Mapping[str, str]
+
+
+class StepFailedError(Exception):
+    """A step that fails, with what it says."""
+
+
+class Built(NamedTuple):
+    """The manifest of a build."""
+
+    variant: str
+    commit: str
+    content: str
+
+    @property
+    def digest(self) -> str:
+        """The digest of the file."""
+        return f"manifest-{self.content}"
+
+
+class Tested(NamedTuple):
+    """The result of a test: of a variant's content, in a stage."""
+
+    variant: str
+    stage: str
+    content: str
+    passed: bool
+
+    @property
+    def digest(self) -> str:
+        """The digest of the file."""
+        return f"result-{self.stage}-{self.content}-{self.passed}"
+
+
+@dataclass(slots=True, kw_only=True)
+class Standing:
+    """A job at one of its steps: its run, its contexts and files, and what the step is given."""
+
+    play: Play
+    run: Run
+    path: str
+    contexts: JsonTexts
+    files: dict[str, tuple[Any, ...]] = field(default_factory=dict)
+    head: str = ""
+    env: dict[str, str] = field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict)
+    words: list[str] = field(default_factory=list)
+    fails: bool = False
+
+    def perform(self, step: Mapping[str, Any], contexts: JsonTexts, *, fails: bool = False) -> Outputs:
+        """Does what the step does; returns its outputs. Raises StepFailedError."""
+        body = self.play.tree.job(self.run.file, self.path).body
+        self.env = {name: shown(evaluated(value, contexts)) for name, value in body.get("env", {}).items()}
+        own = {**contexts, "env": json.dumps(self.env)}
+        self.env |= {name: shown(evaluated(value, own)) for name, value in step.get("env", {}).items()}
+        self.options = evaluated(step.get("with", {}), own)
+        self.words = _command(str(step.get("run", "")), self.env)
+        self.fails = fails
+        for name, value in step.get("env", {}).items():
+            if "secrets." in str(value) and "github." not in str(value) and not self.env[name]:
+                raise StepFailedError(f"the secret {name} is missing")
+        return meaning_of(step).effect(self)
+
+    def option(self, name: str) -> str:
+        """The value of an option of the command."""
+        assert name in self.words, (name, self.words)
+        return self.words[self.words.index(name) + 1]
+
+    def shard(self, name: str) -> Shard:
+        """The shard with a name."""
+        return next(shard for shard in self.play.tree.plan.shards if shard.name == name)
+
+    def event_inputs(self) -> dict[str, Any]:
+        """The inputs of the run's dispatch; empty for other events."""
+        return dict(json.loads(self.run.event.inputs))
+
+
+_VARIABLE = re.compile(r"\$\{(\w+):\+([^}]*)\}|\"?\$\{?(\w+)\}?\"?")
+
+
+def _command(script: str, env: Mapping[str, str]) -> list[str]:
+    """The words of a script of one command, with its variables replaced; none of a longer script."""
+    if not script.startswith(("ci-compile ", "ci-runner ")) or "\n" in script.strip():
+        return []
+
+    def value(found: re.Match[str]) -> str:
+        if found[1]:
+            return found[2] if env.get(found[1]) else ""
+        return shlex.quote(env.get(found[3], ""))
+
+    return shlex.split(_VARIABLE.sub(value, script))
+
+
+# Effects.
+
+
+def _nothing(_: Standing) -> Outputs:
+    return {}
+
+
+def _check_out(at: Standing) -> Outputs:
+    ref = at.options.get("ref") or at.run.event.sha
+    branches = at.play.tree.spec.branches
+    at.head = at.play.tip if ref in branches else str(ref)
+    return {}
+
+
+def _choose(at: Standing) -> Outputs:
+    if "--pull-request" in at.words:
+        return _choose_for_request(at)
+    shard = at.shard(at.option("--shard"))
+    chosen = _chosen(at, shard)
+    parts = _parts(shard.cells, chosen)
+    publish = at.run.event.name == "push" or bool(at.event_inputs().get("publish"))
+    return {
+        "commit": at.head,
+        "chosen": json.dumps(chosen),
+        "cells": json.dumps([cell.suffix for cell, _ in parts]),
+        "onto": "",
+        "pausable": " ".join(words_of_cells(parts, publish=publish)),
+    }
+
+
+def _chosen(at: Standing, shard: Shard) -> list[str]:
+    published = {(one.variant, one.commit) for one in at.play.published}
+    unpublished = at.event_inputs().get("variant") == "unpublished"
+    names = wanted(at.play.world, at.run.event, shard)
+    return [name for name in names if not unpublished or (name, at.head) not in published]
+
+
+def wanted(world: World, event: Event, shard: Shard) -> list[str]:
+    """The variants of the shard that an event is about: what its commit changed, or what was asked for."""
+    inputs = json.loads(event.inputs)
+    if event.name == "push":
+        return [name for name in world.changed[event.sha] if name in shard.variants]
+    known = dict.fromkeys(name for names in world.changed.values() for name in names if name in shard.variants)
+    asked = [name for name in known if inputs.get("variant") in {"all", "unpublished", name}]
+    only = str(inputs.get("only") or "*").split()
+    return [name for name in asked if any(fnmatchcase(name, glob) for glob in only)]
+
+
+def _parts(cells: Sequence[tuple[Cell, Route]], chosen: Sequence[str]) -> list[tuple[Cell, Route]]:
+    return [(cell, route) for cell, route in cells if any(one.name in chosen for one in cell.variants)]
+
+
+def _choose_for_request(at: Standing) -> Outputs:
+    chosen: dict[str, list[str]] = {}
+    legs: list[dict[str, Any]] = []
+    every: list[tuple[Cell, Route]] = []
+    for shard in at.play.tree.plan.shards:
+        names = [name for name in at.play.world.changed[at.run.event.sha] if name in shard.variants]
+        for cell, route in _parts(shard.cells, names):
+            own = [one.name for one in cell.variants if one.name in names]
+            chosen.setdefault(shard.branch, []).extend(own)
+            every.append((cell, route))
+            legs.append({"branch": shard.branch, "cell": cell.suffix, "chosen": json.dumps(own), **_machines(route)})
+    return {
+        "commit": at.head,
+        "chosen": json.dumps(chosen),
+        "matrix": json.dumps(legs),
+        "pausable": " ".join(words_of_cells(every, publish=False)),
+    }
+
+
+def _machines(route: Route) -> dict[str, str]:
+    from ci_compiler.workflows import called
+
+    return {"onto": "", **{key: str(value) for key, value in called.route_values(route).items()}}
+
+
+def _prove(at: Standing) -> Outputs:
+    return {}
+
+
+def _build(at: Standing) -> Outputs:
+    if at.fails:
+        raise StepFailedError("the build fails")
+    content = f"{at.head}-{at.run.number}.{at.run.attempt}"
+    variant = at.words[2]
+    manifest = Built(variant, at.head, content)
+    at.files[at.option("--out")] = (manifest,)
+    return {"manifest": manifest.digest, "built": "yes"}
+
+
+def _manifest(at: Standing, path: str) -> Built:
+    folder = path.rpartition("/")[0]
+    found = [one for one in at.files.get(folder, ()) if isinstance(one, Built)]
+    if not found:
+        raise StepFailedError(f"{path} is missing")
+    return found[0]
+
+
+def _fetch(at: Standing) -> Outputs:
+    if _manifest(at, at.words[2]).digest != at.option("--digest"):
+        raise StepFailedError("the manifest is not the one that its build reported")
+    return {}
+
+
+def _test(at: Standing) -> Outputs:
+    manifest, stage = _manifest(at, at.option("--manifest")), at.option("--stage")
+    result = Tested(manifest.variant, stage, manifest.content, not at.fails)
+    at.files[at.option("--out")] = (result,)
+    if at.fails:
+        raise StepFailedError(f"{stage} of {manifest.variant} fails")
+    at.play.tested |= {(manifest.variant, manifest.content, stage)}
+    return {"result": result.digest}
+
+
+def _publish_run(at: Standing) -> Outputs:
+    if at.fails:
+        raise StepFailedError("publishing fails")
+    shard = at.shard(at.words[2])
+    pool = next(pool for pool in shard.publish_pools if pool.name == at.option("--pool"))
+    spec, commit = at.play.tree.spec, at.option("--commit")
+    reported = reported_outputs((cell for cell, _ in shard.cells), spec, at.option("--needs"))
+    files = at.files.get(at.option("--results"), ())
+    outcomes = []
+    for cell, route in cells_of_pool(shard, pool):
+        for variant in cell.variants:
+            if variant.name not in json.loads(at.option("--chosen")):
+                continue
+            digests = reported[variant.name]
+            manifests = [one for one in files if isinstance(one, Built) and one.variant == variant.name]
+            manifest = next((one for one in manifests if one.digest == digests[BUILD] and one.commit == commit), None)
+            if manifests and manifest is None:
+                raise StepFailedError(f"the manifest of {variant.name} is not the one that its build reported")
+            tests = [one for one in required_tests(spec, variant, route).values() if isinstance(one, Stage)]
+            because = "was not built" if manifest is None else ""
+            for stage in tests if manifest else ():
+                if not _has_passed(files, manifest, stage, digests[stage]):
+                    because = f"did not pass {stage.name}"
+            outcomes.append(f"{variant.name} is not published: it {because}" if because else "")
+            if manifest is not None and not because:
+                publish(at, manifest)
+    at.play.said += filter(None, outcomes)
+    at.files[at.option("--out")] = tuple(outcomes)
+    return {}
+
+
+def _has_passed(files: Sequence[Any], manifest: Built | None, stage: Stage, digest: str) -> bool:
+    results = [one for one in files if isinstance(one, Tested) and one.digest == digest and one.passed]
+    return any(
+        manifest and (one.variant, one.stage, one.content) == (manifest.variant, stage.name, manifest.content)
+        for one in results
+    )
+
+
+def publish(at: Standing, manifest: Built) -> None:
+    """Publishes a build, unless it was published when the job began; records what is wrong with that."""
+    play = at.play
+    key = (manifest.variant, manifest.commit)
+    again = "--again" in at.words
+    if key in at.run.jobs[at.path].seen[1] and not again:
+        return
+    if not again and any((one.variant, one.commit) == key for one in play.published):
+        play.violate("published twice", f"run {at.run.number} publishes {manifest.variant} of {manifest.commit} once more")
+    route = next(
+        route for shard in play.tree.plan.shards for cell, route in shard.cells for one in cell.variants
+        if one.name == manifest.variant
+    )
+    cells = ((cell, one) for shard in play.tree.plan.shards for cell in (part[0] for part in shard.cells) for one in cell.variants)
+    cell, variant = next((cell, one) for cell, one in cells if one.name == manifest.variant)
+    for stage in required_tests(play.tree.spec, variant, route).values():
+        if isinstance(stage, Stage) and (manifest.variant, manifest.content, stage.name) not in play.tested:
+            play.violate("published untested", f"run {at.run.number} publishes {manifest.variant} without {stage.name}")
+    play.published = (*play.published, Publication(*manifest, at.run.number))
+    play.said.append(f"run {at.run.number} publishes {manifest.variant} of {manifest.commit}")
+
+
+def _verdict(at: Standing) -> Outputs:
+    for result in at.env["RESULTS"].split():
+        if result not in {"success", "skipped"}:
+            raise StepFailedError(f"a chosen job ended as {result}")
+    for word in at.env["PAUSED"].split():
+        if word.lower() in at.env["PAUSABLE"].lower().split():
+            raise StepFailedError(f"paused by {word}")
+    return {}
+
+
+def _upload(at: Standing) -> Outputs:
+    folder = str(at.options["path"]).rstrip("/")
+    if files := at.files.get(folder, ()):
+        overwrite = at.options.get("overwrite") is True
+        at.play.upload(at.run.number, str(at.options["name"]), files, overwrite=overwrite)
+    elif at.options.get("if-no-files-found") == "error":
+        raise StepFailedError(f"there are no files at {folder}")
+    return {}
+
+
+def _download(at: Standing) -> Outputs:
+    found = at.play.artifacts(at.run.number, token="github-token" in at.options)
+    if name := at.options.get("name"):
+        if name not in found:
+            raise StepFailedError(f"there is no artifact {name}")
+        at.files[str(at.options["path"])] = found[name]
+    else:
+        globs = str(at.options["pattern"])
+        names = [name for name in found if fnmatchcase(name, globs)]
+        at.files[str(at.options["path"])] = tuple(file for name in names for file in found[name])
+    return {}
+
+
+# The table.
+
+
+class Meaning(NamedTuple):
+    """What a step does, and how it may go wrong where the exploration tries that."""
+
+    effect: Callable[[Standing], Outputs]
+    mishaps: tuple[str, ...] = ()
+
+
+_ACTIONS: Mapping[str, Meaning] = {
+    "actions/checkout": Meaning(_check_out),
+    "actions/setup-python": Meaning(_nothing),
+    "actions/upload-artifact": Meaning(_upload),
+    "actions/download-artifact": Meaning(_download),
+    "actions/attest": Meaning(_nothing),
+    "./.github/actions/setup-ci-compiler": Meaning(_nothing),
+    "flox/install-flox-action": Meaning(_nothing),
+    "cachix/install-nix-action": Meaning(_nothing),
+    "actions/upload-pages-artifact": Meaning(_nothing),
+    "actions/deploy-pages": Meaning(_nothing),
+}
+
+_COMMANDS: Mapping[str, Meaning] = {
+    r"ci-compile choose ": Meaning(_choose, ("fails",)),
+    r"ci-compile summary ": Meaning(_nothing),
+    r"ci-compile (--check|audit|diff) ?": Meaning(_nothing, ("fails",)),
+    r"ci-compile site ": Meaning(_nothing),
+    r"ci-runner doctor --for publish": Meaning(_prove, ("fails",)),
+    r"ci-runner doctor --for ": Meaning(_nothing),
+    r"ci-runner checkout --branch ": Meaning(_nothing),
+    r"ci-runner build ": Meaning(_build, ("fails", "lost", "overran")),
+    r"ci-runner fetch ": Meaning(_fetch),
+    r"ci-runner smoke ": Meaning(_test, ("fails", "overran")),
+    r"ci-runner publish-run ": Meaning(_publish_run, ("fails", "lost", "overran")),
+    r"echo \"::notice::\$NAME was not built": Meaning(_nothing),
+    r"for result in \$RESULTS; do": Meaning(_verdict),
+}
+
+
+def meaning_of(step: Mapping[str, Any]) -> Meaning:
+    """The row of a step. Raises LookupError if the table does not have it."""
+    return _row(str(step.get("uses", "")).partition("@")[0], str(step.get("run", "")))
+
+
+@cache
+def _row(action: str, script: str) -> Meaning:
+    rows = [row for name, row in _ACTIONS.items() if name == action]
+    rows += [row for pattern, row in _COMMANDS.items() if script and re.match(pattern, script)]
+    if not rows:
+        raise LookupError(f"the model does not know what this step does: {action or script}")
+    return rows[0]
