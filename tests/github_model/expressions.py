@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any
 
 from tests.checkers import condition_values, expression_values
+from tests.checkers.expressions import ExpressionError
 
 JsonTexts = Mapping[str, str]
 """Contexts by name, each as JSON; `status()` is the state that the status functions ask for."""
@@ -48,7 +49,12 @@ def _asked(expression: str, contexts: JsonTexts, *, condition: bool) -> Any:
         given = {name: json.loads(contexts[name]) for name in names if name in contexts and name != _STATUS}
         given |= {_STATUS: contexts[_STATUS]} if condition else {}
         ask = condition_values if condition else expression_values
-        (_known[key],) = ask([(expression, given)])
+        try:
+            (_known[key],) = ask([(expression, given)])
+        except ExpressionError as error:
+            _known[key] = error
+    if isinstance(_known[key], ExpressionError):
+        raise _known[key]
     return _known[key]
 
 

@@ -80,10 +80,9 @@ class Standing:
     def perform(self, step: Mapping[str, Any], contexts: JsonTexts, *, fails: bool = False) -> Outputs:
         """Does what the step does; returns its outputs. Raises StepFailedError."""
         body = self.play.tree.job(self.run.file, self.path).body
-        self.env = {name: shown(evaluated(value, contexts)) for name, value in body.get("env", {}).items()}
-        own = {**contexts, "env": json.dumps(self.env)}
-        self.env |= {name: shown(evaluated(value, own)) for name, value in step.get("env", {}).items()}
-        self.options = evaluated(step.get("with", {}), own)
+        env = {**body.get("env", {}), **step.get("env", {})}
+        self.env = {name: shown(evaluated(value, contexts)) for name, value in env.items()}
+        self.options = evaluated(step.get("with", {}), contexts)
         self.words = _command(str(step.get("run", "")), self.env)
         self.fails = fails
         for name, value in step.get("env", {}).items():
@@ -105,20 +104,24 @@ class Standing:
         return dict(json.loads(self.run.event.inputs))
 
 
-_VARIABLE = re.compile(r"\$\{(\w+):\+([^}]*)\}|\"?\$\{?(\w+)\}?\"?")
+_VARIABLE = re.compile(r"\$\{(\w+):\+([^}]*)\}|\$\{?(\w+)\}?")
+
+
+@cache
+def _words(script: str) -> tuple[str, ...]:
+    """The words of a script of one command, with its variables in them; none of a longer script."""
+    one = script.startswith(("ci-compile ", "ci-runner ")) and "\n" not in script.strip()
+    return tuple(shlex.split(script)) if one else ()
 
 
 def _command(script: str, env: Mapping[str, str]) -> list[str]:
-    """The words of a script of one command, with its variables replaced; none of a longer script."""
-    if not script.startswith(("ci-compile ", "ci-runner ")) or "\n" in script.strip():
-        return []
+    """The words of a script of one command, with its variables replaced."""
 
     def value(found: re.Match[str]) -> str:
-        if found[1]:
-            return found[2] if env.get(found[1]) else ""
-        return shlex.quote(env.get(found[3], ""))
+        return (found[2] if env.get(found[1]) else "") if found[1] else env.get(found[3], "")
 
-    return shlex.split(_VARIABLE.sub(value, script))
+    words = ((word, _VARIABLE.sub(value, word) if "$" in word else word) for word in _words(script))
+    return [word for written, word in words if word or not written.startswith("${")]
 
 
 # Effects.
@@ -240,6 +243,8 @@ def _publish_run(at: Standing) -> Outputs:
     if at.fails:
         raise StepFailedError("publishing fails")
     shard = at.shard(at.words[2])
+    if not at.option("--chosen"):
+        raise StepFailedError("what was chosen is not known")
     pool = next(pool for pool in shard.publish_pools if pool.name == at.option("--pool"))
     spec, commit = at.play.tree.spec, at.option("--commit")
     reported = reported_outputs((cell for cell, _ in shard.cells), spec, at.option("--needs"))

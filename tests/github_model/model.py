@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
+from tests.checkers.expressions import ExpressionError
 from tests.github_model.expressions import JsonTexts, condition, evaluated, shown, text_of
 from tests.github_model.meanings import Standing, StepFailedError, meaning_of
 from tests.github_model.state import (
@@ -346,7 +347,14 @@ class Play:
         return condition(text.condition, {**self._contexts(run, path), "status()": self._status(run, path)})
 
     def _decide(self, number: int, path: str) -> None:
-        """Evaluates the condition of a job whose needs have ended."""
+        """Starts or skips a job whose needs have ended. GitHub fails one whose expressions it cannot evaluate."""
+        try:
+            self._start_or_skip(number, path)
+        except ExpressionError:
+            self.said.append(f"`{path}` of run {number} fails: GitHub cannot evaluate its expressions")
+            self._put(number, path, self.runs[number - 1].jobs[path]._replace(status="done", result=FAILURE))
+
+    def _start_or_skip(self, number: int, path: str) -> None:
         run = self.runs[number - 1]
         job, text = run.jobs[path], self.tree.job(run.file, path)
         if "#" not in path.rpartition("/")[2] and not self._wanted(number, path):
@@ -395,8 +403,9 @@ class Play:
         outputs: dict[str, Any] = {}
         if text.calls and not (text.matrix is not None and "#" not in path.rpartition("/")[2]):
             declared = self.tree.files[text.calls]["on"]["workflow_call"].get("outputs") or {}
-            jobs = {one.rpartition("/")[2]: _told(run.jobs[one]) for one in within}
-            contexts = {**self._common(run), "jobs": json.dumps(jobs), "inputs": run.jobs[path].given}
+            inner = ((one.rpartition("/")[2], run.jobs[one]) for one in within)
+            jobs = ", ".join(f'"{name}": {_told(job.result, job.outputs)}' for name, job in inner)
+            contexts = {**self._common(run), "jobs": f"{{{jobs}}}", "inputs": run.jobs[path].given}
             outputs = {name: text_of(one["value"], contexts) for name, one in declared.items()}
         else:
             for one in within:
@@ -502,9 +511,10 @@ class Play:
     def _contexts(self, run: Run, path: str) -> dict[str, str]:
         above = _above_call(path)
         prefix = path[: path.rfind("/") + 1]
-        needs = {one: _told(run.jobs[prefix + one]) for one in self.tree.job(run.file, path).needs}
+        needs = ((one, run.jobs[prefix + one]) for one in self.tree.job(run.file, path).needs)
+        told = ", ".join(f'"{name}": {_told(job.result, job.outputs)}' for name, job in needs)
         inputs = run.jobs[above].given if above else run.event.inputs
-        return {**self._common(run), "inputs": inputs, "needs": json.dumps(needs)}
+        return {**self._common(run), "inputs": inputs, "needs": f"{{{told}}}"}
 
     def _status(self, run: Run, path: str) -> str:
         """What the status functions speak of: the run, and the results of all jobs above."""
@@ -534,9 +544,9 @@ class Play:
         job, text = run.jobs[path], self.tree.job(run.file, path)
         self.mishaps -= bool(mishap)
         standing = Standing(play=self, run=run, path=path, contexts=self._step_contexts(run, path))
-        status, outcomes = SUCCESS, dict[str, Any]()
+        status, outcomes, steps = SUCCESS, dict[str, Any](), "{}"
         for index, step in enumerate(text.body["steps"]):
-            contexts = {**standing.contexts, "steps": json.dumps(outcomes), "status()": status}
+            contexts = {**standing.contexts, "steps": steps, "status()": status}
             if not condition(str(step.get("if", "success()")), contexts):
                 continue
             strikes = bool(mishap) and index == at
@@ -547,15 +557,15 @@ class Play:
                 outputs = standing.perform(step, contexts, fails=strikes and mishap == "fails")
                 if "id" in step:
                     outcomes[step["id"]] = {"outputs": outputs, "outcome": SUCCESS, "conclusion": SUCCESS}
-            except StepFailedError as failed:
+                    steps = json.dumps(outcomes)
+            except (StepFailedError, ExpressionError) as failed:
                 if not step.get("continue-on-error"):
                     self.said.append(f"`{path}` of run {number}: {failed}")
                     status = FAILURE
             if strikes and mishap == "lost":
                 status = FAILURE
                 break
-        standing.contexts = {**standing.contexts, "steps": json.dumps(outcomes)}
-        self._end(number, path, status, text_outputs(text, standing.contexts))
+        self._end(number, path, status, text_outputs(text, {**standing.contexts, "steps": steps}))
         what = f" ({mishap} at `{text.body['steps'][at].get('name')}`)" if mishap else ""
         self.said.insert(0, f"`{path}` of run {number} ends: {status}{what}")
 
@@ -667,8 +677,10 @@ def _above_all(tree: Tree, file: str, path: str) -> tuple[str, ...]:
     return (*own, *(_above_all(tree, file, above) if above else ()))
 
 
-def _told(job: JobState) -> dict[str, Any]:
-    return {"result": job.result, "outputs": json.loads(job.outputs)}
+@cache
+def _told(result: str, outputs: str) -> str:
+    """What the contexts `needs` and `jobs` tell of a job, as JSON."""
+    return f'{{"result": "{result}", "outputs": {outputs}}}'
 
 
 @cache
