@@ -119,7 +119,6 @@ def document(text: str) -> Document:
     return found
 
 
-@cache
 def tree_of(spec: Spec) -> Tree:
     """What `spec` compiles to."""
     decided = plan(spec)
