@@ -20,7 +20,7 @@ from ci_compiler.plan.pause import words_of_cells
 from ci_compiler.plan.proof import required_tests
 from ci_compiler.plan.routing import Route
 from ci_compiler.plan.sharding import Shard
-from ci_compiler.runner.jobs.publish_run import cells_of_pool, reported_outputs
+from ci_compiler.runner.jobs.publish_run import cells_of_pool, ended_well, reported_outputs
 from ci_compiler.stages import BUILD, Stage
 from tests.github_model.expressions import JsonTexts, evaluated, shown
 from tests.github_model.state import Event, Publication, Run
@@ -247,9 +247,10 @@ def _publish_run(at: Standing) -> Outputs:
         raise StepFailedError("what was chosen is not known")
     pool = next(pool for pool in shard.publish_pools if pool.name == at.option("--pool"))
     spec, commit = at.play.tree.spec, at.option("--commit")
-    reported = reported_outputs((cell for cell, _ in shard.cells), spec, at.option("--needs"))
+    every = [cell for cell, _ in shard.cells]
+    reported, well = reported_outputs(every, spec, at.option("--needs")), ended_well(every, at.option("--needs"))
     files = at.files.get(at.option("--results"), ())
-    outcomes = []
+    outcomes, incomplete = [], False
     for cell, route in cells_of_pool(shard, pool):
         for variant in cell.variants:
             if variant.name not in json.loads(at.option("--chosen")):
@@ -265,10 +266,13 @@ def _publish_run(at: Standing) -> Outputs:
                 if not _has_passed(files, manifest, stage, digests[stage]):
                     because = f"did not pass {stage.name}"
             outcomes.append(f"{variant.name} is not published: it {because}" if because else "")
+            incomplete |= bool(because) and variant.name in well
             if manifest is not None and not because:
                 publish(at, manifest)
     at.play.said += filter(None, outcomes)
     at.files[at.option("--out")] = tuple(outcomes)
+    if incomplete:
+        raise StepFailedError("results are missing, and no job that failed explains it")
     return {}
 
 
