@@ -12,23 +12,28 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tests.github_model.meanings import wanted
-from tests.github_model.model import Play, World, leaves
+from tests.github_model.model import Play, World, is_of_shard, leaves, request_of
 from tests.github_model.state import FAILURE, SKIPPED, SUCCESS, Frozen, Run, State
 from tests.github_model.switches import SWITCHES, UndecidedError
 
 NEVER_PUBLISHED, NEVER_BUILT = "never published", "never built"
 WAITS, LOST = "a job that waits for ever", "a wave lost"
+FAILS = "fails although nothing went wrong"
 
 Action = Callable[[Play], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Happening:
-    """Something that a person does once: when they can, and whether it changes what goes on (`touches`)."""
+    """Something that a person does once, and when they can.
+
+    It `starts` a run and does nothing else, or it `touches` what goes on: jobs that run, or the variable of pauses.
+    """
 
     name: str
     act: Action
     when: Callable[[State], bool] = lambda _: True
+    starts: bool = False
     touches: bool = False
 
 
@@ -86,7 +91,7 @@ def explore(
         found.states += 1
         assert found.states <= limit, "the scenario is too large"
         steps = _steps(scenario, state)
-        wrong = [*state.wrong, *(_wrong_at_rest(scenario.world, state) if _rests(state) else ())]
+        wrong = [*state.wrong, *(_wrong_at_rest(scenario, state) if _rests(state) else ())]
         if not steps and not _rests(state):
             wrong.append(WAITS)
         if wrong:
@@ -136,7 +141,7 @@ def _steps(scenario: Scenario, state: State) -> list[tuple[State, tuple[str, ...
     ]
     if not any(one.touches for one in waiting):
         for number, path, status in jobs:
-            if status == "running":
+            if status == "running" and not _starts_waves(scenario.world, state, number, path):
                 ends = _ends(scenario.world, state, number, path)
                 if all(_commutes(state, child) for child, _ in ends):
                     return ends
@@ -145,11 +150,18 @@ def _steps(scenario: Scenario, state: State) -> list[tuple[State, tuple[str, ...
         if one.when(state):
             found += list(_after(scenario.world, state, one.act, one.name))
     for number, path, status in jobs:
-        if status == "running":
+        if status == "running" and _starts_waves(scenario.world, state, number, path):
+            for move in Play(scenario.world, state).wave_moves(number, path):
+                found += list(_after(scenario.world, state, lambda play, n=number, p=path, m=move: play.wave(n, p, m)))
+        elif status == "running":
             found += _ends(scenario.world, state, number, path)
         else:
             found += list(_after(scenario.world, state, lambda play, n=number, p=path: play.approve(n, p)))
     return found
+
+
+def _starts_waves(world: World, state: State, number: int, path: str) -> bool:
+    return world.tree.job(state.runs[number - 1].file, path).starts_waves
 
 
 def _commutes(state: State, child: State) -> bool:
@@ -180,21 +192,44 @@ def _after(world: World, state: State, action: Action, *names: str) -> Iterator[
 # What must not be when everything has ended.
 
 
-def _wrong_at_rest(world: World, state: State) -> Iterator[str]:
+def _wrong_at_rest(scenario: Scenario, state: State) -> Iterator[str]:
+    world = scenario.world
+    starts = {one.name for one in scenario.happenings if one.starts}
+    if state.happened <= starts and state.mishaps == scenario.mishaps:
+        if any(run.conclusion == FAILURE for run in state.runs):
+            yield FAILS
+    for request in {request_of(run) for run in state.runs if not is_of_shard(run)}:
+        runs = [run for run in state.runs if request_of(run) == request]
+        turns = [run for run in runs if not is_of_shard(run)]
+        visible = turns[-1].conclusion == FAILURE or any(run.cancelled == "a person" for run in turns)
+        files = {run.file for run in runs}
+        if not visible and any(f"{shard}.yml" not in files for wave in world.waves for shard in wave):
+            yield LOST
     for run in state.runs:
-        shard = next((one for one in world.tree.plan.shards if f"{one.name}.yml" == run.file), None)
-        if shard is None or run.cancelled == "a person":
+        yield from _wrong_in(world, state, run)
+
+
+def _wrong_in(world: World, state: State, run: Run) -> Iterator[str]:
+    """What is wrong with a run that everybody thinks went well."""
+    if run.cancelled == "a person" or (run.cancelled and _is_covered(state, run)):
+        return
+    verdicts = [job.result for path, job in run.jobs.items() if "/" not in path and _judges(world, run, path)]
+    request = run.event.name == "pull_request"
+    if not run.cancelled and (verdicts != [SUCCESS] if request else run.conclusion != SUCCESS):
+        return
+    for shard in world.tree.plan.shards:
+        if not request and f"{shard.name}.yml" != run.file:
             continue
-        if run.cancelled and _is_covered(state, run):
-            continue
-        if not run.cancelled and run.conclusion != SUCCESS:
-            continue  # everybody sees that
         publishes = run.event.name == "push" or '"publish": true' in run.event.inputs
         for name in wanted(world, run.event, shard):
             if publishes and not any(one.variant == name and _is_of(run, one.commit) for one in state.published):
                 yield NEVER_PUBLISHED
             elif not publishes and not any(one == name for one, _, _ in state.tested):
                 yield NEVER_BUILT
+
+
+def _judges(world: World, run: Run, path: str) -> bool:
+    return "#" not in path and world.tree.job(run.file, path).judges
 
 
 def _is_of(run: Run, commit: str) -> bool:
@@ -216,7 +251,12 @@ def _is_covered(state: State, run: Run) -> bool:
 
 def push(name: str, sha: str, branch: str, files: Sequence[str], *, after: str = "") -> Happening:
     """A push, after the happening `after`."""
-    return Happening(name=name, act=lambda play: play.push(sha, branch, files), when=lambda s: not after or after in s.happened)
+    return Happening(
+        name=name,
+        act=lambda play: play.push(sha, branch, files),
+        when=lambda s: not after or after in s.happened,
+        starts=True,
+    )
 
 
 def dispatch(name: str, file: str, branch: str, *, after: str = "", **inputs: object) -> Happening:
@@ -225,6 +265,7 @@ def dispatch(name: str, file: str, branch: str, *, after: str = "", **inputs: ob
         name=name,
         act=lambda play: play.dispatch(file, branch, **inputs),
         when=lambda s: not after or after in s.happened,
+        starts=True,
     )
 
 

@@ -164,7 +164,7 @@ def _chosen(at: Standing, shard: Shard) -> list[str]:
 def wanted(world: World, event: Event, shard: Shard) -> list[str]:
     """The variants of the shard that an event is about: what its commit changed, or what was asked for."""
     inputs = json.loads(event.inputs)
-    if event.name == "push":
+    if event.name in {"push", "pull_request"}:
         return [name for name in world.changed[event.sha] if name in shard.variants]
     known = dict.fromkeys(name for names in world.changed.values() for name in names if name in shard.variants)
     asked = [name for name in known if inputs.get("variant") in {"all", "unpublished", name}]
@@ -306,6 +306,14 @@ def publish(at: Standing, manifest: Built) -> None:
     play.said.append(f"run {at.run.number} publishes {manifest.variant} of {manifest.commit}")
 
 
+def _publish_all(at: Standing) -> Outputs:
+    """Publishes whatever was downloaded: nothing that is compiled does, but a seeded fault."""
+    for manifest in at.files["results"]:
+        if isinstance(manifest, Built):
+            publish(at, manifest)
+    return {}
+
+
 def _verdict(at: Standing) -> Outputs:
     for result in at.env["RESULTS"].split():
         if result not in {"success", "skipped"}:
@@ -366,7 +374,8 @@ _COMMANDS: Mapping[str, Meaning] = {
     r"ci-compile choose ": Meaning(_choose, ("fails",)),
     r"ci-compile summary ": Meaning(_nothing),
     r"ci-compile (--check|audit|diff) ?": Meaning(_nothing, ("fails",)),
-    r"ci-compile site ": Meaning(_nothing),
+    r"ci-compile (site|comment) ": Meaning(_nothing),
+    r"ci-compile waves ": Meaning(_nothing),
     r"ci-runner doctor --for publish": Meaning(_prove, ("fails",)),
     r"ci-runner doctor --for ": Meaning(_nothing),
     r"ci-runner checkout --branch ": Meaning(_nothing),
@@ -374,6 +383,7 @@ _COMMANDS: Mapping[str, Meaning] = {
     r"ci-runner fetch ": Meaning(_fetch),
     r"ci-runner smoke ": Meaning(_test, ("fails", "overran")),
     r"ci-runner publish-run ": Meaning(_publish_run, ("fails", "lost", "overran")),
+    r"ci-runner publish ": Meaning(_publish_all),
     r"echo \"::notice::\$NAME was not built": Meaning(_nothing),
     r"for result in \$RESULTS; do": Meaning(_verdict),
 }

@@ -48,12 +48,17 @@ class Environment:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class World:
-    """What does not change: the compiled tree, the environments that exist, and which variants each commit changes."""
+    """What does not change: the compiled tree, and the environments that exist.
+
+    `changed` are the variants that each commit changes, `disabled` the workflows that GitHub disabled, and `waves` the
+    names of the shards that each wave starts.
+    """
 
     tree: Tree
     changed: Mapping[str, Sequence[str]]
     environments: Mapping[str, Environment] = field(default_factory=dict)
     disabled: frozenset[str] = frozenset()
+    waves: Sequence[Sequence[str]] = ()
 
 
 class Play:
@@ -111,7 +116,7 @@ class Play:
                     started.append(self._start(file, event))
         self.said.insert(0, f"A push of {sha} to {branch} starts {_listed(started)}")
 
-    def dispatch(self, file: str, branch: str, by: str = "A person", **inputs: Any) -> None:
+    def dispatch(self, file: str, branch: str, by: str = "A person", /, **inputs: Any) -> None:
         """A dispatch of a workflow at a branch."""
         if file in self.world.disabled:
             self.said.append(f"{by} starts {file}, which GitHub refuses: the workflow is disabled")
@@ -484,7 +489,8 @@ class Play:
     def _begin(self, number: int, path: str) -> None:
         run = self.runs[number - 1]
         text = self.tree.job(run.file, path)
-        assert "timeout-minutes" in text.body, f"{path} has no time limit"
+        if "timeout-minutes" not in text.body:
+            self.violate("a job that waits for ever", f"`{path}` of run {number} begins without a time limit")
         published = frozenset((one.variant, one.commit) for one in self.published) if text.publishes else frozenset()
         pause = self._variables(run) if text.reads_variables else ""
         self._put(number, path, run.jobs[path]._replace(status="running", seen=(pause, published)))
@@ -526,6 +532,38 @@ class Play:
         if CANCELLED in results and not self.holds("pending-cancelled"):
             return CANCELLED
         return SUCCESS if results <= {SUCCESS} else SKIPPED
+
+    # Waves.
+
+    def wave_moves(self, number: int, path: str) -> list[str]:
+        """What a job that starts waves can do next: start one, hand over to a new run, or end; nothing if it waits."""
+        request, runs = request_of(self.runs[number - 1]), [run for run in self.runs if is_of_shard(run)]
+        own = {run.file for run in runs if request_of(run) == request}
+        missing = [shard for wave in self.world.waves for shard in wave if f"{shard}.yml" not in own]
+        if any(not run.is_done for run in runs if request_of(run) == request):
+            return ["hands over"] if self.mishaps else []
+        if not missing:
+            return ["ends"]
+        if self.runs[number - 1].jobs[path].seen[0]:
+            return [] if self.pause else ["hands over"]
+        return [] if any(not run.is_done and request_of(run) for run in runs) else ["starts a wave"]
+
+    def wave(self, number: int, path: str, move: str) -> None:
+        """Makes one of these moves."""
+        run = self.runs[number - 1]
+        inputs, request = json.loads(run.event.inputs), request_of(run)
+        if move == "hands over":
+            self.mishaps -= bool(self.mishaps)
+            self.dispatch(run.file, run.event.branch, f"`{path}` of run {number}", **{**inputs, "request": request})
+        if move != "starts a wave":
+            self.finish(number, path)
+            return
+        started = {one.file for one in self.runs if request_of(one) == request}
+        wave = next(wave for wave in self.world.waves if any(f"{shard}.yml" not in started for shard in wave))
+        for shard in (one for one in wave if f"{one}.yml" not in started):
+            branch = next(one.branch for one in self.tree.plan.shards if one.name == shard)
+            order = {"variant": "all", "publish": inputs["publish"], "request": request}
+            self.dispatch(f"{shard}.yml", branch, f"`{path}` of run {number}", **order)
 
     # The end of a job.
 
@@ -631,6 +669,17 @@ def text_outputs(text: JobText, contexts: JsonTexts) -> dict[str, str]:
     return {name: text_of(value, contexts) for name, value in text.body.get("outputs", {}).items()}
 
 
+def is_of_shard(run: Run) -> bool:
+    """Whether a run is one of a shard, by the form that started it."""
+    return run.event.name == "push" or '"only"' in run.event.inputs
+
+
+def request_of(run: Run) -> str:
+    """The request for waves that a run belongs to; '' for none."""
+    request = str(json.loads(run.event.inputs).get("request") or "")
+    return request or ("" if is_of_shard(run) else str(run.number))
+
+
 def leaves(run: Run) -> list[str]:
     """The paths of the jobs of a run that have steps, or were never begun."""
     return [path for path in run.jobs if not _within(run, path)]
@@ -638,9 +687,9 @@ def leaves(run: Run) -> list[str]:
 
 def _within(run: Run, path: str) -> list[str]:
     """The jobs directly in a call or a matrix."""
-    legs = [one for one in run.jobs if one.startswith(f"{path}#") and "/" not in one.removeprefix(path)]
-    inner = [one for one in run.jobs if one.startswith(f"{path}/") and "/" not in one.removeprefix(f"{path}/")]
-    return legs or [one for one in inner if "#" not in one]
+    legs = [one for one in run.jobs if one.startswith(f"{path}#") and "/" not in one[len(path) :]]
+    inner = f"{path}/"
+    return legs or [one for one in run.jobs if one.startswith(inner) and not {"/", "#"} & set(one[len(inner) :])]
 
 
 def _above(path: str) -> str:

@@ -107,5 +107,30 @@ def scenarios(stack: Stack) -> dict[str, Scenario]:
             world=one, happenings=[first, *pause("all"), *reruns(1, "all"), *reruns(1, "failed")]
         ),
         "two cells and a pause of the publishing pool": Scenario(world=both, happenings=[first, *pause(f"pool:{pool}")]),
+        "a pull request with a mishap": request(stack, mishaps=1),
+        "a pull request, a pause and a re-run": request(stack, pausing=True),
+        "two requests for waves with a mishap": waves(stack, "one", "two", mishaps=1),
+        "a request for waves and a pause": waves(stack, "one", pausing=True),
         "two cells and a pause": Scenario(world=both, happenings=[first, *pause("all")]),
     }
+
+
+def request(stack: Stack, *, mishaps: int = 0, pausing: bool = False) -> Scenario:
+    """A pull request."""
+    opened = Happening(name="request", act=lambda play: play.pull_request(SECOND, stack.branch), starts=True)
+    happenings = [opened, *(pause("all") if pausing else []), *(reruns(1, "failed") if pausing else [])]
+    return Scenario(world=stack.world(), happenings=happenings, mishaps=mishaps, tip=FIRST)
+
+
+def waves(stack: Stack, *requests: str, shards: Sequence[str] = (), pausing: bool = False, mishaps: int = 0) -> Scenario:
+    """Requests for waves, each of two waves of one shard; the shards publish nothing."""
+    first = [shard for shard in stack.tree.plan.shards if shard.name == stack.shard]
+    others = [shard for shard in stack.tree.plan.shards if shard.branch == stack.branch and shard not in first]
+    shards = [*first, *others[:1]]
+    names = [shard.variants[0] for shard in shards]
+    world = World(tree=stack.tree, changed={FIRST: names}, waves=[[shard.name] for shard in shards])
+    asked = [
+        dispatch(name, "waves.yml", "main", after=before, about=name)
+        for before, name in zip(("", *requests), requests, strict=False)
+    ]
+    return Scenario(world=world, happenings=[*asked, *(pause("all") if pausing else [])], mishaps=mishaps, tip=FIRST)

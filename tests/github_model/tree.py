@@ -58,6 +58,16 @@ class JobText:
         return any(str(step.get("run", "")).startswith("ci-runner publish") for step in self.body["steps"])
 
     @cached_property
+    def judges(self) -> bool:
+        """Whether one of its steps gives the verdict on the run."""
+        return any(str(step.get("run", "")).startswith("for result in") for step in self.body.get("steps", ()))
+
+    @cached_property
+    def starts_waves(self) -> bool:
+        """Whether one of its steps starts waves."""
+        return any(str(step.get("run", "")).startswith("ci-compile waves") for step in self.body["steps"])
+
+    @cached_property
     def reads_variables(self) -> bool:
         """Whether its steps or outputs read variables of the repository."""
         return "vars." in json.dumps([self.body["steps"], self.body.get("outputs")])
@@ -102,12 +112,13 @@ class Tree:
         pools = [pool.name for pool in self.spec.pools if json.dumps(runs_on(pool.runs_on)) == where]
         return frozenset(words_of_jobs((branch, pool) for pool in pools))
 
-    def changed(self, edit: Callable[[Document], None], *files: str) -> Tree:
-        """The tree with some files edited."""
-        documents = {name: copy.deepcopy(self.files[name]) for name in files}
+    def changed(self, edit: Callable[[Document], None]) -> Tree:
+        """The tree with its files edited; an edit that changes nothing is an error."""
+        documents = copy.deepcopy(dict(self.files))
         for document in documents.values():
             edit(document)
-        return Tree(self.plan, {**self.files, **documents})
+        assert documents != self.files, "the edit changes nothing"
+        return Tree(self.plan, documents)
 
 
 def document(text: str) -> Document:

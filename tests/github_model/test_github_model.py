@@ -1,0 +1,62 @@
+"""Compiled workflows in the model of GitHub: whole runs, all interleavings, seeded faults, and what was in doubt."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from ci_compiler.canary.assumptions import assumptions
+from tests.github_model.explore import explore
+from tests.github_model.faults import FAULTS
+from tests.github_model.scenarios import Stack, bundled, miniature, scenarios, waves
+from tests.github_model.switches import AS_REGISTERED, not_registered
+
+STACKS = {"bundled": bundled, "miniature": miniature}
+
+Found = set[tuple[str, frozenset[str]]]
+"""Kinds of violations, each with the rows of the register that do not hold then."""
+
+RELIED_ON: Found = {("a pause ignored", frozenset({"variables-rerun"}))}
+"""What goes wrong where a row does not hold: the files can do nothing about it."""
+
+
+OPEN: Found = {("never published", frozenset()), ("never built", frozenset())}
+"""What a pause leads to that is lifted before the verdict looks, as the guide says."""
+
+
+@pytest.fixture(params=STACKS)
+def stack(request: pytest.FixtureRequest) -> Stack:
+    return STACKS[request.param]()
+
+
+def found_in(stack: Stack, name: str, settings: Mapping[str, bool] | None = None) -> Found:
+    """What is wrong in a scenario, each with the fewest rows that do not hold."""
+    stories = explore(scenarios(stack)[name], settings).stories
+    every = {(one.kind, frozenset(row for row, holds in one.settings.items() if not holds)) for one in stories}
+    return {(kind, rows) for kind, rows in every if not any(kind == other and less < rows for other, less in every)}
+
+
+def test_every_switch_is_a_row_of_the_canary() -> None:
+    assert not_registered() == []
+
+
+def test_what_depends_on_a_row_is_a_row_that_the_register_says_is_used() -> None:
+    assert [row for _, rows in RELIED_ON for row in rows if assumptions()[row].unused] == []
+
+
+@pytest.mark.parametrize("name", scenarios(miniature()))
+def test_no_interleaving_of_the_compiled_files_goes_wrong_however_github_behaves(stack: Stack, name: str) -> None:
+    assert found_in(stack, name) <= RELIED_ON | (OPEN if "pause" in name else set())
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_the_model_finds_a_seeded_fault(stack: Stack, fault: str) -> None:
+    seeded = FAULTS[fault]
+    scenario = seeded.scenario(stack)
+    assert explore(scenario, AS_REGISTERED).kinds == set()
+    world = replace(scenario.world, tree=stack.tree.changed(seeded.edit))
+    found = explore(replace(scenario, world=world), AS_REGISTERED, first=True)
+    assert seeded.kind in found.kinds
+    print(found.stories[0])
