@@ -231,22 +231,24 @@ def verdict_job(
     """The job `name`, which succeeds if every job of `needs` succeeded or was skipped, and fails otherwise.
 
     Where the spec expects failures of tests, these count as successes: GitHub's list of the run's jobs tells them from
-    others. The table of the run is written after the verdict, which it cannot change. `chosen` are the names of the
-    variants as a JSON list, `branch` is theirs, and `publish` states whether they were to be published. Without
-    `branch`, `chosen` is a JSON mapping by branch: the run is that of a pull request, which has a verdict in forks too.
-    `after` are steps that follow, without effect on the verdict either.
+    others. The table of the run is written after that, and fails if a stage of a chosen variant left no result: skipped
+    jobs count as successes, and a pause that skipped them may be over. `chosen` are the names of the variants as a JSON
+    list, `branch` is theirs, and `publish` states whether they were to be published. Without `branch`, `chosen` is a
+    JSON mapping by branch: the run is that of a pull request, which has a verdict in forks too. `after` are steps that
+    follow, without effect on the verdict.
     """
     values = {"CHOSEN": chosen, **({"BRANCH": branch} if branch else {})}
     options = ['--chosen "$CHOSEN"', *(['--branch "$BRANCH"'] if branch else [])]
     table = RunStep(
         name="Write the table",
+        if_=expression("always()"),
         env={**values, "PUBLISH": publish},
         run=" ".join([f"ci-compile summary {RESULTS}", *options, '--publish "$PUBLISH"']),
     )
-    steps: list[Step] = [_VERDICT, *_BEFORE_TABLE, _always(table)]
+    steps: list[Step] = [_VERDICT, *_BEFORE_TABLE, table]
     permissions = READ
     if spec.expected_failures:
-        steps = [_VERDICT_WITH_FAILURES, *_BEFORE_TABLE, _judge(values, options), _always(table)]
+        steps = [_VERDICT_WITH_FAILURES, *_BEFORE_TABLE, _judge(values, options), table]
         permissions = MAY_LIST_JOBS
     steps += map(_always, after)
     # Assumes `always-verdict`.

@@ -10,7 +10,6 @@ from typing import Any
 from tests.github_model.explore import (
     FAILS,
     LOST,
-    NEVER_BUILT,
     NEVER_PUBLISHED,
     WAITS,
     Scenario,
@@ -136,7 +135,7 @@ def _push_and_pause(stack: Stack) -> Scenario:
 
 FAULTS: Mapping[str, Fault] = {
     "a called job without !cancelled()": Fault(
-        edit=_in_jobs("", _without("!cancelled() && ")), scenario=_dispatch, kind=NEVER_BUILT
+        edit=_in_jobs("", _without("!cancelled() && ")), scenario=_dispatch, kind=FAILS
     ),
     "a group of runs without the run's id": Fault(
         edit=_group(" || github.run_id", ""), scenario=_three_pushes, kind=NEVER_PUBLISHED
@@ -147,7 +146,7 @@ FAULTS: Mapping[str, Fault] = {
         kind="published twice",
     ),
     "a test that does not need its build": Fault(
-        edit=_in_jobs("ci-runner smoke ", _loses_needs("nothing")), scenario=_dispatch, kind=NEVER_BUILT
+        edit=_in_jobs("ci-runner smoke ", _loses_needs("nothing")), scenario=_dispatch, kind=FAILS
     ),
     "publishing that does not need the cells": Fault(
         edit=_in_jobs("ci-runner publish-run ", _loses_needs("select", "preflight")), scenario=_one_push, kind=FAILS
@@ -155,12 +154,12 @@ FAULTS: Mapping[str, Fault] = {
     "publishing that does not need its preflight": Fault(
         edit=_in_jobs("ci-runner publish-run ", _loses_needs("select", "python")),
         scenario=_one_push,
-        kind=NEVER_PUBLISHED,
+        kind=FAILS,
     ),
     "a verdict that does not need the cells": Fault(
         edit=_in_jobs("for result in", _loses_needs("select", "preflight", "publish", "compiled", "recipes", "meaning")),
         scenario=lambda stack: request(stack, mishaps=1),
-        kind=NEVER_BUILT,
+        kind=FAILS,
     ),
     "publishing without the tests": Fault(
         edit=_in_jobs("ci-runner publish-run ", _publish_untested),

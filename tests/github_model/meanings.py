@@ -265,11 +265,11 @@ def _publish_run(at: Standing) -> Outputs:
             for stage in tests if manifest else ():
                 if not _has_passed(files, manifest, stage, digests[stage]):
                     because = f"did not pass {stage.name}"
-            outcomes.append(f"{variant.name} is not published: it {because}" if because else "")
+            outcomes.append(f"{variant.name} is " + (f"not published: it {because}" if because else "published"))
             incomplete |= bool(because) and variant.name in well
             if manifest is not None and not because:
                 publish(at, manifest)
-    at.play.said += filter(None, outcomes)
+    at.play.said += [outcome for outcome in outcomes if " not " in outcome]
     at.files[at.option("--out")] = tuple(outcomes)
     if incomplete:
         raise StepFailedError("results are missing, and no job that failed explains it")
@@ -324,6 +324,30 @@ def _verdict(at: Standing) -> Outputs:
     return {}
 
 
+def _summary(at: Standing) -> Outputs:
+    """The table of a run fails if a stage of a chosen variant left nothing."""
+    if not at.option("--chosen"):
+        raise StepFailedError("what the run chose is lost")
+    chosen = json.loads(at.option("--chosen"))
+    branch = "" if isinstance(chosen, dict) else at.option("--branch")
+    by_branch = chosen if isinstance(chosen, dict) else {branch: chosen}
+    files = at.files.get("results", ())
+    spec = at.play.tree.spec
+    for shard in at.play.tree.plan.shards:
+        for cell, route in shard.cells:
+            for variant in (one for one in cell.variants if one.name in by_branch.get(shard.branch, ())):
+                whole = at.run.event.name in {"push", "workflow_dispatch"}
+                reduced = route if whole else route.of_request(spec.profiles.pull_request.tests)
+                wanted_stages = [one.name for one in spec.stages if one.is_test and one.proves and one in reduced.pools]
+                left = {one.stage for one in files if isinstance(one, Tested) and one.variant == variant.name}
+                built = any(isinstance(one, Built) and one.variant == variant.name for one in files)
+                told = any(isinstance(one, str) and one.startswith(f"{variant.name} ") for one in files)
+                due = at.option("--publish") == "true" and at.run.event.branch == branch
+                if not built or not left.issuperset(wanted_stages) or (due and not told):
+                    raise StepFailedError(f"a stage of {variant.name} left no result")
+    return {}
+
+
 def _upload(at: Standing) -> Outputs:
     folder = str(at.options["path"]).rstrip("/")
     if files := at.files.get(folder, ()):
@@ -372,7 +396,7 @@ _ACTIONS: Mapping[str, Meaning] = {
 
 _COMMANDS: Mapping[str, Meaning] = {
     r"ci-compile choose ": Meaning(_choose, ("fails",)),
-    r"ci-compile summary ": Meaning(_nothing),
+    r"ci-compile summary ": Meaning(_summary),
     r"ci-compile (--check|audit|diff) ?": Meaning(_nothing, ("fails",)),
     r"ci-compile (site|comment) ": Meaning(_nothing),
     r"ci-compile waves ": Meaning(_nothing),

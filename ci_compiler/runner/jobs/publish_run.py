@@ -94,8 +94,6 @@ class RunResults:
         return all(with_.get(path, content) == content for path, content in built.closure.items())
 
 
-_INCOMPLETE = "one was skipped, or an artifact of an earlier attempt is missing; re-run all jobs"
-
 _COMPARED = ("name", "branch", "stage", "content", "passed")
 
 
@@ -265,8 +263,8 @@ def publish_run(
             add_row(name=name, stage=PUBLISH.name, result="not published", seconds=0, remarks=[because])
             lines.append(f"{name}: not published: {because}")
             if candidate.incomplete:  # else the run would end well
-                message = f"{because}, and none of its jobs failed: {_INCOMPLETE}"
-                failures.append(Finding(place=Place(file=name), code=Code.NO_TEST_RECORD, message=message))
+                message = f"{because}, and none of its jobs failed; re-run all jobs"
+                failures.append(Finding(place=Place(file=name), code=Code.VARIANT_UNFINISHED, message=message))
             continue
         try:
             lines.append(f"{name}: {publish(job, candidate, folder, again=again).result}")
