@@ -148,7 +148,7 @@ def _choose(at: Standing) -> Outputs:
     return {
         "commit": at.head,
         "chosen": json.dumps(chosen),
-        "cells": json.dumps([cell.suffix for cell, _ in parts]),
+        "cells": json.dumps([cell.key for cell, _ in parts]),
         "onto": "",
         "pausable": " ".join(words_of_cells(parts, publish=publish)),
     }
@@ -209,22 +209,34 @@ def _build(at: Standing) -> Outputs:
     if at.fails:
         raise StepFailedError("the build fails")
     content = f"{at.head}-{at.run.number}.{at.run.attempt}"
-    variant = at.words[2]
-    manifest = Built(variant, at.head, content)
-    at.files[at.option("--out")] = (manifest,)
-    return {"manifest": manifest.digest, "built": "yes"}
+    names = _joined(at, at.words[2])
+    manifests = [Built(name, at.head, f"{content}-{name}" if len(names) > 1 else content) for name in names]
+    at.files[at.option("--out")] = tuple(manifests)
+    digests = json.dumps({one.variant: one.digest for one in manifests})
+    return {"manifest": manifests[0].digest, "manifests": digests, "built": "yes"}
+
+
+def _joined(at: Standing, name: str) -> list[str]:
+    """The variants that the build of `name` makes."""
+    cells = [(cell, one.name) for shard in at.play.tree.plan.shards for cell, _ in shard.cells for one in cell.variants]
+    (joined,) = {cell.joined for cell, one in cells if one == name}
+    return [one for cell, one in cells if joined and cell.joined == joined] or [name]
 
 
 def _manifest(at: Standing, path: str) -> Built:
-    folder = path.rpartition("/")[0]
-    found = [one for one in at.files.get(folder, ()) if isinstance(one, Built)]
+    """The manifest at a path of the job: in a folder, or in one of a variant there."""
+    folder, *variant = path.split("/")[:-1]
+    found = [one for one in at.files.get(folder, ()) if isinstance(one, Built) and one.variant in (variant or [one.variant])]
     if not found:
         raise StepFailedError(f"{path} is missing")
     return found[0]
 
 
 def _fetch(at: Standing) -> Outputs:
-    if _manifest(at, at.words[2]).digest != at.option("--digest"):
+    manifest, digest = _manifest(at, at.words[2]), at.option("--digest")
+    if digest.startswith("{"):
+        digest = json.loads(digest).get(manifest.variant, "")
+    if manifest.digest != digest:
         raise StepFailedError("the manifest is not the one that its build reported")
     return {}
 
@@ -236,6 +248,13 @@ def _test(at: Standing) -> Outputs:
     if at.fails:
         raise StepFailedError(f"{stage} of {manifest.variant} fails")
     at.play.tested |= {(manifest.variant, manifest.content, stage)}
+    return {"result": result.digest}
+
+
+def _measure(at: Standing) -> Outputs:
+    manifest = _manifest(at, at.option("--manifest"))
+    result = Tested(manifest.variant, "benchmark", manifest.content, passed=True)
+    at.files[at.option("--out")] = (result,)
     return {"result": result.digest}
 
 
@@ -277,7 +296,7 @@ def _publish_run(at: Standing) -> Outputs:
 
 
 def _has_passed(files: Sequence[Any], manifest: Built | None, stage: Stage, digest: str) -> bool:
-    results = [one for one in files if isinstance(one, Tested) and one.digest == digest and one.passed]
+    results = [one for one in files if isinstance(one, Tested) and one.passed and digest in {"success", one.digest}]
     return any(
         manifest and (one.variant, one.stage, one.content) == (manifest.variant, stage.name, manifest.content)
         for one in results
@@ -314,9 +333,18 @@ def _publish_all(at: Standing) -> Outputs:
     return {}
 
 
-def _verdict(at: Standing) -> Outputs:
+def _verdict_with_failures(at: Standing) -> Outputs:
+    _verdict(at, judged=True)
+    return {"ended": "failed" if "failure" in at.env["RESULTS"].split() else "passed"}
+
+
+def _judge(at: Standing) -> Outputs:
+    raise StepFailedError("a failure is not expected")
+
+
+def _verdict(at: Standing, *, judged: bool = False) -> Outputs:
     for result in at.env["RESULTS"].split():
-        if result not in {"success", "skipped"}:
+        if result not in ({"success", "skipped", "failure"} if judged else {"success", "skipped"}):
             raise StepFailedError(f"a chosen job ended as {result}")
     for word in at.env["PAUSED"].split():
         if word.lower() in at.env["PAUSABLE"].lower().split():
@@ -350,6 +378,7 @@ def _summary(at: Standing) -> Outputs:
 
 def _upload(at: Standing) -> Outputs:
     folder = str(at.options["path"]).rstrip("/")
+    folder = folder.partition("/")[0] if folder not in at.files else folder
     if files := at.files.get(folder, ()):
         overwrite = at.options.get("overwrite") is True
         at.play.upload(at.run.number, str(at.options["name"]), files, overwrite=overwrite)
@@ -410,6 +439,11 @@ _COMMANDS: Mapping[str, Meaning] = {
     r"ci-runner publish ": Meaning(_publish_all),
     r"echo \"::notice::\$NAME was not built": Meaning(_nothing),
     r"for result in \$RESULTS; do": Meaning(_verdict),
+    r"ended=passed\nfor result in \$RESULTS; do": Meaning(_verdict_with_failures),
+    r"ci-compile verdict ": Meaning(_judge),
+    r"ci-runner needs ": Meaning(lambda _: {"artifacts": ""}),
+    r"ci-runner suite ": Meaning(_nothing),
+    r"ci-runner benchmark ": Meaning(_measure),
 }
 
 

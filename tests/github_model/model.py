@@ -362,10 +362,10 @@ class Play:
     def _start_or_skip(self, number: int, path: str) -> None:
         run = self.runs[number - 1]
         job, text = run.jobs[path], self.tree.job(run.file, path)
-        if "#" not in path.rpartition("/")[2] and not self._wanted(number, path):
+        if not _is_leg(path) and not self._wanted(number, path):
             self._put(number, path, job._replace(status="done", result=SKIPPED))
             return
-        if text.matrix is not None and "#" not in path.rpartition("/")[2]:
+        if text.matrix is not None and not _is_leg(path):
             self._expand(number, path)
         elif text.calls:
             self._call(number, path)
@@ -406,7 +406,7 @@ class Play:
             result = FAILURE
         text = self.tree.job(run.file, path)
         outputs: dict[str, Any] = {}
-        if text.calls and not (text.matrix is not None and "#" not in path.rpartition("/")[2]):
+        if text.calls and not (text.matrix is not None and not _is_leg(path)):
             declared = self.tree.files[text.calls]["on"]["workflow_call"].get("outputs") or {}
             inner = ((one.rpartition("/")[2], run.jobs[one]) for one in within)
             jobs = ", ".join(f'"{name}": {_told(job.result, job.outputs)}' for name, job in inner)
@@ -619,13 +619,13 @@ class Play:
     def _step_contexts(self, run: Run, path: str) -> dict[str, str]:
         job = run.jobs[path]
         there = self.world.environments.get(self._environment(run, path))
-        secrets = {name: "secret" for name in SECRETS} if there is not None and there.secrets else {}
+        secrets = dict.fromkeys(self.tree.secrets, "secret") if there is not None and there.secrets else {}
         hosted = "self-hosted" not in self._runs_on(run, path)
         return {
             **self._contexts(run, path),
             "vars": _vars(job.seen[0]),
             "matrix": job.matrix,
-            "strategy": "{}",
+            "strategy": json.dumps({"job-index": int(path.rpartition("#")[2])}) if _is_leg(path) else "{}",
             "secrets": json.dumps(secrets),
             "runner": json.dumps({"environment": "github-hosted" if hosted else "self-hosted"}),
         }
@@ -661,12 +661,14 @@ class Play:
         return self.holds("artifact-rerun-failed" if kind == FAILED else "artifact-rerun")
 
 
-SECRETS = ("FLOX_FLOXHUB_TOKEN", "NIX_CACHE_SIGNING_KEY", "FLEET_TOKEN")
-
-
 def text_outputs(text: JobText, contexts: JsonTexts) -> dict[str, str]:
     """The outputs of a job."""
     return {name: text_of(value, contexts) for name, value in text.body.get("outputs", {}).items()}
+
+
+def _is_leg(path: str) -> bool:
+    """Whether a job is one of a matrix."""
+    return "#" in path.rpartition("/")[2]
 
 
 def is_of_shard(run: Run) -> bool:

@@ -60,7 +60,7 @@ class JobText:
     @cached_property
     def judges(self) -> bool:
         """Whether one of its steps gives the verdict on the run."""
-        return any(str(step.get("run", "")).startswith("for result in") for step in self.body.get("steps", ()))
+        return any("\nfor result in" in f"\n{step.get('run', '')}" for step in self.body.get("steps", ()))
 
     @cached_property
     def starts_waves(self) -> bool:
@@ -79,7 +79,7 @@ class JobText:
         return environment["name"] if isinstance(environment, Mapping) else environment
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Tree:
     """Workflows by the names of their files, and the plan that they were compiled from."""
 
@@ -91,6 +91,11 @@ class Tree:
     def spec(self) -> Spec:
         """The spec."""
         return self.plan.spec
+
+    @cached_property
+    def secrets(self) -> list[str]:
+        """The names of the secrets that its workflows use."""
+        return sorted(set(re.findall(r"\bsecrets\.(\w+)", json.dumps(self.files))))
 
     def file_of(self, file: str, path: str) -> str:
         """The name of the file that has the job at `path` of a run of `file`."""
@@ -151,6 +156,10 @@ def _pattern(glob: str) -> re.Pattern[str]:
 
 
 def matches(names: Iterable[str], globs: Iterable[str]) -> bool:
-    """Whether one of `names` matches a filter of a trigger. A filter that excludes is an error: none is compiled."""
-    assert not any(glob.startswith("!") for glob in globs)
-    return any(_pattern(glob).fullmatch(name) for name in names for glob in globs)
+    """Whether one of `names` matches a filter of a trigger, whose last pattern that matches decides (`!`: not)."""
+
+    def does(name: str) -> bool:
+        hits = [not glob.startswith("!") for glob in globs if _pattern(glob.removeprefix("!")).fullmatch(name)]
+        return bool(hits) and hits[-1]
+
+    return any(does(name) for name in names)
