@@ -70,9 +70,7 @@ def table(plan: Plan, run: SummarisedRun, branch: str, chosen: Sequence[str], re
     return f"{markdown_table(head, rows)}\n"
 
 
-def unfinished(
-    plan: Plan, run: SummarisedRun, branch: str, chosen: Sequence[str], results: Path
-) -> Iterator[Finding]:
+def unfinished(plan: Plan, run: SummarisedRun, branch: str, chosen: Sequence[str], results: Path) -> Iterator[Finding]:
     """A finding for each of the `chosen` variants of which a stage left nothing: it never ran, or its artifact is gone.
 
     The jobs of a variant are skipped while they are paused, and their run looks as if nothing had been to do. Stages

@@ -22,6 +22,9 @@ FAILS = "fails although nothing went wrong"
 
 Action = Callable[[Play], None]
 
+Step = tuple[State, tuple[str, ...]]
+"""The state after a step, and the step in sentences."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Happening:
@@ -130,38 +133,44 @@ def _rests(state: State) -> bool:
     return all(run.is_done for run in state.runs)
 
 
-def _steps(scenario: Scenario, state: State) -> list[tuple[State, tuple[str, ...]]]:
+def _steps(scenario: Scenario, state: State) -> list[Step]:
+    world = scenario.world
     waiting = [one for one in scenario.happenings if one.name not in state.happened]
-    jobs = [
-        (run.number, path, job.status)
-        for run in state.runs
-        if not run.is_done
-        for path, job in run.jobs.items()
-        if job.status in {"running", "approval"}
-    ]
+    jobs = list(_jobs(world, state))
     if not any(one.touches for one in waiting):
-        for number, path, status in jobs:
-            if status == "running" and not _starts_waves(scenario.world, state, number, path):
-                ends = _ends(scenario.world, state, number, path)
-                if all(_commutes(state, child) for child, _ in ends):
-                    return ends
-    found = []
+        for kind, number, path in jobs:
+            ends = _ends(world, state, number, path) if kind == RUNS else []
+            if ends and all(_commutes(state, child) for child, _ in ends):
+                return ends
+    found: list[Step] = []
     for one in waiting:
         if one.when(state):
-            found += list(_after(scenario.world, state, one.act, one.name))
-    for number, path, status in jobs:
-        if status == "running" and _starts_waves(scenario.world, state, number, path):
-            for move in Play(scenario.world, state).wave_moves(number, path):
-                found += list(_after(scenario.world, state, lambda play, n=number, p=path, m=move: play.wave(n, p, m)))
-        elif status == "running":
-            found += _ends(scenario.world, state, number, path)
-        else:
-            found += list(_after(scenario.world, state, lambda play, n=number, p=path: play.approve(n, p)))
+            found += _after(world, state, one.act, one.name)
+    for kind, number, path in jobs:
+        found += _ends(world, state, number, path) if kind == RUNS else _moves(world, state, kind, number, path)
     return found
 
 
-def _starts_waves(world: World, state: State, number: int, path: str) -> bool:
-    return world.tree.job(state.runs[number - 1].file, path).starts_waves
+RUNS, WAITS_FOR_APPROVAL, STARTS_WAVES = "runs", "waits for an approval", "starts waves"
+"""What the jobs do that a step is about."""
+
+
+def _jobs(world: World, state: State) -> Iterator[tuple[str, int, str]]:
+    """The jobs that a step can be about: what each does, its run, and its path."""
+    for run in state.runs:
+        for path, job in run.jobs.items() if not run.is_done else ():
+            if job.status == "approval":
+                yield WAITS_FOR_APPROVAL, run.number, path
+            elif job.status == "running":
+                yield STARTS_WAVES if world.tree.job(run.file, path).starts_waves else RUNS, run.number, path
+
+
+def _moves(world: World, state: State, kind: str, number: int, path: str) -> Iterator[Step]:
+    if kind == WAITS_FOR_APPROVAL:
+        yield from _after(world, state, lambda play: play.approve(number, path))
+        return
+    for move in Play(world, state).wave_moves(number, path):
+        yield from _after(world, state, lambda play, move=move: play.wave(number, path, move))
 
 
 def _commutes(state: State, child: State) -> bool:
@@ -170,14 +179,14 @@ def _commutes(state: State, child: State) -> bool:
     return same == (child.groups, child.published, child.wrong, child.tip)
 
 
-def _ends(world: World, state: State, number: int, path: str) -> list[tuple[State, tuple[str, ...]]]:
-    found: list[tuple[State, tuple[str, ...]]] = []
+def _ends(world: World, state: State, number: int, path: str) -> list[Step]:
+    found: list[Step] = []
     for mishap, at in Play(world, state).outcomes(number, path):
         found += _after(world, state, lambda play, m=mishap, a=at: play.finish(number, path, m, a))
     return found
 
 
-def _after(world: World, state: State, action: Action, *names: str) -> Iterator[tuple[State, tuple[str, ...]]]:
+def _after(world: World, state: State, action: Action, *names: str) -> Iterator[Step]:
     """The states after an action, for each behaviour of the switches that it depends on."""
     try:
         play = Play(world, state)
@@ -195,18 +204,25 @@ def _after(world: World, state: State, action: Action, *names: str) -> Iterator[
 def _wrong_at_rest(scenario: Scenario, state: State) -> Iterator[str]:
     world = scenario.world
     starts = {one.name for one in scenario.happenings if one.starts}
-    if state.happened <= starts and state.mishaps == scenario.mishaps:
-        if any(run.conclusion == FAILURE for run in state.runs):
-            yield FAILS
-    for request in {request_of(run) for run in state.runs if not is_of_shard(run)}:
-        runs = [run for run in state.runs if request_of(run) == request]
-        turns = [run for run in runs if not is_of_shard(run)]
-        visible = turns[-1].conclusion == FAILURE or any(run.cancelled == "a person" for run in turns)
-        files = {run.file for run in runs}
-        if not visible and any(f"{shard}.yml" not in files for wave in world.waves for shard in wave):
-            yield LOST
+    undisturbed = state.happened <= starts and state.mishaps == scenario.mishaps
+    if undisturbed and any(run.conclusion == FAILURE for run in state.runs):
+        yield FAILS
+    if any(
+        _is_lost(world, state, request) for request in {request_of(run) for run in state.runs if not is_of_shard(run)}
+    ):
+        yield LOST
     for run in state.runs:
         yield from _wrong_in(world, state, run)
+
+
+def _is_lost(world: World, state: State, request: str) -> bool:
+    """Whether a request for waves left out a shard, and everybody thinks that it went well."""
+    runs = [run for run in state.runs if request_of(run) == request]
+    turns = [run for run in runs if not is_of_shard(run)]
+    if turns[-1].conclusion == FAILURE or any(run.cancelled == "a person" for run in turns):
+        return False
+    files = {run.file for run in runs}
+    return any(f"{shard}.yml" not in files for wave in world.waves for shard in wave)
 
 
 def _wrong_in(world: World, state: State, run: Run) -> Iterator[str]:
@@ -300,7 +316,7 @@ def reruns(number: int, kind: str, paths: Sequence[str] = ("",)) -> list[Happeni
     ]
 
 
-def pause(word: str, *, until: str = "") -> list[Happening]:
+def pause(word: str) -> list[Happening]:
     """A person pauses, and lifts the pause later."""
 
     def set_to(value: str) -> Action:

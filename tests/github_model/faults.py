@@ -17,14 +17,15 @@ from tests.github_model.explore import (
     pause,
     push,
 )
-from tests.github_model.model import World
 from tests.github_model.scenarios import FIRST, Stack, request, waves
 from tests.github_model.tree import Document
 
 Job = dict[str, Any]
 Edit = Callable[[Document], None]
 
-_PAUSES = re.compile(r" && !contains\(format\(' \{0\} ', vars\.CI_PAUSED\), (?:'[^']*'|format\((?:[^()]|\([^()]*\))*\))\)")
+_PAUSES = re.compile(
+    r" && !contains\(format\(' \{0\} ', vars\.CI_PAUSED\), (?:'[^']*'|format\((?:[^()]|\([^()]*\))*\))\)"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,7 +158,9 @@ FAULTS: Mapping[str, Fault] = {
         kind=FAILS,
     ),
     "a verdict that does not need the cells": Fault(
-        edit=_in_jobs("for result in", _loses_needs("select", "preflight", "publish", "compiled", "recipes", "meaning")),
+        edit=_in_jobs(
+            "for result in", _loses_needs("select", "preflight", "publish", "compiled", "recipes", "meaning")
+        ),
         scenario=lambda stack: request(stack, mishaps=1),
         kind=FAILS,
     ),
@@ -170,9 +173,7 @@ FAULTS: Mapping[str, Fault] = {
     "waves without a queue": Fault(
         edit=_no_queue, scenario=lambda stack: waves(stack, "one", "two", "three"), kind=LOST
     ),
-    "a build without a time limit": Fault(
-        edit=_in_jobs("ci-runner build ", _no_limit), scenario=_one_push, kind=WAITS
-    ),
+    "a build without a time limit": Fault(edit=_in_jobs("ci-runner build ", _no_limit), scenario=_one_push, kind=WAITS),
     "publishing in the group of its own run": Fault(edit=_group_of_run, scenario=_one_push, kind=WAITS),
 }
 """What is seeded."""

@@ -48,6 +48,13 @@ class Built(NamedTuple):
         return f"manifest-{self.content}"
 
 
+class Outcome(NamedTuple):
+    """What publishing left about a variant: why it is not published, or ''."""
+
+    variant: str
+    because: str
+
+
 class Tested(NamedTuple):
     """The result of a test: of a variant's content, in a stage."""
 
@@ -201,10 +208,6 @@ def _machines(route: Route) -> dict[str, str]:
     return {"onto": "", **{key: str(value) for key, value in called.route_values(route).items()}}
 
 
-def _prove(at: Standing) -> Outputs:
-    return {}
-
-
 def _build(at: Standing) -> Outputs:
     if at.fails:
         raise StepFailedError("the build fails")
@@ -226,7 +229,9 @@ def _joined(at: Standing, name: str) -> list[str]:
 def _manifest(at: Standing, path: str) -> Built:
     """The manifest at a path of the job: in a folder, or in one of a variant there."""
     folder, *variant = path.split("/")[:-1]
-    found = [one for one in at.files.get(folder, ()) if isinstance(one, Built) and one.variant in (variant or [one.variant])]
+    found = [
+        one for one in at.files.get(folder, ()) if isinstance(one, Built) and one.variant in (variant or [one.variant])
+    ]
     if not found:
         raise StepFailedError(f"{path} is missing")
     return found[0]
@@ -261,46 +266,44 @@ def _measure(at: Standing) -> Outputs:
 def _publish_run(at: Standing) -> Outputs:
     if at.fails:
         raise StepFailedError("publishing fails")
-    shard = at.shard(at.words[2])
     if not at.option("--chosen"):
         raise StepFailedError("what was chosen is not known")
+    shard, spec = at.shard(at.words[2]), at.play.tree.spec
     pool = next(pool for pool in shard.publish_pools if pool.name == at.option("--pool"))
-    spec, commit = at.play.tree.spec, at.option("--commit")
     every = [cell for cell, _ in shard.cells]
     reported, well = reported_outputs(every, spec, at.option("--needs")), ended_well(every, at.option("--needs"))
-    files = at.files.get(at.option("--results"), ())
-    outcomes, incomplete = [], False
+    outcomes: dict[str, str] = {}
     for cell, route in cells_of_pool(shard, pool):
-        for variant in cell.variants:
-            if variant.name not in json.loads(at.option("--chosen")):
-                continue
-            digests = reported[variant.name]
-            manifests = [one for one in files if isinstance(one, Built) and one.variant == variant.name]
-            manifest = next((one for one in manifests if one.digest == digests[BUILD] and one.commit == commit), None)
-            if manifests and manifest is None:
-                raise StepFailedError(f"the manifest of {variant.name} is not the one that its build reported")
+        for variant in (one for one in cell.variants if one.name in json.loads(at.option("--chosen"))):
             tests = [one for one in required_tests(spec, variant, route).values() if isinstance(one, Stage)]
-            because = "was not built" if manifest is None else ""
-            for stage in tests if manifest else ():
-                if not _has_passed(files, manifest, stage, digests[stage]):
-                    because = f"did not pass {stage.name}"
-            outcomes.append(f"{variant.name} is " + (f"not published: it {because}" if because else "published"))
-            incomplete |= bool(because) and variant.name in well
-            if manifest is not None and not because:
-                publish(at, manifest)
-    at.play.said += [outcome for outcome in outcomes if " not " in outcome]
-    at.files[at.option("--out")] = tuple(outcomes)
-    if incomplete:
+            outcomes[variant.name] = _published(at, variant.name, tests, reported[variant.name])
+    at.files[at.option("--out")] = tuple(Outcome(*one) for one in outcomes.items())
+    at.play.said += [f"{name} is not published: it {because}" for name, because in outcomes.items() if because]
+    if any(because and name in well for name, because in outcomes.items()):
         raise StepFailedError("results are missing, and no job that failed explains it")
     return {}
 
 
-def _has_passed(files: Sequence[Any], manifest: Built | None, stage: Stage, digest: str) -> bool:
-    results = [one for one in files if isinstance(one, Tested) and one.passed and digest in {"success", one.digest}]
-    return any(
-        manifest and (one.variant, one.stage, one.content) == (manifest.variant, stage.name, manifest.content)
-        for one in results
-    )
+def _published(at: Standing, name: str, tests: Sequence[Stage], digests: Mapping[Any, str]) -> str:
+    """Publishes a variant that passed its tests; else returns why not."""
+    files = at.files.get(at.option("--results"), ())
+    manifests = [one for one in files if isinstance(one, Built) and one.variant == name]
+    own = [one for one in manifests if (one.digest, one.commit) == (digests[BUILD], at.option("--commit"))]
+    if manifests and not own:
+        raise StepFailedError(f"the manifest of {name} is not the one that its build reported")
+    if not own:
+        return "was not built"
+    failed = [stage.name for stage in tests if not _has_passed(files, own[0], stage, digests[stage])]
+    if failed:
+        return f"did not pass {' and '.join(failed)}"
+    publish(at, own[0])
+    return ""
+
+
+def _has_passed(files: Sequence[Any], manifest: Built, stage: Stage, digest: str) -> bool:
+    wanted = (manifest.variant, stage.name, manifest.content, True)
+    results = [one for one in files if isinstance(one, Tested) and one == wanted]
+    return any(digest in {"success", one.digest} for one in results)
 
 
 def publish(at: Standing, manifest: Built) -> None:
@@ -311,13 +314,12 @@ def publish(at: Standing, manifest: Built) -> None:
     if key in at.run.jobs[at.path].seen[1] and not again:
         return
     if not again and any((one.variant, one.commit) == key for one in play.published):
-        play.violate("published twice", f"run {at.run.number} publishes {manifest.variant} of {manifest.commit} once more")
-    route = next(
-        route for shard in play.tree.plan.shards for cell, route in shard.cells for one in cell.variants
-        if one.name == manifest.variant
-    )
-    cells = ((cell, one) for shard in play.tree.plan.shards for cell in (part[0] for part in shard.cells) for one in cell.variants)
-    cell, variant = next((cell, one) for cell, one in cells if one.name == manifest.variant)
+        play.violate(
+            "published twice", f"run {at.run.number} publishes {manifest.variant} of {manifest.commit} once more"
+        )
+    shards = play.tree.plan.shards
+    parts = ((one, route) for shard in shards for cell, route in shard.cells for one in cell.variants)
+    variant, route = next((one, route) for one, route in parts if one.name == manifest.variant)
     for stage in required_tests(play.tree.spec, variant, route).values():
         if isinstance(stage, Stage) and (manifest.variant, manifest.content, stage.name) not in play.tested:
             play.violate("published untested", f"run {at.run.number} publishes {manifest.variant} without {stage.name}")
@@ -338,7 +340,7 @@ def _verdict_with_failures(at: Standing) -> Outputs:
     return {"ended": "failed" if "failure" in at.env["RESULTS"].split() else "passed"}
 
 
-def _judge(at: Standing) -> Outputs:
+def _judge(_: Standing) -> Outputs:
     raise StepFailedError("a failure is not expected")
 
 
@@ -357,23 +359,29 @@ def _summary(at: Standing) -> Outputs:
     if not at.option("--chosen"):
         raise StepFailedError("what the run chose is lost")
     chosen = json.loads(at.option("--chosen"))
-    branch = "" if isinstance(chosen, dict) else at.option("--branch")
-    by_branch = chosen if isinstance(chosen, dict) else {branch: chosen}
-    files = at.files.get("results", ())
+    branch = at.option("--branch") if isinstance(chosen, list) else ""
+    by_branch = {branch: chosen} if branch else chosen
+    publishes = at.option("--publish") == "true" and at.run.event.branch == branch
     spec = at.play.tree.spec
     for shard in at.play.tree.plan.shards:
         for cell, route in shard.cells:
+            asked = route.of_request(spec.profiles.pull_request.tests) if at.run.event.name in _REQUESTS else route
+            stages = {"build", *(one.name for one in spec.stages if one.is_test and one.proves and one in asked.pools)}
+            stages |= {"publish"} if publishes else set()
             for variant in (one for one in cell.variants if one.name in by_branch.get(shard.branch, ())):
-                whole = at.run.event.name in {"push", "workflow_dispatch"}
-                reduced = route if whole else route.of_request(spec.profiles.pull_request.tests)
-                wanted_stages = [one.name for one in spec.stages if one.is_test and one.proves and one in reduced.pools]
-                left = {one.stage for one in files if isinstance(one, Tested) and one.variant == variant.name}
-                built = any(isinstance(one, Built) and one.variant == variant.name for one in files)
-                told = any(isinstance(one, str) and one.startswith(f"{variant.name} ") for one in files)
-                due = at.option("--publish") == "true" and at.run.event.branch == branch
-                if not built or not left.issuperset(wanted_stages) or (due and not told):
-                    raise StepFailedError(f"a stage of {variant.name} left no result")
+                if missing := sorted(stages - _left(at, variant.name)):
+                    raise StepFailedError(f"{' and '.join(missing)} of {variant.name} left no result")
     return {}
+
+
+_REQUESTS = frozenset({"pull_request", "merge_group"})
+
+
+def _left(at: Standing, name: str) -> set[str]:
+    """The stages of a variant that left something in the artifacts of the run."""
+    files = [one for one in at.files.get("results", ()) if isinstance(one, Built | Tested | Outcome)]
+    left = {Built: "build", Outcome: "publish"}
+    return {one.stage if isinstance(one, Tested) else left[type(one)] for one in files if one.variant == name}
 
 
 def _upload(at: Standing) -> Outputs:
@@ -429,7 +437,7 @@ _COMMANDS: Mapping[str, Meaning] = {
     r"ci-compile (--check|audit|diff) ?": Meaning(_nothing, ("fails",)),
     r"ci-compile (site|comment) ": Meaning(_nothing),
     r"ci-compile waves ": Meaning(_nothing),
-    r"ci-runner doctor --for publish": Meaning(_prove, ("fails",)),
+    r"ci-runner doctor --for publish": Meaning(_nothing, ("fails",)),
     r"ci-runner doctor --for ": Meaning(_nothing),
     r"ci-runner checkout --branch ": Meaning(_nothing),
     r"ci-runner build ": Meaning(_build, ("fails", "lost", "overran")),

@@ -422,10 +422,14 @@ class Play:
         run = self.runs[number - 1]
         where = self._runs_on(run, path)
         if word := self._paused(where, run.event.branch):
-            self.violate("a pause ignored", f"`{path}` of run {number} is let through to {where} although {word} is paused")
+            self.violate(
+                "a pause ignored", f"`{path}` of run {number} is let through to {where} although {word} is paused"
+            )
         self._put(number, path, run.jobs[path]._replace(status="approval"))
         text = self.tree.job(run.file, path)
-        group_first = not ("concurrency" in text.body and self._guarded(run, path)) or self.holds("approval-holds-group")
+        group_first = not ("concurrency" in text.body and self._guarded(run, path)) or self.holds(
+            "approval-holds-group"
+        )
         if "concurrency" in text.body and group_first:
             self._ask_group(number, path)
         else:
@@ -579,7 +583,7 @@ class Play:
     def finish(self, number: int, path: str, mishap: str = "", at: int = 0) -> None:
         """Plays the steps of a running job, and ends it."""
         run = self.runs[number - 1]
-        job, text = run.jobs[path], self.tree.job(run.file, path)
+        text = self.tree.job(run.file, path)
         self.mishaps -= bool(mishap)
         standing = Standing(play=self, run=run, path=path, contexts=self._step_contexts(run, path))
         status, outcomes, steps = SUCCESS, dict[str, Any](), "{}"
@@ -613,7 +617,11 @@ class Play:
         kept = json.loads(job.kept)
         if any(value and not outputs.get(name) for name, value in kept.items()) and self.holds("output-kept"):
             outputs = {name: outputs.get(name) or kept.get(name, "") for name in {**kept, **outputs}}
-        self._put(number, path, job._replace(status="done", result=result, outputs=json.dumps(outputs), seen=("", frozenset())))
+        self._put(
+            number,
+            path,
+            job._replace(status="done", result=result, outputs=json.dumps(outputs), seen=("", frozenset())),
+        )
         self._leave((number, path))
 
     def _step_contexts(self, run: Run, path: str) -> dict[str, str]:

@@ -46,9 +46,7 @@ class Stack:
         (shard,) = (one for one in self.tree.plan.shards if one.name == self.shard)
         return [cell.variants[place].name for cell, _ in shard.cells[:cells] for place in packages]
 
-    def world(
-        self, variants: Sequence[str] = (), environments: Mapping[str, Environment] | None = None, **more: object
-    ) -> World:
+    def world(self, variants: Sequence[str] = (), environments: Mapping[str, Environment] | None = None) -> World:
         """A world in which each commit changes `variants`; its environments have no reviewers."""
         names = variants or self.variants(0)
         there = {self.tree.spec.publish.environment: Environment()} if environments is None else environments
@@ -84,7 +82,8 @@ def miniature() -> Stack:
     hashes = {f"nixpkgs-hash-{branch}": f"sha256-{'A' * 43}=" for branch in ("main", "cuda-13_0")}
     for word, value in {**_WORDS, **hashes}.items():
         text = text.replace(f"@{word}@", value)
-    return Stack(tree=tree_of(parse_spec(text.encode(), shown="ci-matrix.yaml")), shard="build-main-sm90", branch="main")
+    spec = parse_spec(text.encode(), shown="ci-matrix.yaml")
+    return Stack(tree=tree_of(spec), shard="build-main-sm90", branch="main")
 
 
 def scenarios(stack: Stack) -> dict[str, Scenario]:
@@ -97,22 +96,35 @@ def scenarios(stack: Stack) -> dict[str, Scenario]:
     return {
         "two pushes with a mishap": Scenario(world=one, happenings=[first, second], mishaps=1),
         "two pushes and a dispatch": Scenario(world=one, happenings=[first, second, form]),
+        "three dispatches of one choice": Scenario(world=one, happenings=_dispatches(stack, 3), tip=FIRST),
         "a push and a dispatch, one cancelled": Scenario(world=one, happenings=[first, form, cancel(1)]),
         "a push that is cancelled, and re-run": Scenario(
             world=one, happenings=[first, cancel(1), *reruns(1, "all"), *reruns(1, "failed")], mishaps=1
         ),
         "a push of which one job is re-run": Scenario(world=one, happenings=[first, *alone], mishaps=1),
-        "two pushes, the first re-run": Scenario(world=one, happenings=[first, second, *reruns(1, "failed")], mishaps=1),
+        "two pushes, the first re-run": Scenario(
+            world=one, happenings=[first, second, *reruns(1, "failed")], mishaps=1
+        ),
         "a push, a pause and a re-run": Scenario(
             world=one, happenings=[first, *pause("all"), *reruns(1, "all"), *reruns(1, "failed")]
         ),
-        "two cells and a pause of the publishing pool": Scenario(world=both, happenings=[first, *pause(f"pool:{pool}")]),
+        "two cells and a pause of the publishing pool": Scenario(
+            world=both, happenings=[first, *pause(f"pool:{pool}")]
+        ),
         "a pull request with a mishap": request(stack, mishaps=1),
         "a pull request, a pause and a re-run": request(stack, pausing=True),
         "two requests for waves with a mishap": waves(stack, "one", "two", mishaps=1),
         "a request for waves and a pause": waves(stack, "one", pausing=True),
         "two cells and a pause": Scenario(world=both, happenings=[first, *pause("all")]),
     }
+
+
+def _dispatches(stack: Stack, count: int) -> list[Happening]:
+    """Dispatches of the whole shard, one after the other."""
+    names = [f"dispatch {number}" for number in range(count)]
+    form = {"variant": "all", "publish": True}
+    befores = zip(names, ["", *names], strict=False)
+    return [dispatch(name, stack.file, stack.branch, after=before, **form) for name, before in befores]
 
 
 def request(stack: Stack, *, mishaps: int = 0, pausing: bool = False) -> Scenario:
@@ -122,7 +134,9 @@ def request(stack: Stack, *, mishaps: int = 0, pausing: bool = False) -> Scenari
     return Scenario(world=stack.world(), happenings=happenings, mishaps=mishaps, tip=FIRST)
 
 
-def waves(stack: Stack, *requests: str, shards: Sequence[str] = (), pausing: bool = False, mishaps: int = 0) -> Scenario:
+def waves(
+    stack: Stack, *requests: str, shards: Sequence[str] = (), pausing: bool = False, mishaps: int = 0
+) -> Scenario:
     """Requests for waves, each of two waves of one shard; the shards publish nothing."""
     first = [shard for shard in stack.tree.plan.shards if shard.name == stack.shard]
     others = [shard for shard in stack.tree.plan.shards if shard.branch == stack.branch and shard not in first]

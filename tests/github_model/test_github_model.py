@@ -10,7 +10,7 @@ import pytest
 from ci_compiler.canary.assumptions import assumptions
 from tests.github_model.explore import explore
 from tests.github_model.faults import FAULTS
-from tests.github_model.scenarios import Stack, bundled, miniature, scenarios, waves
+from tests.github_model.scenarios import Stack, bundled, miniature, scenarios
 from tests.github_model.switches import AS_REGISTERED, not_registered
 
 STACKS = {"bundled": bundled, "miniature": miniature}

@@ -245,7 +245,9 @@ def test_missing_results_that_no_failed_job_explains_fail_the_job(
     said = capsys.readouterr()
     why = "did not pass cpu-test" if skipped else "was not built"
     assert f"{TORCH}: not published: {TORCH} {why}\n" in said.out
-    assert (f"error: {TORCH}: {TORCH} {why}, and none of its jobs failed; re-run all jobs [variant-unfinished]" in said.err) is (result != "failure")
+    assert (
+        f"error: {TORCH}: {TORCH} {why}, and none of its jobs failed; re-run all jobs [variant-unfinished]" in said.err
+    ) is (result != "failure")
     assert built.catalog == {}
 
 
