@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
@@ -65,13 +65,42 @@ def condition(text: str, contexts: JsonTexts) -> bool:
 
 def evaluated(node: Any, contexts: JsonTexts) -> Any:
     """A node of a workflow with its expressions replaced: one alone keeps its type, others become text."""
-    if isinstance(node, Mapping):
-        return {key: evaluated(value, contexts) for key, value in node.items()}
-    if isinstance(node, list):
-        return [evaluated(value, contexts) for value in node]
-    if not isinstance(node, str) or "${{" not in node:
+    if isinstance(node, str):
+        return _text(node, contexts) if "${{" in node else node
+    if not isinstance(node, dict | list):
         return node
-    values = [_asked(part, contexts, condition=False) if is_one else part for part, is_one in _parts(node)]
+    names = _named_in(node)
+    key = (id(node), *map(contexts.get, names))
+    if key not in _nodes:
+        if isinstance(node, dict):
+            _nodes[key] = {name: evaluated(value, contexts) for name, value in node.items()}
+        else:
+            _nodes[key] = [evaluated(value, contexts) for value in node]
+    return _nodes[key]
+
+
+_nodes: dict[tuple[Any, ...], Any] = {}
+_kept: dict[int, tuple[Any, tuple[str, ...]]] = {}
+"""The contexts that each node names. The nodes stay alive, so that no other gets the identity of one."""
+
+
+def _named_in(node: Any) -> tuple[str, ...]:
+    if id(node) not in _kept:
+        parts = (part for text in _texts(node) for part, is_one in _parts(text) if is_one)
+        _kept[id(node)] = node, tuple(dict.fromkeys(name for part in parts for name in _named(part)))
+    return _kept[id(node)][1]
+
+
+def _texts(node: Any) -> Iterator[str]:
+    if isinstance(node, str):
+        yield node
+    elif isinstance(node, dict | list):
+        for value in node.values() if isinstance(node, dict) else node:
+            yield from _texts(value)
+
+
+def _text(text: str, contexts: JsonTexts) -> Any:
+    values = [_asked(part, contexts, condition=False) if is_one else part for part, is_one in _parts(text)]
     return values[0] if len(values) == 1 else "".join(map(shown, values))
 
 

@@ -69,6 +69,9 @@ class Tested(NamedTuple):
         return f"result-{self.stage}-{self.content}-{self.passed}"
 
 
+_EMPTY: dict[str, Any] = {}
+
+
 @dataclass(slots=True, kw_only=True)
 class Standing:
     """A job at one of its steps: its run, its contexts and files, and what the step is given."""
@@ -86,16 +89,19 @@ class Standing:
 
     def perform(self, step: Mapping[str, Any], contexts: JsonTexts, *, fails: bool = False) -> Outputs:
         """Does what the step does; returns its outputs. Raises StepFailedError."""
-        body = self.play.tree.job(self.run.file, self.path).body
-        env = {**body.get("env", {}), **step.get("env", {})}
-        self.env = {name: shown(evaluated(value, contexts)) for name, value in env.items()}
-        self.options = evaluated(step.get("with", {}), contexts)
-        self.words = _command(str(step.get("run", "")), self.env)
-        self.fails = fails
-        for name, value in step.get("env", {}).items():
+        meaning = meaning_of(step)
+        own = step.get("env", _EMPTY)
+        if meaning.effect is not _nothing or "secrets." in str(own):
+            body = self.play.tree.job(self.run.file, self.path).body
+            env = evaluated(body.get("env", _EMPTY), contexts) | evaluated(own, contexts)
+            self.env = {name: shown(value) for name, value in env.items()}
+            self.options = evaluated(step.get("with", _EMPTY), contexts)
+            self.words = _command(str(step.get("run", "")), self.env)
+            self.fails = fails
+        for name, value in own.items():
             if "secrets." in str(value) and "github." not in str(value) and not self.env[name]:
                 raise StepFailedError(f"the secret {name} is missing")
-        return meaning_of(step).effect(self)
+        return meaning.effect(self)
 
     def option(self, name: str) -> str:
         """The value of an option of the command."""
@@ -317,9 +323,7 @@ def publish(at: Standing, manifest: Built) -> None:
         play.violate(
             "published twice", f"run {at.run.number} publishes {manifest.variant} of {manifest.commit} once more"
         )
-    shards = play.tree.plan.shards
-    parts = ((one, route) for shard in shards for cell, route in shard.cells for one in cell.variants)
-    variant, route = next((one, route) for one, route in parts if one.name == manifest.variant)
+    variant, _, route = play.tree.variants[at.run.event.branch, manifest.variant]
     for stage in required_tests(play.tree.spec, variant, route).values():
         if isinstance(stage, Stage) and (manifest.variant, manifest.content, stage.name) not in play.tested:
             play.violate("published untested", f"run {at.run.number} publishes {manifest.variant} without {stage.name}")
@@ -362,15 +366,11 @@ def _summary(at: Standing) -> Outputs:
     branch = at.option("--branch") if isinstance(chosen, list) else ""
     by_branch = {branch: chosen} if branch else chosen
     publishes = at.option("--publish") == "true" and at.run.event.branch == branch
-    spec = at.play.tree.spec
-    for shard in at.play.tree.plan.shards:
-        for cell, route in shard.cells:
-            asked = route.of_request(spec.profiles.pull_request.tests) if at.run.event.name in _REQUESTS else route
-            stages = {"build", *(one.name for one in spec.stages if one.is_test and one.proves and one in asked.pools)}
-            stages |= {"publish"} if publishes else set()
-            for variant in (one for one in cell.variants if one.name in by_branch.get(shard.branch, ())):
-                if missing := sorted(stages - _left(at, variant.name)):
-                    raise StepFailedError(f"{' and '.join(missing)} of {variant.name} left no result")
+    tree = at.play.tree
+    for owner, name in ((owner, name) for owner, names in by_branch.items() for name in names):
+        stages = tree.stages(owner, name, asked=at.run.event.name in _REQUESTS)
+        if missing := sorted(stages.union({"publish"} if publishes else ()) - _left(at, name)):
+            raise StepFailedError(f"{' and '.join(missing)} of {name} left no result")
     return {}
 
 
@@ -432,7 +432,7 @@ _ACTIONS: Mapping[str, Meaning] = {
 }
 
 _COMMANDS: Mapping[str, Meaning] = {
-    r"ci-compile choose ": Meaning(_choose, ("fails",)),
+    r"ci-compile choose ": Meaning(_choose),
     r"ci-compile summary ": Meaning(_summary),
     r"ci-compile (--check|audit|diff) ?": Meaning(_nothing, ("fails",)),
     r"ci-compile (site|comment) ": Meaning(_nothing),
@@ -440,10 +440,10 @@ _COMMANDS: Mapping[str, Meaning] = {
     r"ci-runner doctor --for publish": Meaning(_nothing, ("fails",)),
     r"ci-runner doctor --for ": Meaning(_nothing),
     r"ci-runner checkout --branch ": Meaning(_nothing),
-    r"ci-runner build ": Meaning(_build, ("fails", "lost", "overran")),
+    r"ci-runner build ": Meaning(_build, ("fails", "overran")),
     r"ci-runner fetch ": Meaning(_fetch),
-    r"ci-runner smoke ": Meaning(_test, ("fails", "overran")),
-    r"ci-runner publish-run ": Meaning(_publish_run, ("fails", "lost", "overran")),
+    r"ci-runner smoke ": Meaning(_test, ("fails",)),
+    r"ci-runner publish-run ": Meaning(_publish_run, ("fails", "lost")),
     r"ci-runner publish ": Meaning(_publish_all),
     r"echo \"::notice::\$NAME was not built": Meaning(_nothing),
     r"for result in \$RESULTS; do": Meaning(_verdict),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -125,7 +124,8 @@ def test_a_step_that_the_table_does_not_know_is_an_error(stack: Stack) -> None:
         Repository(world).push(stack.branch, f".flox/pkgs/{stack.variants(0)[0]}.nix")
 
 
-MACHINE = ["self-hosted", "linux", "x64", "builder"]
+MACHINE = '["self-hosted", "linux", "x64", "builder"]'
+EVERY = "build and cpu-test and gpu-test and publish"
 
 
 def test_a_story_is_told_in_sentences() -> None:
@@ -138,11 +138,11 @@ def test_a_story_is_told_in_sentences() -> None:
         "3. `select` of run 1 ends: success",
         "4. `verdict` of run 1 ends: failure",
         "5. `verdict` of run 1: paused by all",
-        "6. `verdict` of run 1: build and cpu-test and gpu-test and publish of engine-python313-cuda12_8-sm90-avx2 left no result",
+        f"6. `verdict` of run 1: {EVERY} of engine-python313-cuda12_8-sm90-avx2 left no result",
         "7. run 1 ends: failure",
         "8. A person re-runs all jobs of run 1, which ended as failure",
         "9. `select` of run 1 ends: success",
-        f"10. `preflight-builder` of run 1 is let through to {json.dumps(MACHINE)} although all is paused: a pause ignored.",
+        f"10. `preflight-builder` of run 1 is let through to {MACHINE} although all is paused: a pause ignored.",
     ]
 
 
@@ -205,11 +205,7 @@ def test_a_verdict_that_is_re_run_alone_after_a_pause_stays_bad(stack: Stack, se
     repository.end()
     repository.play(set_pause(""), lambda play: play.rerun(1, FAILED))
     repository.end()
-    said = (
-        "paused by all"
-        if seen
-        else f"build and cpu-test and gpu-test and publish of {stack.variants(0)[0]} left no result"
-    )
+    said = "paused by all" if seen else f"{EVERY} of {stack.variants(0)[0]} left no result"
     assert {f"`verdict` of run 1: {said}", "run 1 ends: failure"} <= {*repository.said[-3:]}
     repository.play(lambda play: play.rerun(1, ALL))
     repository.end()

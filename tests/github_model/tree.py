@@ -13,8 +13,10 @@ from typing import Any
 
 import yaml
 
+from ci_compiler.plan.matrix import Cell, Variant
 from ci_compiler.plan.pause import words_of_jobs
 from ci_compiler.plan.pipeline import Plan, plan
+from ci_compiler.plan.routing import Route
 from ci_compiler.spec.model import Spec
 from ci_compiler.sync.compiled import compile_files
 from ci_compiler.workflows.common import runs_on
@@ -91,6 +93,21 @@ class Tree:
     def spec(self) -> Spec:
         """The spec."""
         return self.plan.spec
+
+    @cached_property
+    def variants(self) -> Mapping[tuple[str, str], tuple[Variant, Cell, Route]]:
+        """The variants by branch and name, each with its cell and route."""
+        shards = self.plan.shards
+        parts = ((shard.branch, cell, route) for shard in shards for cell, route in shard.cells)
+        return {(branch, one.name): (one, cell, route) for branch, cell, route in parts for one in cell.variants}
+
+    @cache  # noqa: B019 - a test has few trees
+    def stages(self, branch: str, name: str, *, asked: bool) -> frozenset[str]:
+        """The stages of a variant that leave something in a run, before publishing; `asked`: in that of a request."""
+        _, _, route = self.variants[branch, name]
+        pools = route.of_request(self.spec.profiles.pull_request.tests).pools if asked else route.pools
+        tests = (stage.name for stage in self.spec.stages if stage.is_test and stage.proves and stage in pools)
+        return frozenset({"build", *tests})
 
     @cached_property
     def secrets(self) -> list[str]:
