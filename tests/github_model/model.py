@@ -160,7 +160,7 @@ class Play:
         jobs: dict[str, JobState] = {}
         for one, job in run.jobs.items():
             if any(above in again - opened for above in _all_above(one)):
-                continue  # made anew with the call or the matrix that it is in
+                continue  # made again with the call or the matrix that it is in
             if one in again:
                 kept = "{}" if kind == ALL else job.outputs
                 jobs[one] = JobState(attempt=attempt, kept=kept, given=job.given, matrix=job.matrix)

@@ -23,7 +23,7 @@ Action = Callable[[Play], None]
 
 
 class Repository:
-    """A world that is played action by action; each job ends well, unless it is told otherwise."""
+    """A world that is played action by action; each job ends well, unless it is to fail."""
 
     def __init__(self, world: World, **settings: bool) -> None:
         self.world = world

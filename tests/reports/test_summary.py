@@ -145,6 +145,7 @@ def test_a_run_for_several_branches_has_one_table_for_each(
     assert run(COMPILE, ["summary", str(tmp_path), "--chosen", chosen, "--root", str(tmp_path)]) == 1
     said = capsys.readouterr()
     assert f"error: {name}: build and cpu-test left no result in this run" in said.err
+    assert "; re-run all jobs [variant-unfinished]\n" in said.err
     main, other = said.out.split("### ")[1:]
     assert main.startswith("main\n")
     assert f"| `{name}` | **failed** |" in main
