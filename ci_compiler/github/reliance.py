@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from typing import Any
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.sharding import FOLDER
 from ci_compiler.spec.carried import default_branch
+from ci_compiler.workflows.called import MACHINE
 from ci_compiler.workflows.common import PULL_REQUEST, VERDICT
 from ci_compiler.workflows.render import nodes
 from ci_compiler.workflows.tasks import WATCH_SECRET
@@ -60,9 +62,22 @@ def reliance(plan: Plan) -> Reliance:
     for path, document in compiled.items():
         used = (text for key, text in _texts(document) if key == "uses" and not text.startswith("./"))
         found.actions.update(map(str, used))
+        if "workflow_call" in document.get("on", ()):
+            continue  # its jobs run for those that call it
         for job in document.get("jobs", {}).values():
-            _add(found, path, job, _branches(document, job) or {default_branch(plan.spec)})
+            branches = _branches(document, job) or {default_branch(plan.spec)}
+            called = str(job.get("uses", "")).removeprefix("./")
+            for within in compiled[called]["jobs"].values() if called else ():
+                _add(found, called, within | {"runs-on": _machine(job)}, branches)
+            if not called:
+                _add(found, path, job, branches)
     return found
+
+
+def _machine(job: Mapping[str, Any]) -> object:
+    """What a job that calls a workflow passes as the machine of all of its jobs, if it does."""
+    passed = job["with"].get(MACHINE)
+    return json.loads(passed)["runs-on"] if passed else None
 
 
 def _add(found: Reliance, path: str, job: Mapping[str, Any], branches: set[str]) -> None:
