@@ -229,7 +229,7 @@ def _wrong_in(world: World, state: State, run: Run) -> Iterator[str]:
     """What is wrong with a run that everybody thinks went well."""
     if run.cancelled == "a person" or (run.cancelled and _is_covered(state, run)):
         return
-    verdicts = [job.result for path, job in run.jobs.items() if "/" not in path and _judges(world, run, path)]
+    verdicts = [run.jobs[path].result for path in leaves(run) if world.tree.job(run.file, path).judges]
     request = run.event.name == "pull_request"
     if not run.cancelled and (verdicts != [SUCCESS] if request else run.conclusion != SUCCESS):
         return
@@ -242,10 +242,6 @@ def _wrong_in(world: World, state: State, run: Run) -> Iterator[str]:
                 yield NEVER_PUBLISHED
             elif not publishes and not any(one == name for one, _, _ in state.tested):
                 yield NEVER_BUILT
-
-
-def _judges(world: World, run: Run, path: str) -> bool:
-    return "#" not in path and world.tree.job(run.file, path).judges
 
 
 def _is_of(run: Run, commit: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,7 +21,7 @@ from tests.github_model.scenarios import FIRST, Stack, request, waves
 from tests.github_model.tree import Document
 
 Job = dict[str, Any]
-Edit = Callable[[Document], None]
+Edit = Callable[[Document, Mapping[str, Document]], None]
 
 _PAUSES = re.compile(
     r" && !contains\(format\(' \{0\} ', vars\.CI_PAUSED\), (?:'[^']*'|format\((?:[^()]|\([^()]*\))*\))\)"
@@ -37,18 +37,29 @@ class Fault:
     kind: str
 
 
-def jobs(document: Document, command: str = "") -> Iterator[Job]:
-    """The jobs of a workflow that run a command, or those that call another workflow ('')."""
-    for job in document["jobs"].values():
-        runs = [str(step.get("run", "")) for step in job.get("steps", ())]
-        if any(run.startswith(command) for run in runs) if command else "uses" in job:
-            yield job
+def _runs(job: Job, command: str) -> bool:
+    return any(str(step.get("run", "")).startswith(command) for step in job.get("steps", ()))
 
 
 def _in_jobs(command: str, change: Callable[[Job], None]) -> Edit:
-    def edit(document: Document) -> None:
-        for job in jobs(document, command):
-            change(job)
+    """Changes the jobs that run a command."""
+
+    def edit(document: Document, _: Mapping[str, Document]) -> None:
+        for job in document["jobs"].values():
+            if _runs(job, command):
+                change(job)
+
+    return edit
+
+
+def _in_top_jobs(command: str, change: Callable[[Job], None]) -> Edit:
+    """Changes the jobs of whole runs that run a command, or that call a workflow whose job does."""
+
+    def edit(document: Document, files: Mapping[str, Document]) -> None:
+        for job in document["jobs"].values() if "workflow_call" not in document["on"] else ():
+            called = files.get(job.get("uses", "").rpartition("/")[2], {"jobs": {}})["jobs"]
+            if any(_runs(one, command) for one in (job, *called.values())):
+                change(job)
 
     return edit
 
@@ -69,7 +80,7 @@ def _loses_needs(*kept: str) -> Callable[[Job], None]:
 
 
 def _group(old: str, new: str) -> Edit:
-    def edit(document: Document) -> None:
+    def edit(document: Document, _: Mapping[str, Document]) -> None:
         if old in document.get("concurrency", {}).get("group", ""):
             document["concurrency"]["group"] = document["concurrency"]["group"].replace(old, new)
 
@@ -87,14 +98,14 @@ def _publish_untested(job: Job) -> None:
             step["run"] = "ci-runner publish results"
 
 
-def _asked_once(document: Document) -> None:
+def _asked_once(document: Document, _: Mapping[str, Document]) -> None:
     """Only the jobs that no other job calls, and that publish nothing, still ask for a pause."""
     if "workflow_call" in document["on"]:
         for job in document["jobs"].values():
             job["if"] = _PAUSES.sub("", job.get("if", ""))
 
 
-def _no_queue(document: Document) -> None:
+def _no_queue(document: Document, _: Mapping[str, Document]) -> None:
     document.get("concurrency", {}).pop("queue", None)
 
 
@@ -102,10 +113,12 @@ def _no_limit(job: Job) -> None:
     job.pop("timeout-minutes", None)
 
 
-def _group_of_run(document: Document) -> None:
+def _group_of_run(document: Document, _: Mapping[str, Document]) -> None:
+    if "concurrency" in document and "push" in document["on"]:
+        document["concurrency"]["group"] = "the-group"
     for job in document["jobs"].values():
-        if "concurrency" in job and "group" in document.get("concurrency", {}):
-            job["concurrency"]["group"] = document["concurrency"]["group"]
+        if "concurrency" in job:
+            job["concurrency"]["group"] = "the-group"
 
 
 def _one_push(stack: Stack, *, mishaps: int = 0) -> Scenario:
@@ -136,7 +149,7 @@ def _push_and_pause(stack: Stack) -> Scenario:
 
 FAULTS: Mapping[str, Fault] = {
     "a called job without !cancelled()": Fault(
-        edit=_in_jobs("", _without("!cancelled() && ")), scenario=_dispatch, kind=FAILS
+        edit=_in_top_jobs("ci-runner build ", _without("!cancelled() && ")), scenario=_dispatch, kind=FAILS
     ),
     "a group of runs without the run's id": Fault(
         edit=_group(" || github.run_id", ""), scenario=_three_pushes, kind=NEVER_PUBLISHED
@@ -150,10 +163,10 @@ FAULTS: Mapping[str, Fault] = {
         edit=_in_jobs("ci-runner smoke ", _loses_needs("nothing")), scenario=_dispatch, kind=FAILS
     ),
     "publishing that does not need the cells": Fault(
-        edit=_in_jobs("ci-runner publish-run ", _loses_needs("select", "preflight")), scenario=_one_push, kind=FAILS
+        edit=_in_top_jobs("ci-runner publish-run ", _loses_needs("select", "preflight")), scenario=_one_push, kind=FAILS
     ),
     "publishing that does not need its preflight": Fault(
-        edit=_in_jobs("ci-runner publish-run ", _loses_needs("select", "python")),
+        edit=_in_top_jobs("ci-runner publish-run ", _loses_needs("select", "python")),
         scenario=_one_push,
         kind=FAILS,
     ),

@@ -19,9 +19,11 @@ from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.pause import words_of_cells
 from ci_compiler.plan.proof import required_tests
 from ci_compiler.plan.routing import Route
+from ci_compiler.plan.selection import RunSelection
 from ci_compiler.plan.sharding import Shard
 from ci_compiler.runner.jobs.publish_run import cells_of_pool, ended_well, reported_outputs
 from ci_compiler.stages import BUILD, Stage
+from ci_compiler.workflows.pull_request import matrices
 from tests.github_model.expressions import JsonTexts, evaluated, shown
 from tests.github_model.state import Event, Publication, Run
 
@@ -190,28 +192,20 @@ def _parts(cells: Sequence[tuple[Cell, Route]], chosen: Sequence[str]) -> list[t
 
 
 def _choose_for_request(at: Standing) -> Outputs:
-    chosen: dict[str, list[str]] = {}
-    legs: list[dict[str, Any]] = []
-    every: list[tuple[Cell, Route]] = []
-    for shard in at.play.tree.plan.shards:
-        names = [name for name in at.play.world.changed[at.run.event.sha] if name in shard.variants]
-        for cell, route in _parts(shard.cells, names):
-            own = [one.name for one in cell.variants if one.name in names]
-            chosen.setdefault(shard.branch, []).extend(own)
-            every.append((cell, route))
-            legs.append({"branch": shard.branch, "cell": cell.suffix, "chosen": json.dumps(own), **_machines(route)})
+    names = at.play.world.changed[at.run.event.sha]
+    branches = []
+    for branch in at.play.tree.spec.branches:
+        cells = [part for shard in at.play.tree.plan.shards if shard.branch == branch for part in shard.cells]
+        if parts := _parts(cells, names):
+            own = [one.name for cell, _ in parts for one in cell.variants if one.name in names]
+            branches.append(RunSelection(branch=branch, cells=tuple(parts), variants=tuple(own), onto=""))
+    legs = matrices(at.play.tree.plan, branches, at.head)
     return {
         "commit": at.head,
-        "chosen": json.dumps(chosen),
-        "matrix": json.dumps(legs),
-        "pausable": " ".join(words_of_cells(every, publish=False)),
+        "chosen": json.dumps({one.branch: one.variants for one in branches}),
+        **{output: json.dumps(legs_) for output, legs_ in legs.items()},
+        "pausable": " ".join(words_of_cells((part for one in branches for part in one.cells), publish=False)),
     }
-
-
-def _machines(route: Route) -> dict[str, str]:
-    from ci_compiler.workflows import called
-
-    return {"onto": "", **{key: str(value) for key, value in called.route_values(route).items()}}
 
 
 def _build(at: Standing) -> Outputs:

@@ -124,7 +124,8 @@ class Play:
         declared = (self.tree.files[file]["on"]["workflow_dispatch"] or {}).get("inputs", {})
         assert inputs.keys() <= declared.keys(), (file, inputs, declared)
         given = {name: inputs.get(name, _default(one)) for name, one in declared.items()}
-        event = Event("workflow_dispatch", f"refs/heads/{branch}", self.tip, json.dumps(given))
+        payload = json.dumps({"inputs": {name: shown(value) for name, value in given.items()}})
+        event = Event("workflow_dispatch", f"refs/heads/{branch}", self.tip, json.dumps(given), payload)
         about = ", ".join(f"{name}: {shown(value)}" for name, value in inputs.items())
         self.said.insert(0, f"{by} dispatches {self._start(file, event)} ({about})")
 
@@ -335,7 +336,7 @@ class Play:
                 self._close(number, path)
                 moved = True
         run = self.runs[number - 1]
-        if all(job.is_done for job in run.jobs.values()):
+        if all(job.is_done for path, job in run.jobs.items() if not _above(path)):
             self.runs[number - 1] = run._replace(status="done")
             self.said.append(f"run {number} ends: {self.runs[number - 1].conclusion}")
             self._leave((number, ""))
@@ -343,8 +344,9 @@ class Play:
         return moved
 
     def _ready(self, run: Run, path: str) -> bool:
-        prefix = path[: path.rfind("/") + 1]
-        return all(run.jobs[prefix + need].is_done for need in self.tree.job(run.file, path).needs)
+        prefix, above = path[: path.rfind("/") + 1], _above(path)
+        begun = not above or run.jobs[above].status == "open"
+        return begun and all(run.jobs[prefix + need].is_done for need in self.tree.job(run.file, path).needs)
 
     def _wanted(self, number: int, path: str) -> bool:
         run = self.runs[number - 1]
@@ -626,17 +628,25 @@ class Play:
 
     def _step_contexts(self, run: Run, path: str) -> dict[str, str]:
         job = run.jobs[path]
-        there = self.world.environments.get(self._environment(run, path))
-        secrets = dict.fromkeys(self.tree.secrets, "secret") if there is not None and there.secrets else {}
         hosted = "self-hosted" not in self._runs_on(run, path)
         return {
             **self._contexts(run, path),
             "vars": _vars(job.seen[0]),
             "matrix": job.matrix,
             "strategy": json.dumps({"job-index": int(path.rpartition("#")[2])}) if _is_leg(path) else "{}",
-            "secrets": json.dumps(secrets),
+            "secrets": json.dumps(dict.fromkeys(self._secrets(run, path), "secret")),
             "runner": json.dumps({"environment": "github-hosted" if hosted else "self-hosted"}),
         }
+
+    def _secrets(self, run: Run, path: str) -> list[str]:
+        """The secrets of the job's environment, which a called job gets if each of its callers passes their names."""
+        there = self.world.environments.get(self._environment(run, path))
+        if there is None or not there.secrets or not self.tree.job(run.file, path).uses_secrets:
+            return []
+        callers = [self.tree.job(run.file, one) for one in _all_above(path)]
+        passed = [one.body.get("secrets", {}) for one in callers if one.calls]
+        names = [name for name in self.tree.secrets if all(one == "inherit" or name in one for one in passed)]
+        return names if not passed or self.holds("called-secret") else []
 
     # Artifacts.
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from ci_compiler.plan.sharding import job_id
 from ci_compiler.spec.build import bundled_spec, parse_spec
 from ci_compiler.workflows.shard import preflight_id, publication_id
 from tests.github_model.explore import Happening, Scenario, cancel, dispatch, pause, push, reruns
@@ -59,13 +60,12 @@ class Stack:
         return [push("first push", FIRST, self.branch, files), second]
 
     def jobs(self) -> list[str]:
-        """The jobs that a person may re-run alone: one of each kind."""
+        """The jobs of the first cell that a person may re-run alone, and those around it: one of each kind."""
         (shard,) = (one for one in self.tree.plan.shards if one.name == self.shard)
-        cell = shard.cells[0][0]
+        (cell, _), pool = shard.cells[0], shard.publish_pools[0]
         package = self.tree.spec.packages[cell.variants[0].package].name
-        inner = [f"{cell.key.partition('-')[0]}-{cell.isa}/{package}_{stage}" for stage in ("build", "cpu-test")]
-        pool = shard.publish_pools[0]
-        return ["select", preflight_id(pool), *inner, publication_id(pool), "verdict"]
+        inner = [f"{job_id(cell)}/{package}_{stage}" for stage in ("build", "cpu-test")]
+        return ["select/select", f"{preflight_id(pool)}/preflight", *inner, f"{publication_id(pool)}/publish"]
 
 
 @cache

@@ -28,6 +28,7 @@ SWITCHES: Mapping[str, tuple[str, str]] = {
     "approval-holds-group": ("a job that waits for an approval holds its group", "it enters the group afterwards"),
     "approval-each-job": ("each job of an environment is asked about", "the first approval holds for the whole run"),
     "missing-environment": ("an environment that is missing is created without protection", "its jobs fail"),
+    "called-secret": ("a called job gets its environment's secret if the callers pass the name", "it gets none"),
     "environment-branches": ("a job fails on a branch that its environment does not allow", "it runs"),
 }
 """The rows, each with what GitHub does if the row holds, and what if not."""

@@ -65,6 +65,11 @@ class JobText:
         return any("\nfor result in" in f"\n{step.get('run', '')}" for step in self.body.get("steps", ()))
 
     @cached_property
+    def uses_secrets(self) -> bool:
+        """Whether its steps use secrets."""
+        return "secrets." in json.dumps(self.body["steps"])
+
+    @cached_property
     def starts_waves(self) -> bool:
         """Whether one of its steps starts waves."""
         return any(str(step.get("run", "")).startswith("ci-compile waves") for step in self.body["steps"])
@@ -134,11 +139,11 @@ class Tree:
         pools = [pool.name for pool in self.spec.pools if json.dumps(runs_on(pool.runs_on)) == where]
         return frozenset(words_of_jobs((branch, pool) for pool in pools))
 
-    def changed(self, edit: Callable[[Document], None]) -> Tree:
-        """The tree with its files edited; an edit that changes nothing is an error."""
+    def changed(self, edit: Callable[[Document, Mapping[str, Document]], None]) -> Tree:
+        """The tree with its files edited, each beside all of them; an edit that changes nothing is an error."""
         documents = copy.deepcopy(dict(self.files))
         for document in documents.values():
-            edit(document)
+            edit(document, self.files)
         assert documents != self.files, "the edit changes nothing"
         return Tree(self.plan, documents)
 
