@@ -206,7 +206,10 @@ def _publications(spec: Spec, shard: Shard) -> dict[str, CallJob]:
         cells = [cell for cell, route in shard.cells if route.pools.get(PUBLISH) is pool]
         jobs = _with_before(dict.fromkeys(map(job_id, cells)), before)
         ran = " || ".join(f"needs.{job}.result != 'skipped'" for job in jobs)
-        ready = f"needs.{preflight_id(pool)}.outputs.{shard_called.RESULT} == 'success'"
+        preflight = (
+            f"needs.{preflight_id(pool)}"  # its output is that of an earlier attempt if it never ran in this one
+        )
+        ready = f"{preflight}.result == 'success' && {preflight}.outputs.{shard_called.RESULT} == 'success'"
         conditions = ["!cancelled()", f"({_MAY_PUBLISH[spec.publish.on_push]})", on_branch, ready, f"({ran})"]
         found[publication_id(pool)] = CallJob(
             name=publication_name(pool),

@@ -470,6 +470,9 @@ def _publish_rows(branch: str, preflight: str, cells: list[str], *, on_push: boo
                 **_selected("success", {"chosen": '["a"]'}, **ended),
                 "status()": state,
             }
+            contexts["needs"][preflight] = {"result": ready, "outputs": {"result": "success"}}
+            yield contexts, must and set(ended.values()) != {"skipped"}
+            contexts = contexts | {"needs": dict(contexts["needs"])}
             contexts["needs"][preflight] = {"result": "success", "outputs": {"result": ready}}
             yield contexts, must and set(ended.values()) != {"skipped"}
 
