@@ -27,7 +27,7 @@ from ci_compiler.plan.needs import Needs
 from ci_compiler.plan.proof import coverage, required_tests
 from ci_compiler.plan.routing import Route
 from ci_compiler.plan.sharding import Shard, job_id
-from ci_compiler.plan.suites import Bench, legs
+from ci_compiler.plan.suites import Bench, legs, suites_of
 from ci_compiler.runner.jobs.files import digest_of
 from ci_compiler.runner.jobs.manifest import Manifest, read_manifest
 from ci_compiler.runner.jobs.publish import Candidate, Outcome, PassedTests, publish, write_outcome
@@ -178,8 +178,8 @@ def results_by_hand(built: BuiltVariant, manifest: Manifest, folder: Path, teste
         for one in map(_json, _files(tested, SUITE_RESULT))
         if any(replace(results, records=[one]).passed(manifest.name, stage) for stage in stages_that_test())
     ]
-    package = built.spec.packages[manifest.package]
-    benches = [bench for bench in built.route.suites if all(leg in shards for leg in legs(package, bench))]
+    suites = [*suites_of(built.spec.packages[manifest.package], built.route.left_out)]
+    benches = [bench for bench in built.route.suites if all(leg in shards for leg in legs(suites, bench))]
     return replace(results, suites={manifest.name: benches})
 
 
