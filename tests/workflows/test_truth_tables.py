@@ -472,9 +472,10 @@ def _publish_rows(branch: str, preflight: str, cells: list[str], *, on_push: boo
             }
             contexts["needs"][preflight] = {"result": ready, "outputs": {"result": "success"}}
             yield contexts, must and set(ended.values()) != {"skipped"}
-            contexts = contexts | {"needs": dict(contexts["needs"])}
-            contexts["needs"][preflight] = {"result": "success", "outputs": {"result": ready}}
-            yield contexts, must and set(ended.values()) != {"skipped"}
+            if state == "success":  # its own output counts as well
+                contexts = contexts | {"needs": dict(contexts["needs"])}
+                contexts["needs"][preflight] = {"result": "success", "outputs": {"result": ready}}
+                yield contexts, must and set(ended.values()) != {"skipped"}
 
 
 def test_only_a_dispatch_that_says_so_publishes_again(compiled: Tree) -> None:
