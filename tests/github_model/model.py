@@ -485,8 +485,10 @@ class Play:
         return not refused
 
     def _environment(self, run: Run, path: str) -> str:
-        text = self.tree.job(run.file, path)
-        return text_of(text.environment, {**self._contexts(run, path), "matrix": run.jobs[path].matrix})
+        name = self.tree.job(run.file, path).environment
+        if "${{" not in (name or ""):
+            return name or ""
+        return text_of(name, {**self._contexts(run, path), "matrix": run.jobs[path].matrix})
 
     def _guarded(self, run: Run, path: str) -> bool:
         there = self.world.environments.get(self._environment(run, path))
@@ -628,14 +630,15 @@ class Play:
 
     def _step_contexts(self, run: Run, path: str) -> dict[str, str]:
         job = run.jobs[path]
-        hosted = "self-hosted" not in self._runs_on(run, path)
+        text = self.tree.job(run.file, path)
+        hosted = text.asks_runner and "self-hosted" not in self._runs_on(run, path)
         return {
             **self._contexts(run, path),
             "vars": _vars(job.seen[0]),
             "matrix": job.matrix,
             "strategy": json.dumps({"job-index": int(path.rpartition("#")[2])}) if _is_leg(path) else "{}",
             "secrets": json.dumps(dict.fromkeys(self._secrets(run, path), "secret")),
-            "runner": json.dumps({"environment": "github-hosted" if hosted else "self-hosted"}),
+            "runner": f'{{"environment": "{"github" if hosted else "self"}-hosted"}}',
         }
 
     def _secrets(self, run: Run, path: str) -> list[str]:
@@ -705,13 +708,20 @@ def leaves(run: Run) -> list[str]:
     return [path for path in run.jobs if not _within(run, path)]
 
 
-def _within(run: Run, path: str) -> list[str]:
+def _within(run: Run, path: str) -> tuple[str, ...]:
     """The jobs directly in a call or a matrix."""
-    legs = [one for one in run.jobs if one.startswith(f"{path}#") and "/" not in one[len(path) :]]
-    inner = f"{path}/"
-    return legs or [one for one in run.jobs if one.startswith(inner) and not {"/", "#"} & set(one[len(inner) :])]
+    return _children(tuple(run.jobs)).get(path, ())
 
 
+@cache
+def _children(paths: tuple[str, ...]) -> Mapping[str, tuple[str, ...]]:
+    found: dict[str, tuple[str, ...]] = {}
+    for path in paths:
+        found[_above(path)] = (*found.get(_above(path), ()), path)
+    return found
+
+
+@cache
 def _above(path: str) -> str:
     """The call or the matrix that a job is in; '' for none."""
     last = path.rpartition("/")[2]

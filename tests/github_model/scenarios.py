@@ -70,9 +70,11 @@ class Stack:
 
 @cache
 def bundled() -> Stack:
-    """The bundled stack, as it is compiled in this repository."""
+    """The bundled stack, as it is compiled in this repository, with two of its shards."""
     tree = read_tree(ROOT / ".github/workflows", bundled_spec())
-    return Stack(tree=tree, shard="build-cuda-13_0-sm121", branch="cuda-13_0")
+    shards = ("build-cuda-13_0-sm121.yml", "build-cuda-13_0-cpu.yml")
+    files = {name: one for name, one in tree.files.items() if not name.startswith("build-") or name in shards}
+    return Stack(tree=Tree(tree.plan, files), shard="build-cuda-13_0-sm121", branch="cuda-13_0")
 
 
 @cache

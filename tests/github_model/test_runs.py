@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ci_compiler.spec.build import load_spec
+from ci_compiler.spec.build import bundled_spec, load_spec
 from tests.github_model.explore import Scenario, explore
 from tests.github_model.model import Environment, Play, World
-from tests.github_model.scenarios import FIRST, SECOND, Stack, bundled, miniature, scenarios
+from tests.github_model.scenarios import FIRST, ROOT, SECOND, Stack, bundled, miniature, scenarios
 from tests.github_model.state import ALL, FAILED, FAILURE, SUCCESS, Frozen, State
 from tests.github_model.switches import AS_REGISTERED
 from tests.github_model.tree import Document, Tree, read_tree, tree_of
 
-EXAMPLES = Path(__file__).parents[1] / "examples/good"
+EXAMPLES = ROOT / "tests/examples/good"
 
 Action = Callable[[Play], None]
 
@@ -64,6 +63,9 @@ class Repository:
 
 
 def example(name: str) -> Tree:
+    """A compiled tree: an example, or what this repository compiles for the bundled stack ('')."""
+    if not name:
+        return read_tree(ROOT / ".github/workflows", bundled_spec())
     folder = EXAMPLES / name
     return read_tree(folder / "expected/.github/workflows", load_spec(folder / "ci-matrix.yaml", shown="spec"))
 
@@ -73,7 +75,7 @@ def touched(document: Mapping[str, Any]) -> str:
     return str(document["on"]["push"]["paths"][0]).replace("**", "a").replace("*", "a")
 
 
-@pytest.mark.parametrize("name", sorted(path.name for path in EXAMPLES.iterdir()))
+@pytest.mark.parametrize("name", ["", *sorted(path.name for path in EXAMPLES.iterdir())])
 def test_a_push_builds_tests_and_publishes_the_first_variant_of_every_shard(name: str) -> None:
     tree = example(name)
     for shard in tree.plan.shards:
