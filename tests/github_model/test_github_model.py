@@ -37,8 +37,8 @@ def found_in(stack: Stack, name: str) -> Found:
 
     The stacks differ in names alone where jobs are re-run, so that one of them shows what the switches do there.
     """
-    settings = AS_REGISTERED if "re-run" in name and stack.shard != bundled().shard else None
-    stories = explore(scenarios(stack)[name], settings).stories
+    registered = "as registered" in name or ("re-run" in name and stack is not bundled())
+    stories = explore(scenarios(stack)[name], AS_REGISTERED if registered else None).stories
     every = {(one.kind, frozenset(row for row, holds in one.settings.items() if not holds)) for one in stories}
     return {(kind, rows) for kind, rows in every if not any(kind == other and less < rows for other, less in every)}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import pytest
@@ -17,6 +18,8 @@ from tests.github_model.switches import AS_REGISTERED
 from tests.github_model.tree import Document, Tree, read_tree, tree_of
 
 EXAMPLES = ROOT / "tests/examples/good"
+
+EXAMPLE_NAMES = ["", *sorted(path.name for path in EXAMPLES.iterdir())]
 
 Action = Callable[[Play], None]
 
@@ -62,6 +65,7 @@ class Repository:
         self.end()
 
 
+@cache
 def example(name: str) -> Tree:
     """A compiled tree: an example, or what this repository compiles for the bundled stack ('')."""
     if not name:
@@ -75,7 +79,7 @@ def touched(document: Mapping[str, Any]) -> str:
     return str(document["on"]["push"]["paths"][0]).replace("**", "a").replace("*", "a")
 
 
-@pytest.mark.parametrize("name", ["", *sorted(path.name for path in EXAMPLES.iterdir())])
+@pytest.mark.parametrize("name", EXAMPLE_NAMES)
 def test_a_push_builds_tests_and_publishes_the_first_variant_of_every_shard(name: str) -> None:
     tree = example(name)
     for shard in tree.plan.shards:
@@ -217,6 +221,13 @@ def test_a_verdict_that_is_re_run_alone_after_a_pause_stays_bad(stack: Stack, se
 
 
 # Schedules beside other events.
+
+
+@pytest.mark.parametrize("name", EXAMPLE_NAMES)
+def test_no_workflow_with_a_schedule_is_started_by_a_push(name: str) -> None:
+    """GitHub would disable both."""
+    files = example(name).files
+    assert [file for file, document in files.items() if {"schedule", "push"} <= document["on"].keys()] == []
 
 
 def test_what_github_disables_after_60_days_builds_and_publishes_nothing(stack: Stack) -> None:
