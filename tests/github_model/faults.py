@@ -117,6 +117,11 @@ def _no_limit(job: Job) -> None:
     job.pop("timeout-minutes", None)
 
 
+def _grants_nothing(document: Document, _: Mapping[str, Document]) -> None:
+    if all("uses" in job for job in document["jobs"].values()):
+        document["permissions"] = {}
+
+
 def _group_of_run(document: Document, _: Mapping[str, Document]) -> None:
     if "concurrency" in document and "push" in document["on"]:
         document["concurrency"]["group"] = "the-group"
@@ -193,6 +198,7 @@ FAULTS: Mapping[str, Fault] = {
     "waves without a queue": Fault(
         edit=_no_queue, scenario=lambda stack: waves(stack, "one", "two", "three"), kind=LOST
     ),
+    "a shard that grants nothing": Fault(edit=_grants_nothing, scenario=_one_push, kind=FAILS),
     "a build without a time limit": Fault(edit=_in_jobs("ci-runner build ", _no_limit), scenario=_one_push, kind=WAITS),
     "publishing in the group of its own run": Fault(edit=_group_of_run, scenario=_one_push, kind=WAITS),
 }

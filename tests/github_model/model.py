@@ -187,6 +187,9 @@ class Play:
         document = self.tree.files[file]
         jobs = Frozen(dict.fromkeys(document["jobs"], JobState()))
         self.runs.append(Run(number, file, event, jobs=jobs, pause=self.pause))
+        if ungranted := self.tree.ungranted(file):
+            because = f"{_listed(ungranted)} may do less than asked for"
+            self.violate("fails although nothing went wrong", f"run {number} of {file} does not start: {because}")
         self._enter_run(number)
         return f"run {number} of {file}"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
@@ -124,6 +124,11 @@ class Tree:
         """The names of the secrets that its workflows use."""
         return sorted(set(re.findall(r"\bsecrets\.(\w+)", json.dumps(self.files))))
 
+    @cache  # noqa: B019 - a test has few trees
+    def ungranted(self, file: str) -> tuple[str, ...]:
+        """The jobs of called workflows that ask for more than their callers grant: GitHub then starts no run."""
+        return tuple(_ungranted(self.files, file))
+
     def file_of(self, file: str, path: str) -> str:
         """The name of the file that has the job at `path` of a run of `file`."""
         above = path.rpartition("/")[0]
@@ -151,6 +156,22 @@ class Tree:
             edit(document, self.files)
         assert documents != self.files, "the edit changes nothing"
         return Tree(self.plan, documents)
+
+
+_RIGHTS = ("none", "read", "write")
+
+
+def _ungranted(
+    files: Mapping[str, Document], file: str, granted: Mapping[str, str] | None = None, above: str = ""
+) -> Iterator[str]:
+    """The jobs of `file`, and of those that it calls, that ask for more than what is `granted` (None: anything)."""
+    for name, job in files[file]["jobs"].items():
+        asked = job.get("permissions", files[file].get("permissions", {}))
+        limit = asked if granted is None else granted
+        if any(_RIGHTS.index(right) > _RIGHTS.index(limit.get(scope, "none")) for scope, right in asked.items()):
+            yield f"{above}{name}"
+        if called := JobText(name, job).calls:
+            yield from _ungranted(files, called, asked, f"{above}{name}/")
 
 
 def document(text: str) -> Document:
