@@ -109,10 +109,6 @@ def _no_queue(document: Document, _: Mapping[str, Document]) -> None:
     document.get("concurrency", {}).pop("queue", None)
 
 
-def _grants_nothing(job: Job) -> None:
-    job["permissions"] = {}
-
-
 def _no_limit(job: Job) -> None:
     job.pop("timeout-minutes", None)
 
@@ -192,9 +188,6 @@ FAULTS: Mapping[str, Fault] = {
         kind="published untested",
     ),
     "a pause that only publishing asks for": Fault(edit=_asked_once, scenario=_push_and_pause, kind="a pause ignored"),
-    "a caller that grants nothing": Fault(
-        edit=_in_top_jobs("ci-runner build ", _grants_nothing), scenario=_one_push, kind=FAILS
-    ),
     "waves without a queue": Fault(
         edit=_no_queue, scenario=lambda stack: waves(stack, "one", "two", "three"), kind=LOST
     ),

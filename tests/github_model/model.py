@@ -16,7 +16,7 @@ from tests.checkers.expressions import ExpressionError
 from tests.github_model.contexts import OWN, default_of, github, told, typed, variables
 from tests.github_model.expressions import JsonTexts, condition, evaluated, shown, text_of
 from tests.github_model.meanings import Standing, StepFailedError, meaning_of
-from tests.github_model.paths import ancestors, caller, closure, container, containers, excess, is_leg, leaves, parts
+from tests.github_model.paths import ancestors, caller, closure, container, containers, is_leg, leaves, parts
 from tests.github_model.state import (
     ALL,
     CANCELLED,
@@ -371,9 +371,6 @@ class Play:
             return
         if text.matrix is not None and not is_leg(path):
             self._expand(number, path)
-        elif text.calls and (refused := excess(self.tree, run.file, path)):
-            self.said.append(f"`{path}` of run {number} fails: `{refused}` asks for more than its caller may grant")
-            self._put(number, path, job._replace(status="done", result=FAILURE))
         elif text.calls:
             self._call(number, path)
         else:

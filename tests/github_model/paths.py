@@ -67,23 +67,3 @@ def ancestors(tree: Tree, file: str, path: str) -> tuple[str, ...]:
 def is_leg(path: str) -> bool:
     """Whether a job is one of a matrix."""
     return "#" in path.rpartition("/")[2]
-
-
-LEVELS = ("none", "read", "write")
-"""What a token may do, in rising order."""
-
-
-@cache
-def excess(tree: Tree, file: str, path: str) -> str:
-    """The first job of the workflow called at `path` that asks for more than its caller grants; '' for none."""
-    granted, called = _permissions(tree, file, path), tree.job(file, path).calls
-    for name in tree.files[called]["jobs"]:
-        for scope, level in _permissions(tree, file, f"{path}/{name}").items():
-            if LEVELS.index(level) > LEVELS.index(granted.get(scope, "none")):
-                return name
-    return ""
-
-
-def _permissions(tree: Tree, file: str, path: str) -> Mapping[str, str]:
-    own = tree.files[tree.file_of(file, path)]["permissions"]
-    return dict(tree.job(file, path).body.get("permissions", own))
