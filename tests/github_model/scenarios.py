@@ -110,7 +110,7 @@ def scenarios(stack: Stack) -> dict[str, Scenario]:
         "a push, a pause and a re-run": Scenario(
             world=one, happenings=[first, *pause("all"), *reruns(1, "all"), *reruns(1, "failed")]
         ),
-        "two pushes and a pause": Scenario(world=one, happenings=[first, second, *pause("all")]),
+        "two pushes and a pause, as registered": Scenario(world=one, happenings=[first, second, *pause("all")]),
         "a push, a cancel, a pause and every re-run, as registered": Scenario(
             world=one,
             happenings=[first, cancel(1), *pause("all"), *reruns(1, "all"), *reruns(1, "failed"), *alone],
