@@ -13,7 +13,7 @@ from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.proof import is_imported_only, job_title
 from ci_compiler.plan.routing import Route
 from ci_compiler.plan.sharding import Shard, stages_of
-from ci_compiler.plan.suites import benches, legs
+from ci_compiler.plan.suites import benches, legs, suites_of
 from ci_compiler.spec.model import Package, Pool, RunsOn, Spec
 from ci_compiler.spec.versions import VARIABLE, decides_versions
 from ci_compiler.stages import PUBLISH, Stage
@@ -51,9 +51,10 @@ def package_inputs(spec: Spec) -> dict[str, Node]:
     return title_inputs(spec) | suites
 
 
-def package_values(spec: Spec, package: Package) -> dict[str, str]:
-    """The values of `package_inputs` for `package`."""
-    suites = {one.job: json.dumps(legs(package, one)) for one in benches(listed_packages(spec))}
+def package_values(spec: Spec, package: Package, route: Route) -> dict[str, str]:
+    """The values of `package_inputs` for a variant of `package` that takes `route`."""
+    own = [*suites_of(package, route.left_out)]
+    suites = {one.job: json.dumps(legs(own, one)) for one in benches(listed_packages(spec))}
     return titles(spec, package) | suites
 
 

@@ -324,7 +324,11 @@ def _suites(spec: Spec, subject: Subject, bench: Bench) -> Job:
         FORK_GUARD,
         _not_paused(bench.machine),
     )
-    shards: Node = [*legs(subject.package, bench)] if subject.package else expression(f"fromJSON(inputs.{bench.job})")
+    shards: Node = (
+        [*legs(subject.package.suites.values(), bench)]
+        if subject.package
+        else expression(f"fromJSON(inputs.{bench.job})")
+    )
     return Job(
         name=f"{subject.package.name} / {bench.title}" if subject.package else bench.title,
         needs=[subject.job(BUILD), subject.job(bench.stage)],
