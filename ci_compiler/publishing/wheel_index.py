@@ -1,0 +1,153 @@
+"""An index of wheels: files under their digests, and pages that are written last.
+
+The JSON page of a project is the truth: it is replaced only if nobody changed it since it was read, so that writers at
+the same time lose nothing of each other. The HTML page follows from it, and is written until it is that of the last
+JSON page. A file appears on pages only when it is whole, and is never written twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from ci_compiler.codes import Code
+from ci_compiler.errors import failure
+from ci_compiler.outside import object_of
+from ci_compiler.publishing.distributions import metadata_of, project_of
+from ci_compiler.publishing.pages import IndexFile, files_of, project_html, project_json, root_html, root_json
+from ci_compiler.publishing.plan import HeldFile, HeldVersion, Upload
+from ci_compiler.publishing.stores import Store
+from ci_compiler.units import grouped
+
+_ATTEMPTS = 50
+"""The most attempts to write a page that others write as well."""
+
+Change = Callable[[Sequence[IndexFile]], Sequence[IndexFile]]
+
+
+class WheelIndex:
+    """An index of wheels in `store`, of which `projects` are this package's; `shown` names it in messages."""
+
+    def __init__(self, store: Store, shown: str, projects: Iterable[str] = ()) -> None:
+        self._store = store
+        self._shown = shown
+        self._projects = tuple(projects)
+
+    def held(self, wanted: Sequence[Upload]) -> Mapping[str, HeldFile]:
+        """What the pages show, and what was uploaded whole before."""
+        held: dict[str, HeldFile] = {}
+        for project, uploads in grouped(wanted, self._project).items():
+            shown = {file.name: file for file in self._files(project)}
+            for upload in uploads:
+                if file := shown.get(upload.name):
+                    held[upload.name] = HeldFile(file.digest, shown=True)
+                elif self._store.size(_key(project, _described(upload))) is not None:
+                    held[upload.name] = HeldFile(upload.digest, shown=False)
+        return held
+
+    def put(self, file: Upload) -> None:
+        """Uploads a file to the place that its digest names; no page shows it yet."""
+        self._store.put(_key(self._project(file), _described(file)), file.path)
+
+    def finish(self, wanted: Sequence[Upload]) -> None:
+        """Adds the files to the pages of their projects."""
+        for project, uploads in grouped(wanted, self._project).items():
+            new = [_described(upload, read=True) for upload in uploads]
+
+            def added(there: Sequence[IndexFile], new: Sequence[IndexFile] = new) -> Sequence[IndexFile]:
+                known = {file.name: file.digest for file in there}
+                if other := [file.name for file in new if known.get(file.name, file.digest) != file.digest]:
+                    message = f"{' and '.join(other)} was published meanwhile with another content"
+                    raise failure(new[0].variant, Code.PUBLISH_FAILED, message)
+                return sorted([*there, *(file for file in new if file.name not in known)], key=lambda file: file.name)
+
+            self._change(project, added)
+            self._list(project)
+
+    def versions(self) -> Collection[HeldVersion]:
+        """The versions on the pages of the package's projects, those that are yanked included."""
+        return {HeldVersion(file.variant, file.version) for project in self._projects for file in self._files(project)}
+
+    def withdraw(self, versions: Collection[HeldVersion], because: str) -> None:
+        """Yanks the files of versions (PEP 592); without a reason, takes them from the pages and then deletes them."""
+        for project in self._projects:
+            gone = [file for file in self._files(project) if HeldVersion(file.variant, file.version) in versions]
+            if not gone:
+                continue
+            names = {file.name for file in gone}
+            if because:
+                self._change(
+                    project,
+                    lambda there, names=names: [
+                        replace(file, yanked=because) if file.name in names else file for file in there
+                    ],
+                )
+                continue
+            self._change(project, lambda there, names=names: [file for file in there if file.name not in names])
+            for file in gone:
+                self._store.delete(_key(project, file))
+
+    def _project(self, upload: Upload) -> str:
+        if not (project := project_of(upload.name)):
+            message = f"{upload.name} is no wheel or source distribution, which alone an index takes"
+            raise failure(upload.variant, Code.PUBLISH_FAILED, message)
+        return project
+
+    def _files(self, project: str) -> tuple[IndexFile, ...]:
+        stored = self._store.read(f"{project}/index.json")
+        return self._read(project, stored.content) if stored else ()
+
+    def _read(self, project: str, content: bytes) -> tuple[IndexFile, ...]:
+        try:
+            return files_of(content)
+        except ValueError as error:
+            where = f"{self._shown}/{project}/index.json"
+            raise failure(where, Code.PUBLISH_FAILED, f"{error}; publish to another place") from None
+
+    def _change(self, project: str, change: Change) -> None:
+        """Changes the JSON page, and then writes the HTML page until both say the same."""
+        page = f"{project}/index.json"
+        for _ in range(_ATTEMPTS):
+            stored = self._store.read(page)
+            before = self._read(project, stored.content) if stored else ()
+            after = change(before)
+            if list(after) == list(before) or self._store.write(
+                page, project_json(project, after), stored.tag if stored else ""
+            ):
+                self._follow(project)
+                return
+        raise failure(self._shown, Code.PUBLISH_FAILED, f"{page} is written by others all the time; publish again")
+
+    def _follow(self, project: str) -> None:
+        """Writes the HTML page of the JSON page that is stored, until no other one was stored meanwhile."""
+        tag = None
+        while (stored := self._store.read(f"{project}/index.json")) and stored.tag != tag:
+            tag = stored.tag
+            self._store.write(f"{project}/index.html", project_html(project, self._read(project, stored.content)))
+
+    def _list(self, project: str) -> None:
+        """Lists a project on the pages of the index."""
+        tag = None
+        while not (stored := self._store.read("index.json")) or stored.tag != tag:
+            names = [row["name"] for row in object_of(stored.content)["projects"]] if stored else []
+            if project not in names:
+                self._store.write("index.json", root_json([*names, project]), stored.tag if stored else "")
+            elif stored:
+                tag = stored.tag
+                self._store.write("index.html", root_html(names))
+
+
+def _key(project: str, file: IndexFile) -> str:
+    return f"{project}/{file.key}"
+
+
+def _described(upload: Upload, *, read: bool = False) -> IndexFile:
+    """The entry of a file. Unless it is `read`, only its place is right."""
+    is_wheel = read and upload.path.suffix == ".whl"
+    return IndexFile(
+        name=upload.name,
+        digest=upload.digest,
+        requires_python=metadata_of(upload.path).get("Requires-Python", "") if is_wheel else "",
+        variant=upload.variant,
+        version=upload.version,
+    )
