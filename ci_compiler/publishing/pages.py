@@ -16,7 +16,7 @@ _META = {"api-version": "1.0"}
 
 @record
 class IndexFile:
-    """A file on the page of a project: what PEP 691 says of it, and the variant and version that it is of.
+    """A file on the page of a project: what PEP 691 says of it, and the package, variant and version that it is of.
 
     `digest` is its SHA-256. `yanked` is the reason why the file must not be installed (PEP 592); '' if it may be.
     """
@@ -24,6 +24,7 @@ class IndexFile:
     name: str
     digest: str
     requires_python: str
+    package: str
     variant: str
     version: str
     yanked: str = ""

@@ -7,7 +7,7 @@ JSON page. A file appears on pages only when it is whole, and is never written t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from ci_compiler.codes import Code
@@ -26,12 +26,15 @@ Change = Callable[[Sequence[IndexFile]], Sequence[IndexFile]]
 
 
 class WheelIndex:
-    """An index of wheels in `store`, of which `projects` are this package's; `shown` names it in messages."""
+    """The files of `package` in the index of wheels in `store`; `shown` names the index in messages.
 
-    def __init__(self, store: Store, shown: str, projects: Iterable[str] = ()) -> None:
+    Its methods also raise OSError if the store fails.
+    """
+
+    def __init__(self, store: Store, shown: str, package: str) -> None:
         self._store = store
         self._shown = shown
-        self._projects = tuple(projects)
+        self._package = package
 
     def held(self, wanted: Sequence[Upload]) -> Mapping[str, HeldFile]:
         """What the pages show, and what was uploaded whole before."""
@@ -41,18 +44,18 @@ class WheelIndex:
             for upload in uploads:
                 if file := shown.get(upload.name):
                     held[upload.name] = HeldFile(file.digest, shown=True)
-                elif self._store.size(_key(project, _described(upload))) is not None:
+                elif self._store.size(_key(project, self._described(upload))) is not None:
                     held[upload.name] = HeldFile(upload.digest, shown=False)
         return held
 
     def put(self, file: Upload) -> None:
         """Uploads a file to the place that its digest names; no page shows it yet."""
-        self._store.put(_key(self._project(file), _described(file)), file.path)
+        self._store.put(_key(self._project(file), self._described(file)), file.path)
 
     def finish(self, wanted: Sequence[Upload]) -> None:
         """Adds the files to the pages of their projects."""
         for project, uploads in grouped(wanted, self._project).items():
-            new = [_described(upload, read=True) for upload in uploads]
+            new = [self._described(upload, read=True) for upload in uploads]
 
             def added(there: Sequence[IndexFile], new: Sequence[IndexFile] = new) -> Sequence[IndexFile]:
                 known = {file.name: file.digest for file in there}
@@ -65,27 +68,37 @@ class WheelIndex:
             self._list(project)
 
     def versions(self) -> Collection[HeldVersion]:
-        """The versions on the pages of the package's projects, those that are yanked included."""
-        return {HeldVersion(file.variant, file.version) for project in self._projects for file in self._files(project)}
+        """The versions of the package on the pages, those that are yanked included."""
+        return {HeldVersion(file.variant, file.version) for _, file in self._own()}
 
     def withdraw(self, versions: Collection[HeldVersion], because: str) -> None:
         """Yanks the files of versions (PEP 592); without a reason, takes them from the pages and then deletes them."""
-        for project in self._projects:
-            gone = [file for file in self._files(project) if HeldVersion(file.variant, file.version) in versions]
-            if not gone:
-                continue
-            names = {file.name for file in gone}
-            if because:
-                self._change(
-                    project,
-                    lambda there, names=names: [
-                        replace(file, yanked=because) if file.name in names else file for file in there
-                    ],
-                )
-                continue
-            self._change(project, lambda there, names=names: [file for file in there if file.name not in names])
-            for file in gone:
-                self._store.delete(_key(project, file))
+        gone = [(project, file) for project, file in self._own() if (file.variant, file.version) in versions]
+        for project, files in grouped(gone, lambda one: one[0]).items():
+            self._change(project, _withdrawn({file.name for _, file in files}, because))
+        for project, file in gone if not because else ():
+            self._store.delete(_key(project, file))
+
+    def _own(self) -> list[tuple[str, IndexFile]]:
+        """The files of the package on all pages, with their projects."""
+        every = ((project, file) for project in self._projects() for file in self._files(project))
+        return [(project, file) for project, file in every if file.package == self._package]
+
+    def _projects(self) -> list[str]:
+        stored = self._store.read("index.json")
+        return [row["name"] for row in object_of(stored.content)["projects"]] if stored else []
+
+    def _described(self, upload: Upload, *, read: bool = False) -> IndexFile:
+        """The entry of a file. Unless it is `read`, what its metadata says is missing."""
+        is_wheel = read and upload.path.suffix == ".whl"
+        return IndexFile(
+            name=upload.name,
+            digest=upload.digest,
+            requires_python=metadata_of(upload.path).get("Requires-Python", "") if is_wheel else "",
+            package=self._package,
+            variant=upload.variant,
+            version=upload.version,
+        )
 
     def _project(self, upload: Upload) -> str:
         if not (project := project_of(upload.name)):
@@ -129,7 +142,7 @@ class WheelIndex:
         """Lists a project on the pages of the index."""
         tag = None
         while not (stored := self._store.read("index.json")) or stored.tag != tag:
-            names = [row["name"] for row in object_of(stored.content)["projects"]] if stored else []
+            names = self._projects()
             if project not in names:
                 self._store.write("index.json", root_json([*names, project]), stored.tag if stored else "")
             elif stored:
@@ -141,13 +154,12 @@ def _key(project: str, file: IndexFile) -> str:
     return f"{project}/{file.key}"
 
 
-def _described(upload: Upload, *, read: bool = False) -> IndexFile:
-    """The entry of a file. Unless it is `read`, only its place is right."""
-    is_wheel = read and upload.path.suffix == ".whl"
-    return IndexFile(
-        name=upload.name,
-        digest=upload.digest,
-        requires_python=metadata_of(upload.path).get("Requires-Python", "") if is_wheel else "",
-        variant=upload.variant,
-        version=upload.version,
-    )
+def _withdrawn(names: Collection[str], because: str) -> Change:
+    """The change of a page that yanks the files `names`, or removes them where there is no reason."""
+
+    def change(there: Sequence[IndexFile]) -> Sequence[IndexFile]:
+        if because:
+            return [replace(file, yanked=because) if file.name in names else file for file in there]
+        return [file for file in there if file.name not in names]
+
+    return change

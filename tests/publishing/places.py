@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from http.server import BaseHTTPRequestHandler, SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -37,7 +37,7 @@ class _Quiet(SimpleHTTPRequestHandler):
 
 
 @contextmanager
-def serving(handler: type[BaseHTTPRequestHandler] | partial[BaseHTTPRequestHandler]) -> Iterator[str]:
+def serving(handler: Callable[..., BaseHTTPRequestHandler]) -> Iterator[str]:
     """The address of a server on the loopback interface."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     thread = Thread(target=partial(server.serve_forever, poll_interval=0.01))
@@ -50,6 +50,6 @@ def serving(handler: type[BaseHTTPRequestHandler] | partial[BaseHTTPRequestHandl
         thread.join()
 
 
-def serving_folder(folder: Path) -> object:
+def serving_folder(folder: Path) -> AbstractContextManager[str]:
     """Serves the files of `folder`."""
     return serving(partial(_Quiet, directory=str(folder)))

@@ -27,7 +27,7 @@ def quiet(_: str) -> None:
 
 
 def index(root: Path) -> WheelIndex:
-    return WheelIndex(FolderStore(root), str(root), ["fastpath"])
+    return WheelIndex(FolderStore(root), str(root), "fastpath")
 
 
 def shown(root: Path) -> dict[str, str]:
@@ -74,7 +74,8 @@ def test_pip_installs_from_it_and_not_what_was_withdrawn(tmp_path: Path) -> None
 
 
 def test_nothing_is_published_twice(tmp_path: Path) -> None:
-    root, said = tmp_path / "index", []
+    root = tmp_path / "index"
+    said: list[str] = []
     publish(index(root), [wheel(tmp_path / "a")], quiet)
     publish(index(root), [wheel(tmp_path / "a")], said.append)
     assert said == ["fastpath-1.4.0-py3-none-any.whl: published already"]
