@@ -9,6 +9,7 @@ from html import escape
 from urllib.parse import quote
 
 from ci_compiler.outside import expected, object_of
+from ci_compiler.publishing.plan import Upload
 from ci_compiler.record import record
 
 _META = {"api-version": "1.0"}
@@ -29,10 +30,10 @@ class IndexFile:
     version: str
     yanked: str = ""
 
-    @property
-    def key(self) -> str:
-        """Where the file is, from the page of its project. Two contents never have the same place."""
-        return f"files/{self.digest}/{self.name}"
+
+def place_of(file: IndexFile | Upload) -> str:
+    """Where a file is, from the page of its project. Two contents never have the same place."""
+    return f"files/{file.digest}/{file.name}"
 
 
 def project_json(project: str, files: Iterable[IndexFile]) -> str:
@@ -40,7 +41,7 @@ def project_json(project: str, files: Iterable[IndexFile]) -> str:
     rows = [
         {
             "filename": file.name,
-            "url": quote(file.key),
+            "url": quote(place_of(file)),
             "hashes": {"sha256": file.digest},
             **({"requires-python": file.requires_python} if file.requires_python else {}),
             "yanked": file.yanked or False,
@@ -67,7 +68,7 @@ def project_html(project: str, files: Iterable[IndexFile]) -> str:
         project,
         (
             _link(
-                f"{quote(file.key)}#sha256={file.digest}",
+                f"{quote(place_of(file))}#sha256={file.digest}",
                 file.name,
                 {"data-requires-python": file.requires_python, "data-yanked": file.yanked},
             )

@@ -69,6 +69,11 @@ def plan_upload(wanted: Mapping[str, str], held: Mapping[str, HeldFile]) -> Uplo
     return UploadPlan(**{kind: tuple(names) for kind, names in kinds.items()})
 
 
+def release_of(version: str) -> str:
+    """The release that a version of a variant is of: without its local part, which may differ between variants."""
+    return version.partition("+")[0]
+
+
 class HeldVersion(NamedTuple):
     """A version of a variant that users see at a target. `variant` is '' where a version is of all variants."""
 

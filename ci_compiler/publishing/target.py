@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Protocol
 
 from ci_compiler.codes import Code
@@ -11,7 +12,7 @@ from ci_compiler.publishing.plan import HeldFile, HeldVersion, Upload, UploadPla
 
 
 class Target(Protocol):
-    """A place where files are published. Every method raises StageError if the place fails or refuses."""
+    """A place where files are published. Every method raises StageError or OSError if the place fails or refuses."""
 
     def held(self, wanted: Sequence[Upload]) -> Mapping[str, HeldFile]:
         """What it holds under the names of `wanted`."""
@@ -19,14 +20,29 @@ class Target(Protocol):
     def put(self, file: Upload) -> None:
         """Uploads a file, which users do not see yet where the target can hide it."""
 
-    def finish(self, wanted: Sequence[Upload]) -> None:
-        """Shows the uploaded files `wanted` to users, all at once. What is shown already stays as it is."""
+    def stage(self, wanted: Sequence[Upload]) -> None:
+        """Notes that all files of a variant are uploaded; `wanted` are all of them."""
+
+    def staged(self, version: str, variants: Collection[str]) -> Collection[str]:
+        """Those of `variants` whose files of `version` are all uploaded, whether users see them or not."""
+
+    def finish(self, version: str, variants: Collection[str]) -> None:
+        """Shows the uploaded files of `variants` to users. What is shown already stays as it is."""
 
     def versions(self) -> Collection[HeldVersion]:
         """The versions that users see, by variant where it knows the variants."""
 
     def withdraw(self, versions: Collection[HeldVersion], because: str) -> None:
         """Marks versions as not to be installed, with the reason; with '' as reason, removes them."""
+
+
+@contextmanager
+def place_failures(variant: str) -> Iterator[None]:
+    """Turns OSError, which says that a place failed, into StageError about `variant`."""
+    try:
+        yield
+    except OSError as error:
+        raise failure(variant, Code.PUBLISH_FAILED, f"the place to publish to failed: {error}") from None
 
 
 def planned(target: Target, wanted: Sequence[Upload]) -> UploadPlan:
@@ -39,7 +55,7 @@ def planned(target: Target, wanted: Sequence[Upload]) -> UploadPlan:
 
 
 def upload(target: Target, wanted: Sequence[Upload], say: Callable[[str], object]) -> UploadPlan:
-    """Uploads what the target lacks of `wanted`, without showing it; an upload that broke off is resumed."""
+    """Uploads what the target lacks of a variant's files, without showing it; an upload that broke off is resumed."""
     plan = planned(target, wanted)
     for name in plan.present:
         say(f"{name}: published already")
@@ -49,10 +65,12 @@ def upload(target: Target, wanted: Sequence[Upload], say: Callable[[str], object
         if file.name in plan.put:
             say(f"{file.name}: {'uploaded again' if file.name in plan.replaced else 'uploaded'}")
             target.put(file)
+    if len(plan.present) < len(wanted):
+        target.stage(wanted)
     return plan
 
 
 def publish(target: Target, wanted: Sequence[Upload], say: Callable[[str], object]) -> None:
-    """Uploads `wanted` and shows it."""
+    """Uploads the files of a variant and shows them."""
     upload(target, wanted, say)
-    target.finish(wanted)
+    target.finish(wanted[0].version, [wanted[0].variant])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import lru_cache
 
 from ci_compiler import __version__
@@ -16,6 +16,7 @@ from ci_compiler.plan.routing import Route
 from ci_compiler.plan.sharding import Shard, stages_of
 from ci_compiler.plan.suites import benches, legs
 from ci_compiler.spec.model import Package, Pool, RunsOn, Spec
+from ci_compiler.spec.publishers import GITHUB_RELEASE, RELEASE_TOKEN, TRUSTED
 from ci_compiler.spec.versions import VARIABLE, decides_versions
 from ci_compiler.stages import PUBLISH, Stage
 from ci_compiler.workflows import compiler_cache
@@ -196,6 +197,25 @@ def secret_passed(spec: Spec) -> dict[str, str]:
     """The publishing secret, for the steps that may have it. Its value is that of the job's environment."""
     name = spec.backend.secret
     return {name: expression(f"secrets.{name}")}
+
+
+def published_to(spec: Spec, shard: Shard, pool: Pool) -> set[str]:
+    """The kinds of ready publishers of the packages that `pool` publishes for `shard`."""
+    packages = {one.package for cell, route in shard.cells if route.pools.get(PUBLISH) is pool for one in cell.variants}
+    commands = [spec.packages[name].command for name in packages]
+    return {one.publisher.to for one in commands if one and one.publisher}
+
+
+def publishing_permissions(places: Collection[str]) -> Permissions:
+    """What the token of a job may do that publishes to `places`."""
+    release = {"contents": Remarked("write", "the release")} if GITHUB_RELEASE in places else READ
+    trusted = {"id-token": Remarked("write", "proves to the index where it comes from")}
+    return release | (trusted if TRUSTED in places else {})
+
+
+def release_token(places: Collection[str]) -> dict[str, str]:
+    """The token of the workflow, for the step that makes a release."""
+    return {RELEASE_TOKEN: expression("github.token")} if GITHUB_RELEASE in places else {}
 
 
 def record_key_passed(spec: Spec) -> dict[str, str]:

@@ -241,7 +241,7 @@ def _publications(spec: Spec, shard: Shard) -> dict[str, Job | CallJob]:
             if_=expression(" && ".join(conditions)),
             runs_on=runs_on(pool.runs_on),
             timeout_minutes=_publishing_minutes(spec, sum(len(cell.variants) for cell in cells)),
-            permissions=READ,
+            permissions=called.publishing_permissions(called.published_to(spec, shard, pool)),
             # Assumes `environment-secret`, `environment-branches`, `approval-holds-group`, `approval-each-job`.
             environment=spec.publish.environment,
             concurrency=one_at_a_time(f"publish-{shard.name}-{pool.name}", queue=True),
@@ -277,7 +277,8 @@ def _publication_steps(spec: Spec, shard: Shard, pool: Pool) -> list[Step]:
             "NEEDS": expression("toJSON(needs)"),  # the digests that the builds reported
             "AGAIN": expression("inputs.again && 'yes' || ''"),
         }
-        | called.versions_variable(spec),
+        | called.versions_variable(spec)
+        | called.release_token(called.published_to(spec, shard, pool)),
         run=f'ci-runner publish-run {shard.name} --pool {pool.name} --chosen "$CHOSEN" --commit "$COMMIT" '
         f'--needs "$NEEDS" --results {RESULTS} --out {PUBLISH_OUTPUT} ${{AGAIN:+--again}}',
     )

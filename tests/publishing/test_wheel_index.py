@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from ci_compiler.errors import StageError
-from ci_compiler.publishing.pages import files_of
+from ci_compiler.publishing.pages import files_of, place_of
 from ci_compiler.publishing.plan import HeldFile, HeldVersion, Nights, Upload, expired, plan_upload
 from ci_compiler.publishing.stores import FolderStore
 from ci_compiler.publishing.target import publish, upload
@@ -93,7 +93,10 @@ def test_a_broken_upload_shows_nothing_half_and_is_resumed(
 ) -> None:
     root = tmp_path / "index"
     publish(index(root), [wheel(tmp_path / "old", "1.3.0")], quiet)
-    wanted = [wheel(tmp_path / "new"), wheel(tmp_path / "other", "1.4.1")]
+    first, second = (
+        wheel(tmp_path / build, text=build)._replace(name=f"fastpath-1.4.0-{build}-py3-none-any.whl") for build in "12"
+    )
+    wanted = [first, second]
     real, writes = shutil.copyfile, FolderStore.write
 
     def half(source: Path, target: Path) -> None:
@@ -101,21 +104,21 @@ def test_a_broken_upload_shows_nothing_half_and_is_resumed(
         raise Killed
 
     def write(store: FolderStore, key: str, text: str, tag: str | None = None) -> bool:
-        if key.endswith("index.json" if where == "in-finish" else "fastpath/index.html"):
+        if key.endswith("fastpath/index.json" if where == "in-finish" else "fastpath/index.html"):
             raise Killed
         return writes(store, key, text, tag)
 
     with monkeypatch.context() as patch, pytest.raises(Killed):  # noqa: PT012
         patch.setattr(Path, "unlink", lambda *_, **__: None)  # a process that is killed cleans nothing up
         if where == "in-put":
-            upload(index(root), wanted[:1], quiet)
+            index(root).put(first)
             patch.setattr(shutil, "copyfile", half)
         elif where in {"in-finish", "before-html"}:
             patch.setattr(FolderStore, "write", write)
         upload(index(root), wanted, quiet)
         if where == "after-put":
             raise Killed
-        index(root).finish(wanted)
+        index(root).finish("1.4.0", ["fastpath-cpu"])
     assert shutil.copyfile is real
     html = (root / "fastpath/index.html").read_text("utf-8")
     assert html.count("<a ") == 1, "users of the page see the old file alone"
@@ -139,14 +142,27 @@ def test_writers_at_the_same_time_lose_no_file(tmp_path: Path) -> None:
 
 def test_two_contents_of_one_name_at_the_same_time(tmp_path: Path) -> None:
     root = tmp_path / "index"
-    first, second = wheel(tmp_path / "a"), wheel(tmp_path / "b", text="other")
+    first, second = wheel(tmp_path / "a"), wheel(tmp_path / "b", text="other", variant="fastpath-sm90")
     upload(index(root), [first], quiet)
     upload(index(root), [second], quiet)
-    index(root).finish([first])
+    index(root).finish("1.4.0", [first.variant])
     with pytest.raises(StageError, match="meanwhile with another content"):
-        index(root).finish([second])
+        index(root).finish("1.4.0", [second.variant])
     file = files_of((root / "fastpath/index.json").read_bytes())[0]
-    assert (root / "fastpath" / file.key).read_bytes() == first.path.read_bytes()
+    assert (root / "fastpath" / place_of(file)).read_bytes() == first.path.read_bytes()
+
+
+def test_a_whole_release_is_shown_at_once(tmp_path: Path) -> None:
+    root, names = tmp_path / "index", ["fastpath-cpu", "fastpath-sm90"]
+    uploads = [wheel(tmp_path / name, f"1.4.0+{name[9:]}", variant=name) for name in names]
+    upload(index(root), uploads[:1], quiet)
+    assert index(root).staged("1.4.0", names) == names[:1]
+    assert not (root / "fastpath/index.html").exists()
+    upload(index(root), uploads[1:], quiet)
+    index(root).finish("1.4.0", index(root).staged("1.4.0", names))
+    assert len(shown(root)) == 2
+    assert index(root).staged("1.4.0", names) == names
+    assert [*(root / ".staged/fastpath").rglob("*.json")] == []
 
 
 def test_only_distributions(tmp_path: Path) -> None:
