@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cached_property, partial
 
 from github.GitRelease import GitRelease
 from github.GitReleaseAsset import GitReleaseAsset
+from github.Repository import Repository
 
 from ci_compiler.github.client import Answer, Client
 from ci_compiler.publishing.plan import HeldFile, HeldVersion, Upload, release_of
@@ -18,23 +20,28 @@ from ci_compiler.publishing.plan import HeldFile, HeldVersion, Upload, release_o
 _UPLOADED = "uploaded"
 """The state of an asset that is whole; one of a broken upload is a `starter` (GitHub Docs, "Releases")."""
 _SUMS = ".sha256"
+_PREFIX = "v"
 
 
 class GitHubRelease:
-    """The releases in the repository of `client`, with tags that begin with `prefix`. Its methods raise GitHubError."""
+    """The releases in the repository of `client`, with tags such as `v1.4.0`. Its methods raise GitHubError.
 
-    def __init__(self, client: Client, prefix: str = "v") -> None:
+    A tag that does not exist is made at `commit` when the release is published.
+    """
+
+    def __init__(self, client: Client, commit: str) -> None:
         self._client = client
-        self._prefix = prefix
+        self._commit = commit
 
     def held(self, wanted: Sequence[Upload]) -> Mapping[str, HeldFile]:
         """The assets of the release; users see those of a published one."""
-        release = self._release(wanted[0].version)
+        if (release := self._release(wanted[0].version)) is None:
+            return {}
         return {
             name: HeldFile((asset.digest or "").removeprefix("sha256:"), shown=not release.draft)
             if asset.state == _UPLOADED
             else HeldFile("", shown=False)
-            for name, asset in (self._assets(release) if release else {}).items()
+            for name, asset in self._assets(release).items()
         }
 
     def put(self, file: Upload) -> None:
@@ -72,9 +79,9 @@ class GitHubRelease:
     def versions(self) -> Collection[HeldVersion]:
         """The versions of all published releases, which are of all variants."""
         return [
-            HeldVersion("", release.tag_name.removeprefix(self._prefix))
+            HeldVersion("", release.tag_name.removeprefix(_PREFIX))
             for release in self._releases()
-            if release.tag_name.startswith(self._prefix) and not release.draft
+            if release.tag_name.startswith(_PREFIX) and not release.draft
         ]
 
     def withdraw(self, versions: Collection[HeldVersion], because: str) -> None:
@@ -90,12 +97,16 @@ class GitHubRelease:
                     f"delete the tag {tag}", "DELETE", f"git/refs/tags/{tag}", read=lambda _: True, absent=True
                 )
 
+    @cached_property
+    def _repository(self) -> Repository:
+        name = self._client.access.repository
+        return self._client.call("read the repository", lambda: self._client.github.get_repo(name))
+
     def _tag(self, version: str) -> str:
-        return f"{self._prefix}{release_of(version)}"
+        return f"{_PREFIX}{release_of(version)}"
 
     def _releases(self) -> list[GitRelease]:
-        repository = self._client.github.get_repo(self._client.access.repository, lazy=True)
-        return self._client.call("list the releases", lambda: list(repository.get_releases()))
+        return self._client.call("list the releases", lambda: list(self._repository.get_releases()))
 
     def _release(self, version: str) -> GitRelease | None:
         """The release of `version`, which may be a draft; a published one before all others."""
@@ -104,8 +115,8 @@ class GitHubRelease:
 
     def _draft(self, version: str) -> GitRelease:
         tag = self._tag(version)
-        repository = self._client.github.get_repo(self._client.access.repository, lazy=True)
-        return self._call(f"draft {tag}", lambda: repository.create_git_release(tag, tag, draft=True), again=False)
+        made = partial(self._repository.create_git_release, tag, tag, "", draft=True, target_commitish=self._commit)
+        return self._call(f"draft {tag}", made, again=False)
 
     def _assets(self, release: GitRelease) -> dict[str, GitReleaseAsset]:
         every = self._client.call("list the assets", lambda: list(release.get_assets()))

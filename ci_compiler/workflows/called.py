@@ -208,9 +208,9 @@ def published_to(spec: Spec, shard: Shard, pool: Pool) -> set[str]:
 
 def publishing_permissions(places: Collection[str]) -> Permissions:
     """What the token of a job may do that publishes to `places`."""
-    release = {"contents": Remarked("write", "the release")} if GITHUB_RELEASE in places else READ
-    trusted = {"id-token": Remarked("write", "proves to the index where it comes from")}
-    return release | (trusted if TRUSTED in places else {})
+    release: Permissions = {"contents": Remarked("write", "the release")} if GITHUB_RELEASE in places else {}
+    trusted: Permissions = {"id-token": Remarked("write", "proves to the index where it comes from")}
+    return READ | release | (trusted if TRUSTED in places else {})
 
 
 def release_token(places: Collection[str]) -> dict[str, str]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from ci_compiler.backends.command_files import filled
 from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
+from ci_compiler.git import Git
 from ci_compiler.plan.lookup import BuiltVariant, built_variants
 from ci_compiler.plan.pipeline import plan
 from ci_compiler.publishing.plan import Nights
@@ -43,7 +44,8 @@ def _release(secrets: Mapping[str, Secret], root: Path) -> Target:
     from ci_compiler.github.release import GitHubRelease
 
     token = {TOKENS[0]: secrets[RELEASE_TOKEN].reveal()} if RELEASE_TOKEN in secrets else {}
-    return GitHubRelease(Client(access(os.environ | token, root), say=print, patience=Patience(limit=3600)))
+    client = Client(access(os.environ | token, root), say=print, patience=Patience(limit=3600))
+    return GitHubRelease(client, Git(root).resolve("HEAD"))
 
 
 def _bucket(publisher: Publisher, url: str, secrets: Mapping[str, Secret]) -> Store:
