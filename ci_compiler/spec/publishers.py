@@ -8,8 +8,15 @@ from ci_compiler.spec.read import read
 S3 = "s3://"
 """How the address of a bucket begins: `s3://BUCKET/PREFIX`."""
 
+WHEEL_INDEX = "wheel-index"
 GITHUB_RELEASE = "github-release"
 TRUSTED = "trusted-publishing"
+
+_URLS = {
+    WHEEL_INDEX: "must be an absolute folder or s3://BUCKET/PREFIX",
+    GITHUB_RELEASE: "is not needed: the release is in this repository",
+    TRUSTED: "must be the http or https address that takes uploads",
+}
 
 RELEASE_TOKEN = "RELEASE_TOKEN"  # noqa: S105
 """The environment variable with the token of the workflow, for a release on GitHub."""
@@ -70,6 +77,19 @@ class Publisher:
         default=False,
     )
     retention: Retention | None = key(default=None, published=False)
+
+    @property
+    def problem(self) -> tuple[str, str]:
+        """The key that does not fit the kind of place, and why; '' if all do."""
+        local, trusted = self.url.startswith(("/", S3)), self.to == TRUSTED
+        checks = {
+            "url": (local if self.to == WHEEL_INDEX else bool(self.url) == trusted and not local, _URLS[self.to]),
+            "index": (bool(self.index) == trusted, f"is what `{TRUSTED}` needs, and nothing else has"),
+            "endpoint": (not self.endpoint or self.url.startswith(S3), "is only for a bucket"),
+            "whole": (not self.whole or not trusted, "is impossible: an index server shows each file at once"),
+            "retention": (not self.retention or not trusted, "is impossible: an index server removes no files"),
+        }
+        return next(((name, why) for name, (is_right, why) in checks.items() if not is_right), ("", ""))
 
     @property
     def is_whole(self) -> bool:

@@ -17,7 +17,7 @@ from ci_compiler.publishing.stores import FolderStore, Store
 from ci_compiler.publishing.target import Target
 from ci_compiler.secret import Secret
 from ci_compiler.spec.command import Command
-from ci_compiler.spec.publishers import GITHUB_RELEASE, RELEASE_TOKEN, S3, Publisher
+from ci_compiler.spec.publishers import GITHUB_RELEASE, RELEASE_TOKEN, S3, TRUSTED, Publisher
 from ci_compiler.stages import PUBLISH
 
 TOKEN = "PUBLISH_TOKEN"  # noqa: S105
@@ -32,6 +32,10 @@ def target_of(publisher: Publisher, values: Mapping[str, str], secrets: Mapping[
     url = filled(publisher.url, values)
     if publisher.to == GITHUB_RELEASE:
         return _release(secrets, root)
+    if publisher.to == TRUSTED:
+        from ci_compiler.publishing.trusted import TrustedIndex
+
+        return TrustedIndex(url, publisher.index, os.environ)
     from ci_compiler.publishing.wheel_index import WheelIndex
 
     store = _bucket(publisher, url, secrets) if url.startswith(S3) else FolderStore(Path(url))
