@@ -156,13 +156,13 @@ class WheelIndex:
 
 
 def _added(there: tuple[IndexFile, ...], new: Sequence[IndexFile]) -> tuple[IndexFile, ...]:
-    """The page `there` with `new`. Raises StageError for a file that is on it with another content."""
-    known = {file.name: file.digest for file in there}
-    if other := [file for file in new if known.get(file.name, file.digest) != file.digest]:
-        message = f"{other[0].name} was published meanwhile with another content"
-        raise failure(other[0].variant, Code.PUBLISH_FAILED, message)
-    more = [file for file in new if file.name not in known]
-    return tuple(sorted([*there, *more], key=lambda file: file.name)) if more else there
+    """The page `there` with `new`. Raises StageError for a name that then has two contents."""
+    known = {file.name: file for file in there}
+    for file in new:
+        if known.setdefault(file.name, file).digest != file.digest:
+            message = f"{file.name} was published meanwhile with another content"
+            raise failure(file.variant, Code.PUBLISH_FAILED, message)
+    return tuple(sorted(known.values(), key=lambda file: file.name))
 
 
 def _withdrawn(names: Collection[str], because: str) -> Change:

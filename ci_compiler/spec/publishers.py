@@ -86,7 +86,10 @@ class Publisher:
             "url": (local if self.to == WHEEL_INDEX else bool(self.url) == trusted and not local, _URLS[self.to]),
             "index": (bool(self.index) == trusted, f"is what `{TRUSTED}` needs, and nothing else has"),
             "endpoint": (not self.endpoint or self.url.startswith(S3), "is only for a bucket"),
-            "whole": (not self.whole or not trusted, "is impossible: an index server shows each file at once"),
+            "whole": (
+                not self.whole or not (trusted or "@" in self.url),
+                "is impossible where a file is shown at once, or `url` differs between variants",
+            ),
             "retention": (not self.retention or not trusted, "is impossible: an index server removes no files"),
         }
         return next(((name, why) for name, (is_right, why) in checks.items() if not is_right), ("", ""))

@@ -11,12 +11,14 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
 from ci_compiler.git import Git
 from ci_compiler.plan.lookup import BuiltVariant, built_variants
+from ci_compiler.plan.matrix import values_in
 from ci_compiler.plan.pipeline import plan
-from ci_compiler.publishing.plan import Nights
+from ci_compiler.publishing.plan import Nights, release_of
 from ci_compiler.publishing.stores import FolderStore, Store
-from ci_compiler.publishing.target import Target
+from ci_compiler.publishing.target import Target, place_failures
 from ci_compiler.secret import Secret
 from ci_compiler.spec.command import Command
+from ci_compiler.spec.model import Spec
 from ci_compiler.spec.publishers import GITHUB_RELEASE, RELEASE_TOKEN, S3, TRUSTED, Publisher
 from ci_compiler.stages import PUBLISH
 
@@ -79,3 +81,30 @@ def nights_of(commands: Command) -> Nights | None:
     retention = commands.publisher.retention if commands.publisher else None
     pattern = commands.version.night if commands.version else ""
     return Nights(pattern=pattern, days=retention.days, most=retention.most) if retention and pattern else None
+
+
+def withdraw(
+    spec: Spec, root: Path, secrets: Mapping[str, Secret], package: str, version: str, because: str
+) -> list[str]:
+    """Withdraws a version of `package` from every place that ready publishers published it to; what was, in lines.
+
+    A `version` without a local part is that of all variants. Raises InputError if no place has it.
+    """
+    command = spec.packages[package].command
+    if not command or not command.publisher:
+        message = f"{package} is published by {spec.backend.summary}: {spec.backend.withdrawal}"
+        raise wrong("PACKAGE", Code.WRONG_VALUE, message)
+    built = [one for one in built_variants(plan(spec)) if one.variant.package == package]
+    values = [values_in(spec, one.cell, package, one.variant.name) for one in built]
+    places = {filled(command.publisher.url, one): one for one in values}
+    lines: list[str] = []
+    for one in places.values():
+        target = target_of(command.publisher, one, secrets, root)
+        with place_failures(package):
+            gone = [held for held in target.versions() if version in {held.version, release_of(held.version)}]
+            target.withdraw(gone, because)
+        lines += [f"{held.variant or package} {held.version}: withdrawn" for held in sorted(gone)]
+    if not lines:
+        message = f"{version} of {package} is nowhere that it is published to"
+        raise wrong("VERSION", Code.VERSION_UNKNOWN, message)
+    return lines
