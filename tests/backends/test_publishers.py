@@ -61,7 +61,7 @@ def test_keys_that_do_not_fit_are_refused(publish: dict[str, Any], message: str)
 @pytest.mark.parametrize(
     ("publish", "rights", "variables"),
     [
-        ({"to": "wheel-index", "url": "s3://wheels"}, "contents: read\n", False),
+        ({"to": "wheel-index", "url": "s3://wheels"}, "", False),
         ({"to": "github-release"}, "contents: write # the release\n", True),
         (
             {"to": "trusted-publishing", "url": "https://i.example.org/up", "index": "https://i.example.org/simple"},
@@ -71,10 +71,11 @@ def test_keys_that_do_not_fit_are_refused(publish: dict[str, Any], message: str)
     ],
 )
 def test_the_job_may_do_what_its_place_needs(publish: dict[str, Any], rights: str, variables: bool) -> None:
-    [text] = [
-        text for name, text in compile_files(plan(spec_of(wheel.spec(publish=publish)))).items() if "build-main" in name
-    ]
-    job = text[text.index("\n  publish-") :]
-    assert f"    permissions:\n      {rights}    env" in job
-    assert ("RELEASE_TOKEN: ${{ github.token }}" in job) is variables
+    files = compile_files(plan(spec_of(wheel.spec(publish=publish))))
+    [text] = [text for name, text in files.items() if name.endswith("shard-publish.yml")]
+    assert (f"    permissions:\n      {rights}    env" in text) is bool(rights)
+    assert ("RELEASE_TOKEN: ${{ github.token }}" in text) is variables
+    [caller] = [text for name, text in files.items() if "build-main" in name]
+    called = caller[caller.index("\n  publish-") :]
+    assert (f"    permissions:\n      {rights}    with" in called) is bool(rights)
     assert text.count("RELEASE_TOKEN") == variables

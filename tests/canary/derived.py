@@ -23,14 +23,14 @@ from ci_compiler.canary.repository import files
 from ci_compiler.plan.pipeline import plan
 from ci_compiler.workflows.render import render
 from tests.github.state import _ANSWERS
-from tests.specs import small, spec_of
+from tests.specs import STARTED, small, spec_of
 
 TABLE = Path(__file__).with_name("derived.toml")
 ROOT = Path(__file__).parents[2]
 
 _STRING = re.compile(r"'(?:[^']|'')*'")
 _EXPRESSION = re.compile(r"\$\{\{(.*?)\}\}", re.DOTALL)
-_WORD = re.compile(r"(?<![.\w])[a-zA-Z_][\w-]*(?:\.[\w*-]+)*(?:\s*\()?")
+_WORD = re.compile(r"(?<![.\w-])[a-zA-Z_][\w-]*(?:\.[\w*-]+)*(?:\s*\()?")
 _NAMED = {"needs": 1, "steps": 1, "jobs": 1, "inputs": 1, "matrix": 1, "vars": 1, "secrets": 1, "env": 1}
 """Contexts whose keys are names of the workflow's own."""
 
@@ -51,6 +51,8 @@ def written() -> frozenset[str]:
     texts = [path.read_text("utf-8") for path in compiled()]
     zoned = plan(spec_of(small(schedule={"days": ["sat"], "build": "all", "timezone": "Europe/Berlin"})))
     texts.append(render(zoned.spec, zoned.shards)[".github/workflows/schedule.yml"])
+    started = plan(spec_of(small(profiles=STARTED)))
+    texts += [text for path, text in render(started.spec, started.shards).items() if "/workflows/" in path]
     return frozenset({one for text in texts for one in constructs(load(text))} | calls())
 
 
@@ -135,6 +137,8 @@ def words(expression: str) -> Iterator[str]:
 def _generic(word: str) -> str:
     """A context with `*` for what the workflow names: jobs, steps, inputs, outputs."""
     parts = word.split(".")
+    if parts[:3] == ["github", "event", "inputs"]:
+        return ".".join([*parts[:3], *(["*"] if len(parts) > 3 else [])])
     if parts[0] in _NAMED and len(parts) > 1:
         parts[1] = "*"
         if len(parts) > 3 and parts[2] == "outputs":

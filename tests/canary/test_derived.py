@@ -41,7 +41,7 @@ JOB: dict[str, object] = {"runs-on": "ubuntu-24.04", "steps": [{"run": "true"}]}
     ("document", "construct"),
     [
         ({"on": {"workflow_run": None}}, "on.workflow_run"),
-        ({"on": {"push": {"tags": ["v*"]}}}, "on.push.tags"),
+        ({"on": {"push": {"tags-ignore": ["v*"]}}}, "on.push.tags-ignore"),
         ({"on": ["push", "release"]}, "on.release"),
         ({"on": {"workflow_dispatch": {"inputs": {"a": {"type": "number"}}}}}, "on.workflow_dispatch.inputs.number"),
         ({"defaults": {}}, "workflow.defaults"),
@@ -94,8 +94,8 @@ TEN = (
     (EVENTS, "      timezone: ", "      # timezone: ", "the canary does not try on.schedule.timezone"),
     (EVENTS, 'echo "fork=', 'echo "a-fork=', "no workflow of the canary finds the facts of schedule-fork"),
     (BUILD, "on:\n", "on:\n  release:\n", "on.release has no probe"),
-    (BUILD, "runs-on: ", "cache-mode: none\n    runs-on: ", "job.cache-mode has no probe"),
-    (BUILD, "permissions: {}", "permissions: {}\ndefaults: {}", "workflow.defaults has no probe"),
+    (PULL, "runs-on: ", "cache-mode: none\n    runs-on: ", "job.cache-mode has no probe"),
+    (PULL, "permissions: {}", "permissions: {}\ndefaults: {}", "workflow.defaults has no probe"),
     (PULL, "github.base_ref ||", "github.actor ||", "github.actor has no probe"),
     (PULL, "${{ always() }}", "${{ failure() }}", "failure() has no probe"),
 )

@@ -15,10 +15,11 @@ from ci_compiler.errors import Finding, InputError, StageError
 from ci_compiler.git import Git
 from ci_compiler.plan.pause import words_of_cells
 from ci_compiler.plan.pipeline import Plan
-from ci_compiler.plan.selection import GitHubEvent, decide, may_publish, night_of, question
+from ci_compiler.plan.selection import GitHubEvent, decide, may_publish, night_of, profile_of, question
 from ci_compiler.reports.summary import left_to_dispatch, not_built, rebuilt_by_branch
+from ci_compiler.spec.triggers import RELEASE
 from ci_compiler.spec.versions import decides_versions, with_versions
-from ci_compiler.sync.events import Answer, dispatched_onto, facts_of_push, facts_of_request
+from ci_compiler.sync.events import Answer, dispatched_onto, facts_of_push, facts_of_request, released_tag
 from ci_compiler.units import markdown_text
 from ci_compiler.workflows.common import VERSIONS
 from ci_compiler.workflows.pull_request import matrices
@@ -46,6 +47,8 @@ def _of_shard(arguments: argparse.Namespace, git: Git, decided: Plan, event: Git
     decided, versions = _versions(decided, git, [shard.branch], night_of(event))
     asked = question(decided, event, shard)
     answer = _remarked(facts_of_push(git, decided, asked))
+    if profile_of(event) == RELEASE:
+        released_tag(git, decided.spec)
     published = {name for name in asked.names if _published(decided, git.root, shard.branch, name)}
     (choice,) = decide(decided, event, answer.facts._replace(published=published), shard).branches
     carried = carried_of(git.root, decided.spec)
@@ -78,11 +81,12 @@ def _of_request(git: Git, decided: Plan, event: GitHubEvent) -> dict[str, str]:
         append_to("GITHUB_STEP_SUMMARY", not_built(decided.spec, request, event.payload, refused))
     if event.name == "pull_request" and request.ref and any(one.left for one in request.branches):
         append_to("GITHUB_STEP_SUMMARY", left_to_dispatch(decided, request))
+    commit = git.resolve("HEAD")
     chosen = request.branches if request.ref else ()  # a fork's request builds nothing
     _, versions = _versions(decided, git, [one.branch for one in chosen])
     return {
         "chosen": json.dumps({one.branch: one.variants for one in request.branches}),
-        **{output: json.dumps(legs) for output, legs in matrices(decided, request.branches).items()},
+        **{output: json.dumps(legs) for output, legs in matrices(decided, request.branches, commit).items()},
         "pausable": " ".join(words_of_cells((part for one in chosen for part in one.cells), publish=False)),
         **versions,
     }
