@@ -10,7 +10,7 @@ from ci_compiler.plan.pause import PAUSE_VARIABLE
 from ci_compiler.spec.model import Spec
 from ci_compiler.spec.versions import decides_versions
 from ci_compiler.workflows import compiler_cache
-from ci_compiler.workflows.artifacts import NEEDS_OUTPUT
+from ci_compiler.workflows.artifacts import EARLIER_OUTPUT, MANIFEST, NEEDS_OUTPUT
 from ci_compiler.workflows.common import COMMIT, SELECT, SETUP_ACTION, VERSIONS, expression, in_own_repository
 from ci_compiler.workflows.model import READ, Job, Permissions, RunStep, Step, UsesStep, action_step
 from ci_compiler.workflows.writer import Node, Remarked
@@ -93,6 +93,42 @@ def fetch_needs() -> Iterator[Step]:
     yield action_step(FETCH_NEEDS, "actions/download-artifact", files, if_=some)
 
 
+def reuses(spec: Spec) -> bool:
+    """Whether a package takes files of earlier runs."""
+    return any(one.command and one.command.reuse for one in spec.packages.values())
+
+
+def fetch_earlier(spec: Spec, *, gets_files: bool) -> Iterator[Step]:
+    """The steps that fetch the files of an earlier build of `$NAME` from the same inputs, where packages ask for it.
+
+    Its artifact may be gone by then, or GitHub may not answer: the variant is then built.
+    """
+    if not reuses(spec):
+        return
+    token, found = expression("github.token"), "steps.earlier.outputs"
+    run, env = 'ci-runner earlier "$NAME" --branch "$BRANCH"', {"GITHUB_TOKEN": token}
+    if gets_files:
+        run, env = f'{run}{NEEDS_OPTION} --chosen "$CHOSEN"', {**env, "CHOSEN": expression("inputs.chosen")}
+    yield RunStep(name="Look for an earlier build from the same inputs", id="earlier", env=env, run=run)
+    files: dict[str, Node] = {
+        "name": expression(f"{found}.artifact"),
+        "path": EARLIER_OUTPUT,
+        "run-id": expression(f"{found}.run"),
+        "github-token": token,
+    }
+    some = expression(f"{found}.run != ''")
+    fetch = action_step("Fetch the earlier build", "actions/download-artifact", files, if_=some, continue_on_error=True)
+    yield fetch
+
+
+def note_inputs(spec: Spec) -> Iterator[Step]:
+    """The step after the files are kept, by which later runs find them."""
+    if reuses(spec):
+        inputs = "steps.build.outputs.inputs"
+        some = expression(f"{inputs} != ''")
+        yield upload("Note what it was built from", expression(inputs), MANIFEST, if_=some)
+
+
 NEEDS_OPTION = f" --needs {NEEDS_OUTPUT}"
 """What a command gets after these steps."""
 
@@ -102,6 +138,7 @@ def build_step(spec: Spec, *, gets_files: bool) -> RunStep:
     run, env = 'ci-runner build "$NAME" --branch "$BRANCH" --out build-output', compiler_cache.environment(spec)
     if gets_files:
         run, env = f'{run}{NEEDS_OPTION} --chosen "$CHOSEN"', {**env, "CHOSEN": expression("inputs.chosen")}
+    run += f" --earlier {EARLIER_OUTPUT}" if reuses(spec) else ""
     return RunStep(name="Build", id="build", env=env or None, run=run)
 
 
