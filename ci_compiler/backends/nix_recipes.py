@@ -76,6 +76,8 @@ class RecipePrograms(ABC):
             self.store.check_push(self.job.cache)
         derivation = self._derivation(order.recipe)
         planned = self.store.to_build(derivation)
+        if derivation in planned and self._take_published(order, derivation):
+            planned = self.store.to_build(derivation)
         absent = derivation in planned
         if absent:
             self._supply(order, derivation, planned)
@@ -92,6 +94,19 @@ class RecipePrograms(ABC):
         staged, remarks = self._share(order, result)
         share_seeds(self.store, self.job, derivation, self._file(order.recipe))
         return result._replace(seconds=ended.seconds, built=absent, staged=staged, remarks=remarks)
+
+    def _take_published(self, order: BuildOrder, derivation: str) -> bool:
+        """Fetches what `derivation` makes, if the cache has all of it with valid signatures by its key.
+
+        Only what passed its tests is signed by that key, so that a build of any event may take it.
+        """
+        cache, outputs = self.job.cache, self.store.outputs(derivation)
+        if cache is None or not self.store.signed(cache, outputs):
+            return False
+        ended = self.store.fetch(cache, outputs, recipe=self._file(order.recipe))
+        if ended.status != 0:
+            show(f"{order.name} is built here; it cannot be fetched from {cache.url}: {ended.said}")
+        return ended.status == 0
 
     def _made(
         self, order: BuildOrder, derivation: str, path: str, outputs: Sequence[str], started: datetime
