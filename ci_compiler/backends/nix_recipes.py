@@ -30,6 +30,7 @@ from ci_compiler.backends.nix_store import PROFILE, reachable
 from ci_compiler.backends.own_store import store_of
 from ci_compiler.backends.protocol import BinaryCache, Tool
 from ci_compiler.backends.staged import fetch_staged, stage, staged_name, staging
+from ci_compiler.backends.staged_earlier import point, take
 from ci_compiler.backends.tested import attest, attested
 from ci_compiler.codes import Code
 from ci_compiler.errors import StageError, failure, wrong
@@ -76,7 +77,7 @@ class RecipePrograms(ABC):
             self.store.check_push(self.job.cache)
         derivation = self._derivation(order.recipe)
         planned = self.store.to_build(derivation)
-        if derivation in planned and self._take_published(order, derivation):
+        if derivation in planned and self._take_earlier(order, derivation):
             planned = self.store.to_build(derivation)
         absent = derivation in planned
         if absent:
@@ -95,15 +96,17 @@ class RecipePrograms(ABC):
         share_seeds(self.store, self.job, derivation, self._file(order.recipe))
         return result._replace(seconds=ended.seconds, built=absent, staged=staged, remarks=remarks)
 
-    def _take_published(self, order: BuildOrder, derivation: str) -> bool:
-        """Fetches what `derivation` makes, if the cache has all of it with valid signatures by its key.
+    def _take_earlier(self, order: BuildOrder, derivation: str) -> bool:
+        """Fetches what `derivation` makes from the cache, if that signed it, or else a staged build that a builder signed.
 
-        Only what passed its tests is signed by that key, so that a build of any event may take it.
+        The cache's key signs what passed its tests, and a daemon what it built, so that any event may take both.
         """
-        cache, outputs = self.job.cache, self.store.outputs(derivation)
-        if cache is None or not self.store.signed(cache, outputs):
+        cache, outputs, recipe = self.job.cache, self.store.outputs(derivation), self._file(order.recipe)
+        if cache is None:
             return False
-        ended = self.store.fetch(cache, outputs, recipe=self._file(order.recipe))
+        if not self.store.signed(cache, outputs):
+            return take(self.store, cache, derivation, recipe).status == 0
+        ended = self.store.fetch(cache, outputs, recipe=recipe)
         if ended.status != 0:
             show(f"{order.name} is built here; it cannot be fetched from {cache.url}: {ended.said}")
         return ended.status == 0
@@ -373,6 +376,8 @@ class RecipePrograms(ABC):
             if not absent:
                 return "", remarks
             staged, ended = stage(self.store, cache, order.name, build.closure, list(absent))
+            if staged and ended.status == 0:
+                ended = point(cache, build.derivation, staged, seconds=self.job.seconds)
             if ended.status != 0:
                 raise failure(path, Code.NIX, ended.said)
         except StageError as error:
