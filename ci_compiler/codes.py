@@ -245,6 +245,7 @@ class Code(StrEnum):
     UNUSED_POOL = "unused-pool", Severity.WARNING
     UPSTREAM_UNREACHABLE = "upstream-unreachable"
     VARIANT_NOT_BUILT = "variant-not-built"
+    VARIANT_UNFINISHED = "variant-unfinished"
     VERSION_DIFFERS = "version-differs"
     VERSION_NOT_OF_PIN = "version-not-of-pin"
     VERSION_UNKNOWN = "version-unknown"

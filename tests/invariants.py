@@ -18,7 +18,7 @@ import yaml
 
 from ci_compiler.plan.limits import limit
 from ci_compiler.plan.pipeline import Plan
-from ci_compiler.spec.model import RunsOn, Spec
+from ci_compiler.spec.model import Pool, RunsOn, Spec
 from ci_compiler.stages import BENCHMARK, BUILD, PUBLISH, stages_that_test
 from ci_compiler.workflows.tasks import WATCH_ENVIRONMENT, WATCH_SECRET
 
@@ -27,6 +27,9 @@ RUNS = "(github.event_name == 'push' || github.event_name == 'workflow_dispatch'
 FOLDER = "./.github/workflows/"
 CALLED = ("cell.yml", "variant.yml")
 """The workflows with the jobs of variants, which others call."""
+
+PREFLIGHT, PUBLISHING = "shard-preflight.yml", "shard-publish.yml"
+"""The workflows with the jobs on the pools that publish, which shards call."""
 
 PIN = re.compile(r"[\w.-]+/[\w./-]+@[0-9a-f]{40}")
 READ_ALONE = ("read", "none")
@@ -114,7 +117,7 @@ def each_variant_once(compiled: Compiled) -> Iterator[str]:
     )
     yield from _unlike(wanted, found, "forms")
     cells = Counter((cell.branch, cell.suffix) for cell in decided.judged.cells)
-    jobs = Counter((job["with"]["branch"], _called(job)) for _, _, job in _cell_jobs(compiled))
+    jobs = Counter((_branch(compiled, name), _called(job)) for name, _, job in _cell_jobs(compiled))
     yield from _unlike(cells, jobs, "jobs")
 
 
@@ -126,13 +129,20 @@ def _unlike(wanted: Counter[tuple[str, str]], found: Counter[tuple[str, str]], w
 
 def _called(job: Mapping[str, Any]) -> str:
     """The cell, or the listed variant, that a job calls a workflow for."""
-    found: str = job["with"].get("cell") or job["with"].get("name", "")
+    given = job.get("with", {})
+    found: str = given.get("cell") or given.get("name", "")
     return found
 
 
 def _cell_jobs(compiled: Compiled) -> Iterator[tuple[str, str, Any]]:
     shards = compiled.shards
-    return ((name, job_id, job) for name, job_id, job in compiled.jobs() if name in shards and "uses" in job)
+    return ((name, job_id, job) for name, job_id, job in compiled.jobs() if name in shards and _called(job))
+
+
+def _branch(compiled: Compiled, name: str) -> str:
+    """The branch that the selection of a shard is asked for."""
+    branch: str = compiled.shards[name]["jobs"]["select"]["with"]["branch"]
+    return branch
 
 
 @named("machines")
@@ -141,29 +151,32 @@ def machines(compiled: Compiled) -> Iterator[str]:
     decided = compiled.decided
     wanted = {
         (cell.branch, cell.suffix): {
-            f"{stage}-on": _asked(pool.runs_on) for stage, pool in route.pools.items() if stage is not PUBLISH
+            str(stage): _machine(pool) for stage, pool in route.pools.items() if stage is not PUBLISH
         }
         for cell, route in zip(decided.judged.cells, decided.routes, strict=True)
     }
     for name, job_id, job in _cell_jobs(compiled):
-        given = {key: json.loads(value) for key, value in job["with"].items() if key.endswith("-on")}
-        if given != wanted.get((job["with"]["branch"], _called(job))):
+        given = json.loads(job["with"]["machines"])
+        if given != wanted.get((_branch(compiled, name), _called(job))):
             yield f"{name} {job_id}: asks for {given}"
+    pools = {f"{job}-{pool.name}": _machine(pool) for pool in decided.spec.pools for job in ("preflight", "publish")}
     for name, job_id, job in compiled.jobs():
         if "uses" not in job and job.get("runs-on") != _wanted_machine(decided, name, job_id):
             yield f"{name} {job_id}: runs on {job.get('runs-on')}"
+        machine = job.get("with", {}).get("machine")
+        if name in compiled.shards and (json.loads(machine) if machine else None) != pools.get(job_id):
+            yield f"{name} {job_id}: asks for {machine}"
 
 
 def _wanted_machine(decided: Plan, name: str, job_id: str) -> object:
     """The stage's machine in a called workflow, the pool of a preflight or of publishing, else the hosted machine."""
     if name in CALLED:
-        return f"${{{{ fromJSON(inputs.{_stage(job_id)}-on) }}}}"
-    if name not in {f"{shard.name}.yml" for shard in decided.shards}:
-        return decided.spec.hosted
-    pools = {
-        f"{job}-{pool.name}": _asked(pool.runs_on) for pool in decided.spec.pools for job in ("preflight", "publish")
-    }
-    return pools.get(job_id, decided.spec.hosted)
+        return f"${{{{ fromJSON(inputs.machines)['{_stage(job_id)}'].runs-on }}}}"
+    return "${{ fromJSON(inputs.machine).runs-on }}" if name in {PREFLIGHT, PUBLISHING} else decided.spec.hosted
+
+
+def _machine(pool: Pool) -> dict[str, object]:
+    return {"pool": pool.name, "runs-on": _asked(pool.runs_on)}
 
 
 def _stage(job_id: str) -> str:
@@ -197,11 +210,11 @@ def _needs(job: Mapping[str, Any]) -> set[str]:
 
 def _wanted_needs(compiled: Compiled, name: str, job_id: str) -> set[str]:
     spec = compiled.decided.spec
-    if job_id == "verdict":
+    if job_id == "verdict" and (name in compiled.shards or name == "pull-request.yml"):
         return set(compiled.workflows[name]["jobs"]) - {"verdict"}
     if name in compiled.shards and job_id != "select":
-        given = compiled.workflows[name]["jobs"][job_id].get("with", {})
-        pool = _publish_pools(compiled).get((given["branch"], _called({"with": given}))) if given else None
+        job = compiled.workflows[name]["jobs"][job_id]
+        pool = _publish_pools(compiled).get((_branch(compiled, name), _called(job)))
         of_pool = (
             _published_jobs(compiled, name, job_id.removeprefix("publish-")) if _publishes(name, job_id) else set()
         )
@@ -224,7 +237,7 @@ def _wanted_of_stage(compiled: Compiled, package: str, stage: str) -> set[str]:
 
 
 def _publishes(name: str, job_id: str) -> bool:
-    """Whether a job publishes: one per pool in the file of a shard."""
+    """Whether a job has variants published: one per pool in the file of a shard."""
     return name.startswith("build-") and job_id.startswith("publish-")
 
 
@@ -244,7 +257,7 @@ def _published_jobs(compiled: Compiled, name: str, pool: str) -> set[str]:
     cells = {
         job_id
         for file, job_id, job in _cell_jobs(compiled)
-        if file == name and pools.get((job["with"]["branch"], _called(job))) == pool
+        if file == name and pools.get((_branch(compiled, file), _called(job))) == pool
     }
     return {f"preflight-{pool}", *cells}
 
@@ -311,9 +324,9 @@ def concurrency(compiled: Compiled) -> Iterator[str]:
             yield f"{name}: cancels {found.get('cancel-in-progress')}"
     for name, job_id, job in compiled.jobs():
         found = job.get("concurrency", {})
-        if _publishes(name, job_id):
-            apart = found.get("group", "") == f"publish-{name.removesuffix('.yml')}-{job_id.removeprefix('publish-')}"
-            if not apart or (found.get("cancel-in-progress"), found.get("queue")) != (False, "max"):
+        if name == PUBLISHING:
+            apart = "publish-${{ fromJSON(inputs.selected).shard }}-${{ fromJSON(inputs.machine).pool }}"
+            if found.get("group") != apart or (found.get("cancel-in-progress"), found.get("queue")) != (False, "max"):
                 yield f"{name} {job_id}: {found}"
 
 
@@ -329,7 +342,7 @@ def strategy(compiled: Compiled) -> Iterator[str]:
 def history(compiled: Compiled) -> Iterator[str]:
     """What compares commits has the whole history: the selection, the checks of a pull request, and publishing."""
     for name, job_id, step in compiled.steps():
-        compares = job_id in {"select", "compiled", "meaning"} or _publishes(name, job_id)
+        compares = job_id in {"select", "compiled", "meaning"} or name == PUBLISHING
         if compares and "actions/checkout@" in step.get("uses", "") and step["with"].get("fetch-depth") != 0:
             yield f"{name} {job_id}: {step['name']}"
 
@@ -345,7 +358,7 @@ def artifacts(compiled: Compiled) -> Iterator[str]:
             if "pattern" in step["with"]:  # of another variant, which the run may not have built
                 variant = variant.replace("inputs.cell", "inputs.benchmark-beside")
             wanted = f"{made_by}-{variant}@"
-            if not given.startswith(wanted) or "inputs.branch" not in given.removeprefix(wanted):
+            if not given.startswith(wanted) or "fromJSON(inputs.selected).branch" not in given.removeprefix(wanted):
                 yield f"{name} {job_id}: {given}"
 
 
@@ -355,17 +368,19 @@ def landing(compiled: Compiled) -> Iterator[str]:
     for name, job_id, job in compiled.jobs():
         if name in CALLED and _stage(job_id) != PUBLISH.name:
             first, second = job["steps"][:2]
-            history = 0 if _stage(job_id) == BENCHMARK.name else "${{ inputs.onto == '' && 1 || 0 }}"
+            history = 0 if _stage(job_id) == BENCHMARK.name else "${{ fromJSON(inputs.selected).onto == '' && 1 || 0 }}"
             if first["with"].get("fetch-depth") != history:
                 yield f"{name} {job_id}: has no history to land on"
-            if second.get("if") != "${{ inputs.onto != '' }}" or "ci-runner checkout" not in second.get("run", ""):
+            if second.get(
+                "if"
+            ) != "${{ fromJSON(inputs.selected).onto != '' }}" or "ci-runner checkout" not in second.get("run", ""):
                 yield f"{name} {job_id}: builds the commit of the run on every branch"
-        if "uses" in job and not str(job["with"].get("onto")).endswith(".onto }}"):
+        said = job.get("with", {}).get("selected")
+        if name in compiled.shards and job_id != "select" and said != "${{ toJSON(needs.select.outputs) }}":
             yield f"{name} {job_id}: drops where its commit lands"
-        if "uses" in job and name == "pull-request.yml":
-            own = {key: job["with"].get(key) for key in ("branch", "onto", "chosen") if key in job["with"]}
-            if own != {key: f"${{{{ matrix.{key} }}}}" for key in own} or "matrix.branch" not in job["name"]:
-                yield f"{name} {job_id}: is called {job['name']} for {own}"
+        is_leg = said == "${{ toJSON(matrix) }}" and "matrix.branch" in job["name"]
+        if name == "pull-request.yml" and "uses" in job and not is_leg:
+            yield f"{name} {job_id}: is called {job['name']} for {said}"
 
 
 # GitHub's limits.
@@ -405,8 +420,14 @@ def timeouts(compiled: Compiled) -> Iterator[str]:
     """Every job that runs on a machine has a time limit."""
     for name, job_id, job in compiled.jobs():
         minutes = job.get("timeout-minutes")
+        minutes = _passed_minutes(compiled) if minutes == "${{ inputs.minutes }}" else minutes
         if "runs-on" in job and not (isinstance(minutes, int) and minutes > 0):
             yield f"{name} {job_id}: no time limit"
+
+
+def _passed_minutes(compiled: Compiled) -> int:
+    """The shortest time limit that a shard passes to the job that publishes."""
+    return min(job["with"].get("minutes", 0) for name, job_id, job in compiled.jobs() if _publishes(name, job_id))
 
 
 # Permissions.
@@ -428,8 +449,8 @@ def fork_guard(compiled: Compiled) -> Iterator[str]:
     """A pull request reaches a self-hosted machine only from this repository, and never reaches publishing."""
     for name, job_id, job in compiled.jobs():
         condition = job.get("if", "")
-        if _publishes(name, job_id):
-            if "pull_request" in condition or "github.event_name == 'push'" not in condition:
+        if _publishes(name, job_id) or name == PUBLISHING:
+            if "pull_request" in condition or (name == PUBLISHING and RUNS not in condition):
                 yield f"{name} {job_id}: may run on a pull request"
         elif name in CALLED and job_id.endswith("benchmark"):
             if "pull_request" in condition or RUNS not in condition:
@@ -440,12 +461,15 @@ def fork_guard(compiled: Compiled) -> Iterator[str]:
 
 @named("permissions")
 def permissions(compiled: Compiled) -> Iterator[str]:
-    """A workflow has no permissions, a job those that it names, and only jobs that attest or deploy may write."""
+    """A workflow has no permissions, a job those that it names, and only jobs that attest or deploy may write.
+
+    A shard only calls workflows, whose jobs may read unless it says more.
+    """
     for name, document in compiled.workflows.items():
-        if document.get("permissions") != {}:
+        if document.get("permissions") != ({"contents": "read"} if name in compiled.shards else {}):
             yield f"{name}: has rights of its own"
     for name, job_id, job in compiled.jobs():
-        granted = job.get("permissions")
+        granted = job.get("permissions", {"contents": "read"} if name in compiled.shards and "uses" in job else None)
         if not isinstance(granted, dict):
             yield f"{name} {job_id}: names no permissions"
             continue
@@ -457,7 +481,8 @@ def permissions(compiled: Compiled) -> Iterator[str]:
 def _may_write(compiled: Compiled, name: str, job_id: str, job: Mapping[str, Any]) -> set[str]:
     if (name, job_id) == ("pages.yml", "deploy"):
         return {"pages", "id-token"}
-    if (name, job_id) in {("waves.yml", "waves"), ("schedule.yml", "start")}:
+    starts = {("schedule.yml", "start"), ("pages-schedule.yml", "start"), ("images-schedule.yml", "start")}
+    if (name, job_id) in {("waves.yml", "waves"), *starts}:
         return {"actions"}
     if (name, job_id) == ("fleet-watch.yml", "coverage") and (watch := compiled.decided.spec.watch):
         return {"issues", "actions"} if watch.rerun_lost else {"issues"}
@@ -476,11 +501,13 @@ def secrets(compiled: Compiled) -> Iterator[str]:
         ("update.yml", "update"): (["SYNC_APP_ID", "SYNC_APP_PRIVATE_KEY"], "sync"),
     }
     for name, job_id, _ in compiled.jobs():
-        if _publishes(name, job_id) or (job_id.startswith("preflight-") and not spec.publish.reviewers):
+        if name == PUBLISHING or (name == PREFLIGHT and not spec.publish.reviewers):
             holders[name, job_id] = ([token], spec.publish.environment)
+    passed = {token: f"${{{{ secrets.{token} }}}}"}
     for name, job_id, job in compiled.jobs():
-        if "secrets" in job:
-            yield f"{name} {job_id}: passes {job['secrets']}"
+        may = _publishes(name, job_id) or (job_id.startswith("preflight-") and not spec.publish.reviewers)
+        if job.get("secrets", {}) != (passed if may and name in compiled.shards else {}):
+            yield f"{name} {job_id}: passes {job.get('secrets')}"
         secret, environment = holders.get((name, job_id), ([], None))
         for mentioned in _secrets({key: value for key, value in job.items() if key not in {"secrets", "steps"}}):
             yield f"{name} {job_id}: {mentioned} for the whole job"
@@ -509,9 +536,14 @@ def digests(compiled: Compiled) -> Iterator[str]:
                 yield f"{name}: does not report {one}"
             if what == "manifest" and reported.get(one) != {what: "${{ steps.build.outputs.manifest }}"}:
                 yield f"{name} {one}: reports no digest"
+    yield from (
+        f"{name} {job_id}: publishes without digests"
+        for name, job_id, job in compiled.jobs()
+        if _publishes(name, job_id) and job["with"].get("needs") != "${{ toJSON(needs) }}"
+    )
     for name, job_id, step in compiled.steps():
         run, env = step.get("run", ""), step.get("env", {})
-        if " publish-run " in run and ('--needs "$NEEDS"' not in run or env.get("NEEDS") != "${{ toJSON(needs) }}"):
+        if " publish-run " in run and ('--needs "$NEEDS"' not in run or env.get("NEEDS") != "${{ inputs.needs }}"):
             yield f"{name} {job_id}: publishes without digests"
         if "ci-runner fetch " in run:
             build = f"{job_id.rpartition('_')[0]}_build".removeprefix("_")
@@ -543,7 +575,7 @@ def pins(compiled: Compiled) -> Iterator[str]:
 def credentials(compiled: Compiled) -> Iterator[str]:
     """Only the checkout for publishing, which pushes, keeps its credentials."""
     for name, job_id, step in compiled.steps():
-        publishing = _publishes(name, job_id)
+        publishing = name == PUBLISHING
         kept = step.get("with", {}).get("persist-credentials", True)
         if "actions/checkout@" in step.get("uses", "") and kept is not publishing:
             yield f"{name} {job_id}: {'keeps' if kept else 'drops'} its credentials"

@@ -19,6 +19,7 @@ from tests.invariants import CHECKS, GUARD, Compiled, parsed, problems
 Plant = Callable[[dict[str, Any]], object]
 
 SHARD, OTHER = "build-main-sm90.yml", "build-main-sm80.yml"
+SELECTING, PREFLIGHT, PUBLISHES = "shard-select.yml", "shard-preflight.yml", "shard-publish.yml"
 CELL = "python313-avx2"
 PUBLISHING = "publish-x86-publisher"
 TOKEN = "${{ secrets.FLOX_FLOXHUB_TOKEN }}"  # noqa: S105  (the expression, not a secret)
@@ -44,7 +45,15 @@ def unguarded(workflows: dict[str, Any], name: str, job_id: str) -> None:
 
 
 def elsewhere(workflows: dict[str, Any], stage: str, *labels: str) -> None:
-    job(workflows, SHARD, CELL)["with"][f"{stage}-on"] = json.dumps(["self-hosted", "Linux", "X64", *labels])
+    given = job(workflows, SHARD, CELL)["with"]
+    machines = json.loads(given["machines"])
+    machines[stage]["runs-on"] = ["self-hosted", "Linux", "X64", *labels]
+    given["machines"] = json.dumps(machines)
+
+
+def unserved(workflows: dict[str, Any], stage: str) -> None:
+    given = job(workflows, SHARD, CELL)["with"]
+    given["machines"] = json.dumps({key: one for key, one in json.loads(given["machines"]).items() if key != stage})
 
 
 def unpinned(workflows: dict[str, Any], name: str, job_id: str, to: str) -> None:
@@ -69,23 +78,31 @@ PLANTED: dict[str, tuple[str, Plant]] = {
     "no condition: a build": ("fork-guard", lambda w: without(job(w, "cell.yml", "pytorch_build"), "if")),
     "publishing on a request": (
         "fork-guard",
-        lambda w: job(w, SHARD, PUBLISHING).update(
-            {"if": job(w, SHARD, PUBLISHING)["if"].replace("== 'push'", "== 'pull_request'")}
+        lambda w: job(w, PUBLISHES, "publish").update(
+            {"if": job(w, PUBLISHES, "publish")["if"].replace("== 'push'", "== 'pull_request'")}
         ),
     ),
     "a label of no pool": ("machines", lambda w: elsewhere(w, "gpu-test", "gpu-sm9")),
     "a label of another pool": (
         "machines",
-        lambda w: job(w, SHARD, CELL)["with"].update({"gpu-test-on": job(w, OTHER, CELL)["with"]["gpu-test-on"]}),
+        lambda w: job(w, SHARD, CELL)["with"].update(machines=job(w, OTHER, CELL)["with"]["machines"]),
     ),
-    "a stage without a machine": ("machines", lambda w: without(job(w, SHARD, CELL)["with"], "gpu-test-on")),
+    "a stage without a machine": ("machines", lambda w: unserved(w, "gpu-test")),
+    "publishing from another pool": (
+        "machines",
+        lambda w: job(w, SHARD, PUBLISHING)["with"].update(
+            machine=job(w, SHARD, "publish-arm-publisher")["with"]["machine"]
+        ),
+    ),
     "a hosted job on a self-hosted machine": (
         "machines",
         lambda w: job(w, "pull-request.yml", "compiled").update({"runs-on": ["self-hosted"]}),
     ),
     "a stage on another stage's machine": (
         "machines",
-        lambda w: job(w, "cell.yml", "pytorch_gpu-test").update({"runs-on": "${{ fromJSON(inputs.build-on) }}"}),
+        lambda w: job(w, "cell.yml", "pytorch_gpu-test").update(
+            {"runs-on": "${{ fromJSON(inputs.machines)['build'].runs-on }}"}
+        ),
     ),
     "unpinned: a tag": ("pins", lambda w: unpinned(w, "cell.yml", "pytorch_build", "@v7")),
     "unpinned: a short commit": ("pins", lambda w: unpinned(w, "pages.yml", "deploy", "@cd2ce8f")),
@@ -119,18 +136,18 @@ PLANTED: dict[str, tuple[str, Plant]] = {
         ),
     ),
     "spliced: a build": ("spliced-expression", lambda w: spliced(w, "cell.yml", "pytorch_build", "Build")),
-    "spliced: a choice": ("spliced-expression", lambda w: spliced(w, SHARD, "select", "Choose the variants")),
+    "spliced: a choice": ("spliced-expression", lambda w: spliced(w, SELECTING, "select", "Choose the variants")),
     "a secret in a build": (
         "secrets",
         lambda w: step(w, "cell.yml", "pytorch_build", "Build").update(env={"TOKEN": TOKEN}),
     ),
     "a secret for a whole job": (
         "secrets",
-        lambda w: job(w, SHARD, PUBLISHING).update(env={"TOKEN": TOKEN}),
+        lambda w: job(w, PUBLISHES, "publish").update(env={"TOKEN": TOKEN}),
     ),
     "a secret in two steps": (
         "secrets",
-        lambda w: step(w, SHARD, PUBLISHING, "Check out")["with"].update(token=TOKEN),
+        lambda w: step(w, PUBLISHES, "publish", "Check out")["with"].update(token=TOKEN),
     ),
     "a secret of a request": (
         "secrets",
@@ -139,11 +156,17 @@ PLANTED: dict[str, tuple[str, Plant]] = {
     "all secrets passed on": ("secrets", lambda w: job(w, SHARD, CELL).update(secrets="inherit")),
     "all secrets read": (
         "secrets",
-        lambda w: step(w, SHARD, "select", "Choose the variants").update(env={"ALL": "${{ toJSON(secrets) }}"}),
+        lambda w: step(w, SELECTING, "select", "Choose the variants").update(env={"ALL": "${{ toJSON(secrets) }}"}),
     ),
     "no secret for publishing": (
         "secrets",
-        lambda w: without(step(w, SHARD, PUBLISHING, "Publish what passed its tests")["env"], "FLOX_FLOXHUB_TOKEN"),
+        lambda w: without(step(w, PUBLISHES, "publish", "Publish what passed its tests")["env"], "FLOX_FLOXHUB_TOKEN"),
+    ),
+    "a secret that does not reach publishing": ("secrets", lambda w: without(job(w, SHARD, PUBLISHING), "secrets")),
+    "all secrets of publishing": ("secrets", lambda w: job(w, SHARD, PUBLISHING).update(secrets="inherit")),
+    "a preflight without its environment": (
+        "secrets",
+        lambda w: without(job(w, PREFLIGHT, "preflight"), "environment"),
     ),
     "a build that reports nothing": ("digests", lambda w: without(job(w, "cell.yml", "pytorch_build"), "outputs")),
     "a cell that does not report a build": (
@@ -158,13 +181,17 @@ PLANTED: dict[str, tuple[str, Plant]] = {
     ),
     "publishing without the digests": (
         "digests",
-        lambda w: step(w, SHARD, PUBLISHING, "Publish what passed its tests")["env"].update(NEEDS="{}"),
+        lambda w: step(w, PUBLISHES, "publish", "Publish what passed its tests")["env"].update(NEEDS="{}"),
+    ),
+    "publishing with the digests of others": (
+        "digests",
+        lambda w: job(w, SHARD, PUBLISHING)["with"].update(needs="{}"),
     ),
     "a test without a digest": (
         "digests",
         lambda w: without(step(w, "cell.yml", "torchvision_cpu-test", "Fetch the closure"), "env"),
     ),
-    "no environment": ("secrets", lambda w: without(job(w, SHARD, PUBLISHING), "environment")),
+    "no environment": ("secrets", lambda w: without(job(w, PUBLISHES, "publish"), "environment")),
     "no permissions: a workflow": ("permissions", lambda w: without(w[SHARD], "permissions")),
     "no permissions: a job": ("permissions", lambda w: without(job(w, "cell.yml", "pytorch_cpu-test"), "permissions")),
     "rights of a workflow": ("permissions", lambda w: w["cell.yml"].update(permissions={"contents": "read"})),
@@ -174,18 +201,19 @@ PLANTED: dict[str, tuple[str, Plant]] = {
     ),
     "all rights": ("permissions", lambda w: job(w, SHARD, "select").update(permissions="write-all")),
     "no time limit": ("timeouts", lambda w: without(job(w, "cell.yml", "pytorch_build"), "timeout-minutes")),
-    "no time limit: a hosted job": ("timeouts", lambda w: without(job(w, SHARD, "select"), "timeout-minutes")),
+    "no time limit: a hosted job": ("timeouts", lambda w: without(job(w, SELECTING, "select"), "timeout-minutes")),
+    "no time: publishing": ("timeouts", lambda w: job(w, SHARD, PUBLISHING)["with"].update(minutes=0)),
     "credentials left behind": (
         "credentials",
         lambda w: step(w, "cell.yml", "pytorch_build", "Check out")["with"].update({"persist-credentials": True}),
     ),
     "credentials not spoken of": (
         "credentials",
-        lambda w: without(step(w, SHARD, "select", "Check out")["with"], "persist-credentials"),
+        lambda w: without(step(w, SELECTING, "select", "Check out")["with"], "persist-credentials"),
     ),
     "publishing without credentials": (
         "credentials",
-        lambda w: step(w, SHARD, PUBLISHING, "Check out")["with"].update({"persist-credentials": False}),
+        lambda w: step(w, PUBLISHES, "publish", "Check out")["with"].update({"persist-credentials": False}),
     ),
     "a stranger's request with rights": (
         "triggers",
@@ -194,7 +222,7 @@ PLANTED: dict[str, tuple[str, Plant]] = {
     "a shard on requests": ("triggers", lambda w: w[SHARD][True].update(pull_request=None)),
     "a call of nothing": ("calls", lambda w: job(w, SHARD, CELL).update(uses="./.github/workflows/cells.yml")),
     "a call of another repository": ("calls", lambda w: job(w, SHARD, CELL).update(uses="a/b/.github/x.yml@v1")),
-    "a call without an input": ("calls", lambda w: without(job(w, SHARD, CELL)["with"], "chosen")),
+    "a call without an input": ("calls", lambda w: without(job(w, SHARD, "select")["with"], "shard")),
     "a call with an input too many": ("calls", lambda w: job(w, SHARD, CELL)["with"].update(more="x")),
     "too many inputs": (
         "limits",
@@ -209,15 +237,15 @@ PLANTED: dict[str, tuple[str, Plant]] = {
     "a run cancels another": ("concurrency", lambda w: w[SHARD]["concurrency"].update({"cancel-in-progress": True})),
     "a publication cancels another": (
         "concurrency",
-        lambda w: job(w, SHARD, PUBLISHING)["concurrency"].update({"cancel-in-progress": True}),
+        lambda w: job(w, PUBLISHES, "publish")["concurrency"].update({"cancel-in-progress": True}),
     ),
     "a pending publication is replaced": (
         "concurrency",
-        lambda w: without(job(w, SHARD, PUBLISHING)["concurrency"], "queue"),
+        lambda w: without(job(w, PUBLISHES, "publish")["concurrency"], "queue"),
     ),
     "one group for all publications": (
         "concurrency",
-        lambda w: regroup(job(w, SHARD, PUBLISHING), "-build-main-sm90-x86-publisher", ""),
+        lambda w: regroup(job(w, PUBLISHES, "publish"), "-${{ fromJSON(inputs.machine).pool }}", ""),
     ),
     "publishing again is replaced": ("concurrency", lambda w: regroup(w[SHARD], "-${{ inputs.again }}", "")),
     "no paths of pushes": ("events", lambda w: without(w[SHARD][True]["push"], "paths")),
@@ -231,7 +259,10 @@ PLANTED: dict[str, tuple[str, Plant]] = {
         "strategy",
         lambda w: job(w, "pull-request.yml", "cells")["strategy"].update({"fail-fast": True}),
     ),
-    "a shallow selection": ("history", lambda w: without(step(w, SHARD, "select", "Check out")["with"], "fetch-depth")),
+    "a shallow selection": (
+        "history",
+        lambda w: without(step(w, SELECTING, "select", "Check out")["with"], "fetch-depth"),
+    ),
     "two artifacts of one name": (
         "artifacts",
         lambda w: step(w, "cell.yml", "pytorch_cpu-test", "Keep the report")["with"].update(name="report"),
@@ -254,11 +285,11 @@ PLANTED: dict[str, tuple[str, Plant]] = {
     ),
     "a leg for the base branch": (
         "landing",
-        lambda w: job(w, "pull-request.yml", "cells")["with"].update(branch="${{ github.base_ref }}"),
+        lambda w: job(w, "pull-request.yml", "cells")["with"].update(selected="${{ toJSON(github) }}"),
     ),
     "the choice of all branches for each": (
         "landing",
-        lambda w: job(w, "pull-request.yml", "cells")["with"].update(chosen="${{ needs.select.outputs.chosen }}"),
+        lambda w: job(w, "pull-request.yml", "cells")["with"].update(selected="${{ toJSON(needs.select.outputs) }}"),
     ),
     "a leg that does not show its branch": (
         "landing",
@@ -266,7 +297,7 @@ PLANTED: dict[str, tuple[str, Plant]] = {
     ),
     "a dispatch of a request that drops its branch": (
         "landing",
-        lambda w: job(w, SHARD, CELL)["with"].update(onto=""),
+        lambda w: job(w, SHARD, CELL)["with"].update(selected="{}"),
     ),
     "a stage missing": ("stages", lambda w: without(w["cell.yml"]["jobs"], "torchaudio_cpu-test")),
     "a package missing": (
@@ -329,7 +360,7 @@ def test_a_file_with_too_many_jobs_is_refused(compiled: Compiled, jobs: int, ref
     """The jobs of a called workflow count once per call."""
     workflows = copy.deepcopy(dict(compiled.workflows))
     found = workflows[SHARD]["jobs"]
-    cells = sum("uses" in one for one in found.values())
+    cells = sum(one["uses"].endswith("/cell.yml") for one in found.values())
     for number in range(jobs - len(found) + cells - cells * len(workflows["cell.yml"]["jobs"])):
         found[f"more-{number}"] = job(workflows, SHARD, "select")
     assert ("limits" in problems(replace(compiled, workflows=workflows))) is refused

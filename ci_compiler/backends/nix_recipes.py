@@ -97,7 +97,7 @@ class RecipePrograms(ABC):
         return result._replace(seconds=ended.seconds, built=absent, staged=staged, remarks=remarks)
 
     def _take_earlier(self, order: BuildOrder, derivation: str) -> bool:
-        """Fetches what `derivation` makes from the cache, if that signed it, or else a staged build that a builder signed.
+        """Fetches what `derivation` makes: from the cache, if that signed it, else what a builder signed and staged.
 
         The cache's key signs what passed its tests, and a daemon what it built, so that any event may take both.
         """

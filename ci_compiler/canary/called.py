@@ -8,7 +8,7 @@ from ci_compiler.canary.parts import ENVIRONMENT, IDENTITY, SECRET, SETUP, SPEC_
 from ci_compiler.spec.model import Spec
 from ci_compiler.workflows import cell as compiled
 from ci_compiler.workflows.common import expression, local, result_of
-from ci_compiler.workflows.model import CallJob, Job, RunStep, Step, Workflow
+from ci_compiler.workflows.model import CallJob, Job, RunStep, Step, Workflow, input_node
 from ci_compiler.workflows.writer import Node
 
 CELL, OUTER, INNER = "canary-cell.yml", "canary-outer.yml", "canary-inner.yml"
@@ -40,6 +40,7 @@ def outer() -> Workflow:
         if_=expression("!cancelled()"),
         uses=local(INNER),
         permissions=IDENTITY,
+        with_={"flag": True, "minutes": 10},
         secrets=passed(SECRET),
     )
     return Workflow(name="canary outer", on=_call(expression("jobs.inner.outputs.result")), jobs={"inner": call})
@@ -47,19 +48,25 @@ def outer() -> Workflow:
 
 def inner(spec: Spec) -> Workflow:
     """`canary-inner.yml`, with the job that has the secret and the permissions that two callers pass on."""
+    passed_inputs = {"FLAG": expression("inputs.flag && 'yes' || ''"), "MINUTES": expression("inputs.minutes")}
+    inputs: dict[str, Node] = {
+        "flag": input_node("A flag.", "boolean"),
+        "minutes": input_node("The time limit.", "number"),
+    }
     job = probe(
         spec,
         "inner",
-        env=passed(SECRET) | TOKEN | VARIABLE,
+        minutes=expression("inputs.minutes"),
+        env=passed(SECRET) | TOKEN | VARIABLE | passed_inputs,
         if_=expression("!cancelled()"),
         environment=ENVIRONMENT,
         permissions=IDENTITY,
     )
-    return Workflow(name="canary inner", on=_call(result_of("inner")), jobs={"inner": job})
+    return Workflow(name="canary inner", on=_call(result_of("inner"), inputs=inputs), jobs={"inner": job})
 
 
-def _call(result: str) -> dict[str, Node]:
-    """The trigger of a called workflow whose output is `result`."""
+def _call(result: str, **more: Node) -> dict[str, Node]:
+    """The trigger of a called workflow whose output is `result`; `more` are further keys."""
     secret: dict[str, Node] = {SECRET: {"description": "A secret of the environment.", "required": False}}
     output: dict[str, Node] = {"result": {"description": "How the job ended.", "value": result}}
-    return {"workflow_call": {"secrets": secret, "outputs": output}}
+    return {"workflow_call": {"secrets": secret, "outputs": output, **more}}

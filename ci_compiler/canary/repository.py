@@ -55,8 +55,10 @@ class Place:
         """The values that the workflow reads: where jobs run, the same with a label that no machine has, a cell."""
         labels = [*self.where.labels, "ci-compile-canary-none"]
         without = {"group": self.where.group, "labels": labels} if self.where.group else labels
+        machine = {"pool": self.name, "runs-on": runs_on(self.where)}
         return {
             "on": runs_on(self.where),
+            "machines": {"build": machine, "cpu-test": machine},
             "unserved": "" if self.where.scale_set else without,
             "addressed": "scale-set" if self.where.scale_set else "group" if self.where.group else "labels",
             "kind": "hosted" if self.hosted else "self-hosted",

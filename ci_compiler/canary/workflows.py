@@ -27,7 +27,7 @@ from ci_compiler.canary.parts import (
 )
 from ci_compiler.spec.model import Spec
 from ci_compiler.workflows import called
-from ci_compiler.workflows.common import expression, local, one_at_a_time
+from ci_compiler.workflows.common import SELECTED, expression, local, one_at_a_time
 from ci_compiler.workflows.model import (
     READ,
     CallJob,
@@ -113,6 +113,9 @@ def _start(spec: Spec, rows: Mapping[str, Mapping[str, object]]) -> Job:
         outputs={
             "machine": expression(f"toJSON({chosen})"),
             "matrix": '[{"leg": "a"}, {"leg": "b"}]',
+            "branch": "main",
+            "commit": expression("github.sha"),
+            "chosen": expression(f"format('[\"canary-{{0}}\"]', {chosen}.cell)"),
         },
         steps=[checkout(expression("github.ref"), history=True), facts("start", env), keep("start")],
     )
@@ -192,15 +195,11 @@ def _call(file: str, **more: Any) -> CallJob:
 
 
 def _cell() -> CallJob:
-    names = "format('[\"canary-{0}\"]', " + _of_machine("cell") + ")"
-    where = expression(f"toJSON({_of_machine('on')})")
+    """The call of the compiled cell on the chosen machine, with what the first job said, as shards make it."""
     inputs = {
         "cell": expression(_of_machine("cell")),
-        "chosen": expression(names),
-        "branch": "main",
-        "commit": expression("github.sha"),
-        **{f"{stage}-on": where for stage in ("build", "cpu-test")},
-        called.POOLS: "{}",
+        SELECTED: expression("toJSON(needs.start.outputs)"),
+        called.MACHINES: expression(f"toJSON({_of_machine('machines')})"),
     }
     return _call(CELL, permissions=READ, with_=inputs)
 

@@ -15,7 +15,7 @@ from ci_compiler.github.client import PER_PAGE, Client
 from ci_compiler.github.dispatch import SUCCESS
 from ci_compiler.github.status import SKIPPED
 from ci_compiler.plan.pipeline import Plan
-from ci_compiler.workflows.shard import VERDICT_TITLE, publication_name
+from ci_compiler.workflows.shard import VERDICT_TITLE, job_in_shard, publication_name
 
 LISTED = 100
 """The most failed runs that are listed."""
@@ -81,8 +81,9 @@ def rerun(client: Client, run: LostRun) -> None:
 def _lost(client: Client, run: Json, aside: set[str]) -> Iterator[LostRun]:
     """`run`, if it may be run again. A job of publishing (`aside`) may not: part of it may have taken effect."""
     jobs = jobs_of(client, run["id"], dict)
-    failed = [job for job in jobs if job["conclusion"] not in {SUCCESS, SKIPPED} and job["name"] != VERDICT_TITLE]
-    if not 0 < len(failed) <= JOBS or any(job["name"] in aside for job in failed):
+    ended = [job for job in jobs if job["conclusion"] not in {SUCCESS, SKIPPED}]
+    failed = [job for job in ended if job_in_shard(job["name"]) != VERDICT_TITLE]
+    if not 0 < len(failed) <= JOBS or any(job_in_shard(job["name"]) in aside for job in failed):
         return
     if all(is_lost(_annotations(client, job["id"])) for job in failed):
         names = tuple(str(job["name"]) for job in failed)

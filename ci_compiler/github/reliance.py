@@ -10,7 +10,8 @@ from typing import Any
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.sharding import FOLDER
 from ci_compiler.spec.carried import default_branch
-from ci_compiler.workflows.common import PULL_REQUEST, VERDICT
+from ci_compiler.workflows.called import MACHINE, machine
+from ci_compiler.workflows.common import PULL_REQUEST, VERDICT, runs_on
 from ci_compiler.workflows.render import nodes
 from ci_compiler.workflows.tasks import WATCH_SECRET
 
@@ -57,11 +58,19 @@ def reliance(plan: Plan) -> Reliance:
     found = Reliance(
         verdict=request["jobs"][VERDICT]["name"], branches=tuple(request["on"]["pull_request"]["branches"])
     )
+    machines = {machine(pool): runs_on(pool.runs_on) for pool in plan.spec.pools}
     for path, document in compiled.items():
         used = (text for key, text in _texts(document) if key == "uses" and not text.startswith("./"))
         found.actions.update(map(str, used))
+        if "workflow_call" in document.get("on", ()):
+            continue  # its jobs run for those that call it
         for job in document.get("jobs", {}).values():
-            _add(found, path, job, _branches(document, job) or {default_branch(plan.spec)})
+            branches = _branches(document, job) or {default_branch(plan.spec)}
+            called = str(job.get("uses", "")).removeprefix("./")
+            for within in compiled[called]["jobs"].values() if called else ():
+                _add(found, called, within | {"runs-on": machines.get(job["with"].get(MACHINE))}, branches)
+            if not called:
+                _add(found, path, job, branches)
     return found
 
 

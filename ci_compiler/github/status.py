@@ -22,7 +22,7 @@ from ci_compiler.plan.proof import Proof
 from ci_compiler.plan.sharding import Shard, job_name
 from ci_compiler.stages import PUBLISH
 from ci_compiler.units import grouped
-from ci_compiler.workflows.shard import publication_name
+from ci_compiler.workflows.shard import job_in_shard, publication_name
 
 DEPTH = 10
 """The most runs of a shard to search for variants that newer runs did not select."""
@@ -135,7 +135,7 @@ def read_jobs(shard: Shard, jobs: Iterable[ReportedJob], *, url: str, started: s
     """The results of the variants that a run of `shard` with `jobs` selected."""
     by_name: dict[tuple[str, ...], dict[str, ReportedJob]] = {}
     jobs = list(jobs)
-    publishing = {job.name: job for job in jobs if job.conclusion != SKIPPED}
+    publishing = {job_in_shard(job.name): job for job in jobs if job.conclusion != SKIPPED}
     for job in jobs:
         match job.name.split(" / "):
             case [cell_title, *package, title] if len(package) <= 1:

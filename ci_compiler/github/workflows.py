@@ -7,9 +7,20 @@ from typing import NamedTuple
 from ci_compiler.github.client import Client
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.sharding import FOLDER
-from ci_compiler.workflows.common import FLEET_WATCH, IMAGES, PAGES, PULL_REQUEST, SCHEDULE, SYNC, UPDATE, WAVES
+from ci_compiler.workflows.common import (
+    FLEET_WATCH,
+    IMAGES,
+    IMAGES_SCHEDULE,
+    PAGES,
+    PAGES_SCHEDULE,
+    PULL_REQUEST,
+    SCHEDULE,
+    SYNC,
+    UPDATE,
+    WAVES,
+)
 
-_NAMED = (PULL_REQUEST, SCHEDULE, WAVES, FLEET_WATCH, PAGES, SYNC, UPDATE, IMAGES)
+_NAMED = (PULL_REQUEST, SCHEDULE, WAVES, FLEET_WATCH, PAGES, PAGES_SCHEDULE, SYNC, UPDATE, IMAGES, IMAGES_SCHEDULE)
 """The compiled workflows that events start, apart from the shards."""
 
 _STATES = {

@@ -19,6 +19,7 @@ from ci_compiler.plan.proof import untested_findings
 from ci_compiler.plan.routing import Route, route
 from ci_compiler.plan.rules import Judged, errors_among, judge
 from ci_compiler.plan.sharding import Shard, shards
+from ci_compiler.plan.suites import suite_findings
 from ci_compiler.record import record
 from ci_compiler.spec.model import Spec
 
@@ -44,6 +45,7 @@ def plan(spec: Spec) -> Plan:
 
         findings += tuple(unused_findings(spec, judged.cells, routes))
     findings += tuple(untested_findings(spec, zip(judged.cells, routes, strict=True)))
+    findings += tuple(suite_findings(spec, judged.cells))
     if any(pool.hosted for pool in spec.pools):
         from ci_compiler.plan.hosted_rules import hosted_findings  # most specs have machines of their own
 

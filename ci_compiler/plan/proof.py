@@ -14,7 +14,7 @@ from ci_compiler.errors import Finding
 from ci_compiler.plan.matrix import Cell, Variant
 from ci_compiler.plan.routing import Route
 from ci_compiler.plan.sharding import waits_for
-from ci_compiler.plan.suites import Bench, bench_of
+from ci_compiler.plan.suites import Bench, bench_of, suites_of
 from ci_compiler.spec.model import Package, Spec
 from ci_compiler.spec.suites import Suite
 from ci_compiler.stages import PUBLISH, Stage, StageKind
@@ -91,7 +91,7 @@ def required_tests(spec: Spec, variant: Variant, route: Route) -> dict[str, Stag
     """The tests that `variant` must have passed before it is published, by name: those of them that a pool runs."""
     after = [stage for stage in waits_for(spec, PUBLISH) if stage.is_test]
     found: dict[str, Stage | Bench] = {stage.name: stage for stage in after if stage in route.pools}
-    for suite in spec.packages[variant.package].suites.values():
+    for suite in suites_of(spec.packages[variant.package], route.left_out):
         bench = bench_of(suite)
         if suite.stage in after and bench in route.suites:
             found[test_name(suite)] = bench

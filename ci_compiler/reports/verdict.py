@@ -25,7 +25,7 @@ from ci_compiler.spec.suites import ExpectedStageFailure
 from ci_compiler.stages import Stage, stages_that_test
 from ci_compiler.workflows.artifacts import RESULT, artifact_name
 from ci_compiler.workflows.pull_request import CHECK
-from ci_compiler.workflows.shard import VERDICT_TITLE
+from ci_compiler.workflows.shard import VERDICT_TITLE, job_in_shard
 from ci_compiler.workflows.variant import TEST_STEP
 
 _GOOD = frozenset({SUCCESS, SKIPPED})
@@ -82,7 +82,9 @@ def _tests(plan: Plan, run: EndedRun) -> Iterator[tuple[str, tuple[BuiltVariant,
 def _failed(jobs: Iterable[ReportedJob]) -> Iterator[ReportedJob]:
     """The jobs that did not end well, without the verdict itself, which has not ended."""
     for job in jobs:
-        if job.name not in {CHECK, VERDICT_TITLE} and not (job.status == DONE and job.conclusion in _GOOD):
+        if job_in_shard(job.name) not in {CHECK, VERDICT_TITLE} and not (
+            job.status == DONE and job.conclusion in _GOOD
+        ):
             yield job
 
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 
 from ci_compiler.stages import Stage
-from ci_compiler.workflows.common import expression
+from ci_compiler.workflows.common import expression, selected
 
 MANIFEST_FILE = "manifest.json"
 """The file that a build writes beside its log, and that the later stages read."""
@@ -72,11 +72,12 @@ def inputs_artifact(inputs: str) -> str:
 
 
 def artifact_expression(stage: Stage | str, variant: str, branches: Iterable[str]) -> str:
-    """`artifact_name` in a called workflow, whose input `branch` is one of `branches`."""
+    """`artifact_name` in a called workflow, that runs for one of `branches`."""
     named = {branch: _escaped(branch) for branch in branches}
     other = {branch: name for branch, name in named.items() if branch != name}
     quoted = json.dumps(named).replace("'", r"\u0027")
-    words = f"fromJSON('{quoted}')[inputs.branch]" if other else "inputs.branch"
+    branch = selected("branch")
+    words = f"fromJSON('{quoted}')[{branch}]" if other else branch
     return f"{stage}-{variant}@{expression(words)}"
 
 

@@ -10,16 +10,15 @@ from ci_compiler import __version__
 from ci_compiler.backends.forms import CACHE_KEY
 from ci_compiler.files.compiled_by import COMPILED_BY
 from ci_compiler.plan.matrix import Cell
-from ci_compiler.plan.needs import hands_files
 from ci_compiler.plan.proof import is_imported_only, job_title
 from ci_compiler.plan.routing import Route
 from ci_compiler.plan.sharding import Shard, stages_of
-from ci_compiler.plan.suites import benches, legs
+from ci_compiler.plan.suites import benches, legs, suites_of
 from ci_compiler.spec.model import Package, Pool, RunsOn, Spec
 from ci_compiler.spec.versions import VARIABLE, decides_versions
 from ci_compiler.stages import PUBLISH, Stage
 from ci_compiler.workflows import compiler_cache
-from ci_compiler.workflows.common import CELL, JOINED, SELECT, VARIANT, VERSIONS, expression, runs_on
+from ci_compiler.workflows.common import CELL, JOINED, SELECT, SELECTED, VARIANT, VERSIONS, expression, runs_on
 from ci_compiler.workflows.model import READ, Permissions, input_node
 from ci_compiler.workflows.steps import reuses
 from ci_compiler.workflows.writer import Node, Remarked
@@ -55,9 +54,10 @@ def package_inputs(spec: Spec) -> dict[str, Node]:
     return title_inputs(spec) | suites
 
 
-def package_values(spec: Spec, package: Package) -> dict[str, str]:
-    """The values of `package_inputs` for `package`."""
-    suites = {one.job: json.dumps(legs(package, one)) for one in benches(listed_packages(spec))}
+def package_values(spec: Spec, package: Package, route: Route) -> dict[str, str]:
+    """The values of `package_inputs` for a variant of `package` that takes `route`."""
+    own = [*suites_of(package, route.left_out)]
+    suites = {one.job: json.dumps(legs(own, one)) for one in benches(listed_packages(spec))}
     return titles(spec, package) | suites
 
 
@@ -81,13 +81,6 @@ def title_input(stage: Stage) -> str:
     return f"{stage}-name"
 
 
-def chosen_input(spec: Spec) -> dict[str, Node]:
-    """The input that says of which needed variants the run makes new files, where files are handed over."""
-    if not hands_files(spec):
-        return {}
-    return {"chosen": input_node("The names of the variants that this run builds, as a JSON list.")}
-
-
 def _neighbour_inputs(spec: Spec) -> dict[str, Node]:
     """The inputs that name the other variant of each stage that takes two."""
     return {
@@ -103,19 +96,20 @@ def neighbours(cell: Cell, route: Route) -> dict[str, str]:
 
 
 def cell_inputs(spec: Spec) -> dict[str, Node]:
-    """The inputs that every called workflow takes about its cell, besides its names.
-
-    `onto` states where the recipes come from if the commit is one for another branch (`sync.landing`).
-    """
-    onto = "The branch's tip and the tree that sync would commit there, to check out in place of the commit."
+    """The inputs that every called workflow takes about its cell, besides its names."""
     return {
-        "onto": input_node(onto, required=False),
+        SELECTED: input_node(_SELECTED),
         **({VERSIONS: input_node("The versions of the packages, as JSON.")} if decides_versions(spec) else {}),
         **compiler_cache.inputs(spec),
-        POOLS: input_node("The pool of each stage, as a JSON mapping."),
-        **machine_inputs(spec),
+        MACHINES: input_node("The pool of each stage and where it runs, as JSON."),
         **_neighbour_inputs(spec),
     }
+
+
+_SELECTED = "The branch, the commit, the chosen names, and onto, which takes the place of the commit, as JSON."
+"""What the input `SELECTED` has for the jobs of a cell. `onto` states where the recipes come from if the commit is one
+for another branch (`sync.landing`).
+"""
 
 
 def versions_passed(spec: Spec) -> dict[str, str]:
@@ -123,54 +117,52 @@ def versions_passed(spec: Spec) -> dict[str, str]:
     return {VERSIONS: expression(f"needs.{SELECT}.outputs.{VERSIONS}")} if decides_versions(spec) else {}
 
 
-def versions_variable(spec: Spec) -> dict[str, str]:
-    """The variable with them, in a job of a workflow that selects."""
-    return dict.fromkeys([VARIABLE] if decides_versions(spec) else [], expression(f"needs.{SELECT}.outputs.{VERSIONS}"))
+BY = {COMPILED_BY: __version__}
+"""The variable with the version of the compiler."""
 
 
 def environment(spec: Spec) -> dict[str, str]:
     """The variables of all jobs of a called workflow."""
     decided = {VARIABLE: expression(f"inputs.{VERSIONS}")} if decides_versions(spec) else {}
-    return {COMPILED_BY: __version__, **decided}
+    return BY | decided
 
 
 def route_values(route: Route) -> dict[str, str]:
-    """The values of `POOLS` and of `machine_inputs` for a cell; a stage that no pool runs has none."""
+    """The value of `MACHINES` for a cell; a stage that no pool runs has none."""
     pools = _pools(route)
-    names = {POOLS: _names_json(tuple((name, pool.name) for name, pool in pools.items()))}
-    return names | {machine_input(name): _runs_on_json(pool.runs_on) for name, pool in pools.items()}
+    return {MACHINES: _json(tuple((name, pool.name, pool.runs_on) for name, pool in pools.items()))}
 
 
-POOLS = "pools"
-"""The input with the name of the pool of each stage, and of each bench by its `machine`, for pauses."""
+MACHINES = "machines"
+"""The input with the machine of each stage, and of each bench by its `machine`, as JSON."""
+
+MACHINE = "machine"
+"""The input with the machine of the one job of a called workflow, as JSON."""
 
 
-def machine_input(stage: Stage | str) -> str:
-    """The input that states where `stage` runs, or the suites of a bench by its `machine`."""
-    return f"{stage}-on"
+def machine(pool: Pool) -> str:
+    """The value of `MACHINE` for a job on `pool`: the name of the pool, and what `runs-on` is."""
+    return json.dumps(_machine(pool.name, pool.runs_on))
+
+
+def _machine(name: str, where: RunsOn) -> dict[str, object]:
+    return {"pool": name, "runs-on": runs_on(where)}
+
+
+def pool_of(key: Stage | str) -> str:
+    """The pool of a stage, or of the suites of a bench by its `machine`, as part of an expression; '' for none."""
+    return f"fromJSON(inputs.{MACHINES})['{key}'].pool"
+
+
+def runs_on_of(key: Stage | str) -> str:
+    """The value of `runs-on` of a stage, or of the suites of a bench."""
+    # Assumes `runs-on-json`.
+    return expression(f"fromJSON(inputs.{MACHINES})['{key}'].runs-on")
 
 
 def neighbour_input(stage: Stage) -> str:
     """The input with the other variant that `stage` takes."""
     return f"{stage}-beside"
-
-
-def machine_inputs(spec: Spec, *, request: bool = False) -> dict[str, Node]:
-    """The inputs that state where each stage runs; a test that no pool runs is passed none.
-
-    `request`: those that pull requests and merge groups pass.
-    """
-    stages: dict[str, Node] = {
-        machine_input(stage): input_node(f"Where {stage} runs, as JSON for runs-on.", required=not stage.is_test)
-        for stage in stages_of(spec)
-        if stage.in_requests or not request
-    }
-    suites: dict[str, Node] = {
-        machine_input(one.machine): input_node(f"Where {one.title} run, as JSON for runs-on.", required=False)
-        for one in benches(spec.packages.values())
-        if one.is_own
-    }
-    return stages | suites
 
 
 def _pools(route: Route) -> dict[str, Pool]:
@@ -180,13 +172,8 @@ def _pools(route: Route) -> dict[str, Pool]:
 
 
 @lru_cache(maxsize=1024)
-def _names_json(names: tuple[tuple[str, str], ...]) -> str:
-    return json.dumps(dict(names))
-
-
-@lru_cache(maxsize=1024)
-def _runs_on_json(where: RunsOn) -> str:
-    return json.dumps(runs_on(where))
+def _json(pools: tuple[tuple[str, str, RunsOn], ...]) -> str:
+    return json.dumps({key: _machine(name, where) for key, name, where in pools})
 
 
 def build_permissions(spec: Spec) -> Permissions:

@@ -34,8 +34,5 @@ def workflow(spec: Spec) -> Workflow:
 def _inputs(spec: Spec) -> dict[str, Node]:
     return {
         "cell": input_node("What its variants' names end in, after the package."),
-        "chosen": input_node("The names of the variants that this run builds, as a JSON list."),
-        "branch": input_node("The branch that it is built for."),
-        "commit": input_node("The commit that holds its recipes."),
         **called.cell_inputs(spec),
     }

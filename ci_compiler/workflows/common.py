@@ -20,6 +20,12 @@ SYNC = "sync.yml"
 UPDATE = "update.yml"
 PAGES = "pages.yml"
 IMAGES = "images.yml"
+PAGES_SCHEDULE = "pages-schedule.yml"
+IMAGES_SCHEDULE = "images-schedule.yml"
+SHARD_SELECT = "shard-select.yml"
+SHARD_PREFLIGHT = "shard-preflight.yml"
+SHARD_PUBLISH = "shard-publish.yml"
+SHARD_VERDICT = "shard-verdict.yml"
 SETUP_ACTION = ".github/actions/setup-ci-compiler"
 
 WORKFLOW_TOKEN = "WORKFLOW_TOKEN"  # noqa: S105
@@ -27,6 +33,15 @@ WORKFLOW_TOKEN = "WORKFLOW_TOKEN"  # noqa: S105
 
 SELECT = "select"
 """The job that chooses the variants of a run."""
+
+SELECTED = "selected"
+"""The input of called workflows with what `SELECT` said, or of a leg of it, as one JSON object."""
+
+
+def selected(key: str) -> str:
+    """The value of `key` in the input `SELECTED`, as part of an expression."""
+    return f"fromJSON(inputs.{SELECTED}).{key}"
+
 
 VERSIONS = "versions"
 """The output of `SELECT`, and the input of called workflows, with the versions that a run decided on."""
@@ -109,9 +124,6 @@ def for_each(legs: Node) -> dict[str, Node]:
     # Assumes `matrix-from-output`.
     return {"fail-fast": False, "matrix": {"include": legs}}
 
-
-CHOSEN = expression(f"needs.{SELECT}.outputs.chosen")
-"""The names of the variants that `SELECT` chose, as a JSON list."""
 
 COMMIT = expression(f"needs.{SELECT}.outputs.commit")
 """The commit that `SELECT` looked at."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ci_compiler.spec.model import Spec
-from ci_compiler.workflows.common import expression
+from ci_compiler.workflows.common import expression, selected
 from ci_compiler.workflows.model import UsesStep, action_step, input_node
 from ci_compiler.workflows.writer import Node
 
@@ -72,7 +72,7 @@ def kept(spec: Spec, name: str) -> Iterator[UsesStep]:
 
 
 def _prefix(name: str) -> str:
-    return f"compiler-cache-{name}-{expression('inputs.branch')}-"
+    return f"compiler-cache-{name}-{expression(selected('branch'))}-"
 
 
 def _key(name: str) -> str:

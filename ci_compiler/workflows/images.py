@@ -19,7 +19,7 @@ from ci_compiler.spec.upstream import Images
 from ci_compiler.workflows.common import IMAGES, SETUP_ACTION, expression, for_each, one_at_a_time
 from ci_compiler.workflows.model import READ, Job, RunStep, Step, Workflow, action_step
 from ci_compiler.workflows.steps import SETUP, checkout, hosted_job, only_here
-from ci_compiler.workflows.tasks import APP, APP_ENVIRONMENT, cron, on_default_branch
+from ci_compiler.workflows.tasks import APP, APP_ENVIRONMENT, cron, on_default_branch, starts
 from ci_compiler.workflows.writer import Remarked
 
 _MACHINES = {"x86_64-linux": "ubuntu-24.04", "aarch64-linux": "ubuntu-24.04-arm"}
@@ -38,13 +38,12 @@ done"""
 _LOGIN = 'echo "$TOKEN" | docker login "${image%%/*}" --username "$GITHUB_ACTOR" --password-stdin'
 
 
-def workflow(spec: Spec, images: Images) -> Workflow:
+def workflow(spec: Spec) -> Workflow:
     """`images.yml`."""
     branch = default_branch(spec)
     return Workflow(
         name="images",
         on={
-            "schedule": [cron("41 4", images.days)],
             "push": {
                 "branches": [branch],
                 "paths": [*_sources(spec), f"{SETUP_ACTION}/**", f".github/workflows/{IMAGES}"],
@@ -54,6 +53,11 @@ def workflow(spec: Spec, images: Images) -> Workflow:
         concurrency=one_at_a_time("images"),
         jobs={"pins": _pins(spec), "build": _build(spec), "push": _push(spec)},
     )
+
+
+def schedule(spec: Spec, images: Images) -> Workflow:
+    """`images-schedule.yml`: starts `images.yml` on the days of the spec."""
+    return starts(spec, IMAGES, cron("41 4", images.days))
 
 
 def problems(spec: Spec) -> Iterator[Finding]:

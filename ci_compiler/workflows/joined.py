@@ -22,6 +22,7 @@ from ci_compiler.workflows.common import (
     for_each,
     input_not_paused,
     result_of,
+    selected,
 )
 from ci_compiler.workflows.model import READ, Job, RunStep, Workflow, action_step, input_node
 from ci_compiler.workflows.steps import NEEDS_OPTION, build_step, checked_out, fetch_needs, upload
@@ -54,9 +55,6 @@ def workflow(spec: Spec) -> Workflow:
         "build": input_node("The build, as its artifact is called."),
         "name": input_node("One of its variants."),
         "legs": input_node("Its variants, as the legs of a matrix in JSON."),
-        "branch": input_node("The branch that it is built for."),
-        "commit": input_node("The commit that holds its build script."),
-        **called.chosen_input(spec),
         **called.cell_inputs(spec),
     }
     jobs = {BUILD.name: _build(spec), **{stage.name: _test(spec, stage) for stage in stages_of_joined(spec)}}
@@ -75,17 +73,17 @@ def values(cells: Sequence[Cell]) -> dict[str, str]:
 
 
 def _not_paused(stage: Stage) -> str:
-    return input_not_paused("inputs.branch", f"fromJSON(inputs.{called.POOLS})['{stage}']")
+    return input_not_paused(selected("branch"), called.pool_of(stage))
 
 
 def _build(spec: Spec) -> Job:
     return Job(
         name=BUILD.name,
         if_=expression(f"!cancelled() && {FORK_GUARD} && {_not_paused(BUILD)}"),
-        runs_on=expression(f"fromJSON(inputs.{called.machine_input(BUILD)})"),
+        runs_on=called.runs_on_of(BUILD),
         timeout_minutes=spec.timeouts[BUILD],
         permissions=called.build_permissions(spec),
-        env={"NAME": expression("inputs.name"), "BRANCH": expression("inputs.branch")},
+        env={"NAME": expression("inputs.name"), "BRANCH": expression(selected("branch"))},
         outputs={MANIFESTS: expression(f"steps.build.outputs.{MANIFESTS}")},
         steps=[
             *checked_out(spec),
@@ -108,7 +106,7 @@ def _test(spec: Spec, stage: Stage) -> Job:
     conditions = [
         "!cancelled()",
         *passed,
-        f"inputs.{called.machine_input(stage)} != ''",
+        f"{called.pool_of(stage)} != ''",
         FORK_GUARD,
         _not_paused(stage),
     ]
@@ -117,10 +115,10 @@ def _test(spec: Spec, stage: Stage) -> Job:
         needs=[other.name for other in waits],
         if_=expression(" && ".join(conditions)),
         strategy=for_each(expression("fromJSON(inputs.legs)")),
-        runs_on=expression(f"fromJSON(inputs.{called.machine_input(stage)})"),
+        runs_on=called.runs_on_of(stage),
         timeout_minutes=spec.timeouts[stage],
         permissions=READ,
-        env={"NAME": _NAME, "BRANCH": expression("inputs.branch")},
+        env={"NAME": _NAME, "BRANCH": expression(selected("branch"))},
         steps=[
             *checked_out(spec),
             action_step("Fetch the build", "actions/download-artifact", files),

@@ -115,7 +115,7 @@ class Job(Part):
     if_: str | None = None
     strategy: Mapping[str, Node] | None = None
     runs_on: str | list[str] | dict[str, str | list[str]]
-    timeout_minutes: int
+    timeout_minutes: int | str
     permissions: Permissions
     outputs: Mapping[str, str] | None = None
     env: Mapping[str, str] | None = None
@@ -128,7 +128,7 @@ class Job(Part):
 class CallJob(Part):
     """A job that calls a compiled workflow. GitHub allows it no time limit; the called jobs have theirs.
 
-    `permissions` are the most that a job of the called workflow can ask for.
+    `permissions` are the most that a job of the called workflow can ask for (None: those of the workflow).
     """
 
     name: str
@@ -136,14 +136,14 @@ class CallJob(Part):
     if_: str | None = None
     strategy: Mapping[str, Node] | None = None
     uses: str
-    permissions: Permissions
+    permissions: Permissions | None = None
     with_: Mapping[str, Node] | None = None
     secrets: Mapping[str, str] | None = None
 
 
 @record
 class Workflow(Part):
-    """A workflow file. Its own token may do nothing: each job is granted what it needs.
+    """A workflow file. Its token may do nothing unless it says so: each job is granted what it needs.
 
     `on` has the triggers with their options, None for a trigger without any.
     """
@@ -151,7 +151,7 @@ class Workflow(Part):
     name: str
     run_name: str | None = None
     on: Mapping[str, Node]
-    permissions: Permissions = field(default_factory=dict, init=False)
+    permissions: Permissions = field(default_factory=dict)
     env: Mapping[str, str] | None = None
     concurrency: Mapping[str, Node] | None = None
     jobs: Mapping[str, Job | CallJob]

@@ -30,10 +30,10 @@ from ci_compiler.spec.model import Spec
 from ci_compiler.workflows import called, compiler_cache
 from ci_compiler.workflows.common import (
     CELL,
-    COMMIT,
     FORK_GUARD,
     JOINED,
     SELECT,
+    SELECTED,
     VARIANT,
     VERDICT,
     expression,
@@ -44,11 +44,14 @@ from ci_compiler.workflows.common import (
 from ci_compiler.workflows.joined import values as joined_values
 from ci_compiler.workflows.model import READ, CallJob, Job, RunStep, Step, Workflow
 from ci_compiler.workflows.steps import (
+    ENDED,
     FETCH_RESULTS,
     RESULTS,
     SET_UP_NIX,
     SETUP,
+    Judged,
     checkout,
+    choose_step,
     hosted_job,
     select_job,
     verdict_job,
@@ -57,6 +60,7 @@ from ci_compiler.workflows.writer import Node, Remarked
 
 if TYPE_CHECKING:
     from ci_compiler.plan.pipeline import Plan
+    from ci_compiler.plan.routing import Route
     from ci_compiler.plan.selection import RunSelection
 
 CELLS, LISTED, JOINED_BUILDS = "cells", "listed", "joined"
@@ -99,11 +103,12 @@ def workflow(spec: Spec, files: Collection[str], shards: Iterable[Shard]) -> Wor
     jobs: dict[str, Job | CallJob] = {
         **checks,
         "meaning": _hosted(spec, "What the change means", [diff]),
-        SELECT: select_job(spec, "--pull-request", *outputs, in_forks=True),
+        SELECT: select_job(spec, "Select", choose_step("--pull-request"), *outputs),
         **builds,
     }
-    chosen = expression(f"{_may_build(spec)} && needs.{SELECT}.outputs.chosen || '{{}}'")
-    verdict = verdict_job(spec, CHECK, list(jobs), chosen=chosen, publish="false")
+    said = f"needs.{SELECT}.outputs"
+    judged = Judged(ended=ENDED, said=said, chosen=f"{_may_build(spec)} && {said}.chosen || '{{}}'", publish="false")
+    verdict = verdict_job(spec, CHECK, judged, needs=list(jobs))
     comment = {COMMENT: _comment(spec, [*jobs, VERDICT])} if spec.pull_request.comment else {}
     return Workflow(
         name="pull request",
@@ -190,8 +195,8 @@ def leveled(name: str, level: int) -> str:
     return f"{name}-{level + 1}" if level else name
 
 
-def matrices(plan: Plan, branches: Sequence[RunSelection]) -> dict[str, list[dict[str, Any]]]:
-    """The legs of the matrices, by the output of the selection: what the chosen cells run with."""
+def matrices(plan: Plan, branches: Sequence[RunSelection], commit: str) -> dict[str, list[dict[str, Any]]]:
+    """The legs of the matrices, by the output of the selection: what the chosen cells of `commit` run with."""
     handed = HandedFiles(plan.spec, plan.judged.cells)
     levels = handed.levels()
     found: dict[str, list[dict[str, Any]]] = {}
@@ -203,13 +208,13 @@ def matrices(plan: Plan, branches: Sequence[RunSelection]) -> dict[str, list[dic
         found[leveled("matrix", level)] = _legs(handed, parts, CELLS)
         found[leveled(LISTED, level)] = _legs(handed, parts, LISTED)
         found[leveled(JOINED_BUILDS, level)] = _joined_legs(handed, plan, parts)
-    return found
+    return {output: [leg | {"commit": commit} for leg in legs] for output, legs in found.items()}
 
 
 def _legs(handed: HandedFiles, branches: Iterable[RunSelection], job: str) -> list[dict[str, Any]]:
     """The legs of the matrix of `job`: each cell with its branch and its stages' machines."""
     return [
-        (_named(handed, cell, part) if job == LISTED else _chosen(handed, cell, part))
+        (_named(handed, cell, route, part) if job == LISTED else _chosen(handed, cell, part))
         | {"branch": part.branch, "onto": part.onto}
         | called.route_values(route)
         for part in branches
@@ -242,9 +247,9 @@ def _chosen(handed: HandedFiles, cell: Cell, part: RunSelection) -> dict[str, An
     return {"cell": cell.suffix, "chosen": json.dumps([*names, *_built_before(handed, [cell], part)])}
 
 
-def _named(handed: HandedFiles, cell: Cell, part: RunSelection) -> dict[str, Any]:
+def _named(handed: HandedFiles, cell: Cell, route: Route, part: RunSelection) -> dict[str, Any]:
     spec = handed.spec
-    values = called.package_values(spec, spec.packages[cell.variants[0].package])
+    values = called.package_values(spec, spec.packages[cell.variants[0].package], route)
     return {"name": cell.called, **_as_chosen(handed, [cell], part), **values}
 
 
@@ -278,11 +283,10 @@ def _calls(spec: Spec, name: str, output: str, needs: Sequence[str], after: int 
     have all that they need.
     """
     # Assumes `implicit-success`.
-    chosen = tuple(called.chosen_input(spec))
     subject = {
-        LISTED: ("name", *chosen, *called.package_inputs(spec)),
-        CELLS: ("cell", "chosen"),
-        JOINED_BUILDS: ("build", "name", "legs", *chosen),
+        LISTED: ("name", *called.package_inputs(spec)),
+        CELLS: ("cell",),
+        JOINED_BUILDS: ("build", "name", "legs"),
     }[name]
     succeeded = [f"needs.{job}.result == 'success'" for job in needs[:after]]
     ready = "".join(f"{one} && " for one in (["!cancelled()", *succeeded] if after else []))
@@ -294,11 +298,10 @@ def _calls(spec: Spec, name: str, output: str, needs: Sequence[str], after: int 
         uses=local(_FILES[name]),
         permissions=called.build_permissions(spec),
         with_={
-            **{key: expression(f"matrix.{key}") for key in (*subject, "branch")},
-            "commit": COMMIT,
-            "onto": expression("matrix.onto"),
+            **{key: expression(f"matrix.{key}") for key in subject},
+            SELECTED: expression("toJSON(matrix)"),
             **called.versions_passed(spec),
             **compiler_cache.passed(spec),
-            **{key: expression(f"matrix.{key}") for key in (called.POOLS, *called.machine_inputs(spec, request=True))},
+            called.MACHINES: expression(f"matrix.{called.MACHINES}"),
         },
     )

@@ -10,14 +10,16 @@ from ci_compiler.files.drift import MARK
 from ci_compiler.plan.limits import limit
 from ci_compiler.plan.sharding import FOLDER, Shard
 from ci_compiler.spec.model import Pool, Spec
-from ci_compiler.workflows import cell, joined, pull_request, setup_action, shard, tasks, variant
+from ci_compiler.workflows import cell, joined, pull_request, setup_action, shard, shard_called, tasks, variant
 from ci_compiler.workflows.called import called_files
 from ci_compiler.workflows.common import (
     CELL,
     FLEET_WATCH,
     IMAGES,
+    IMAGES_SCHEDULE,
     JOINED,
     PAGES,
+    PAGES_SCHEDULE,
     PULL_REQUEST,
     SCHEDULE,
     SETUP_ACTION,
@@ -72,12 +74,14 @@ def _workflows(spec: Spec, called: Collection[str], shards: Sequence[Shard]) -> 
     """Each workflow that is not a shard's, by its file's name. Modules that few specs need are imported here."""
     made = {VARIANT: variant.workflow, CELL: cell.workflow, JOINED: joined.workflow}
     yield from ((name, make(spec)) for name, make in made.items() if name in called)
+    yield from shard_called.workflows(spec, shards)
     yield PULL_REQUEST, pull_request.workflow(spec, called, shards)
     yield WAVES, tasks.waves(spec)
     if spec.fleet_watch:
         yield FLEET_WATCH, tasks.fleet_watch(spec)
     if spec.pages:
         yield PAGES, tasks.pages(spec)
+        yield PAGES_SCHEDULE, tasks.starts(spec, PAGES, tasks.PAGES_DAILY)
     if spec.schedule:
         yield SCHEDULE, tasks.schedule(spec, spec.schedule)
     if spec.sync:
@@ -91,7 +95,8 @@ def _workflows(spec: Spec, called: Collection[str], shards: Sequence[Shard]) -> 
     if spec.images:
         from ci_compiler.workflows import images
 
-        yield IMAGES, images.workflow(spec, spec.images)
+        yield IMAGES, images.workflow(spec)
+        yield IMAGES_SCHEDULE, images.schedule(spec, spec.images)
 
 
 def _image_problems(spec: Spec) -> Iterable[Finding]:

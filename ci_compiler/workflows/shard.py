@@ -1,5 +1,7 @@
 """The workflow of a shard: one job per cell, run by dispatch, or by pushes to its branch's recipes.
 
+What is the same in every shard stands in workflows that they call (`shard_called`).
+
 A run that will publish begins with a preflight on each pool that publishes. A missing token then fails the run before
 anything is built. The run ends with one job per pool that publishes all variants that may be, so that reviewers of the
 environment approve once per run and pool.
@@ -7,50 +9,46 @@ environment approve once per run and pool.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
-from ci_compiler import __version__
-from ci_compiler.files.compiled_by import COMPILED_BY
 from ci_compiler.hardware import BASELINE, CPU
 from ci_compiler.plan.job_graph import built_after
 from ci_compiler.plan.joins import cells_by_build
 from ci_compiler.plan.matrix import Cell
-from ci_compiler.plan.needs import Needs, hands_files
+from ci_compiler.plan.needs import Needs
+from ci_compiler.plan.routing import Route
 from ci_compiler.plan.sharding import ALL, UNPUBLISHED, Shard, job_id, job_name
 from ci_compiler.plan.sources import locks_of, path_filters
 from ci_compiler.spec.model import Pool, Spec
 from ci_compiler.spec.packages import RecipeKind
 from ci_compiler.spec.versions import NIGHT, has_nights
-from ci_compiler.stages import BENCHMARK, BUILD, PUBLISH
+from ci_compiler.stages import BUILD, PUBLISH
 from ci_compiler.variant import RECIPES, cell_suffix, recipe_path, variant_name
-from ci_compiler.workflows import artifacts, called, compiler_cache
+from ci_compiler.workflows import called, compiler_cache, shard_called
 from ci_compiler.workflows.common import (
-    CHOSEN,
-    COMMIT,
-    RUN_GUARD,
     SELECT,
+    SELECTED,
+    SHARD_PREFLIGHT,
+    SHARD_PUBLISH,
+    SHARD_SELECT,
+    SHARD_VERDICT,
     VERDICT,
     expression,
     local,
-    not_paused,
     one_at_a_time,
-    runs_on,
 )
 from ci_compiler.workflows.joined import MANIFESTS
 from ci_compiler.workflows.joined import values as joined_values
-from ci_compiler.workflows.model import READ, CallJob, Job, RunStep, Step, UsesStep, Workflow, action_step, input_node
-from ci_compiler.workflows.steps import FETCH_RESULTS, RESULTS, checkout, on_hosted, select_job, upload, verdict_job
+from ci_compiler.workflows.model import READ, CallJob, Workflow, input_node
+from ci_compiler.workflows.steps import ENDED, only_here, verdict_permissions
 from ci_compiler.workflows.variant import reported_as
 from ci_compiler.workflows.writer import Node
 
-PUBLISH_OUTPUT = "publish-output"
-"""The folder of the outcomes of publishing, one folder per variant."""
+_SAID = expression(f"toJSON(needs.{SELECT}.outputs)")
+"""What `SELECT` said, as one JSON object."""
 
 _REQUESTED = expression("inputs.request && format(' [{0}]', inputs.request) || ''")
 _WHAT = expression("inputs.only && 'a selection' || inputs.variant || github.event_name")
-_PREFLIGHT_MINUTES = 15
 _MAY_PUBLISH = {True: "github.event_name == 'push' || inputs.publish == true", False: "inputs.publish == true"}
 """Whether a run may publish, by whether pushes publish."""
 
@@ -61,14 +59,25 @@ VERDICT_TITLE = "Verdict"
 def workflow(spec: Spec, shard: Shard) -> Workflow:
     """The workflow of `shard`."""
     publishes = spec.branches[shard.branch].publish
-    publish = expression(_MAY_PUBLISH[spec.publish.on_push]) if publishes else "false"
+    publish: Node = expression(_MAY_PUBLISH[spec.publish.on_push]) if publishes else False
+    select = CallJob(
+        name="Select",
+        if_=only_here(spec),
+        uses=local(SHARD_SELECT),
+        with_={shard_called.SHARD: shard.name, shard_called.BRANCH: shard.branch},
+    )
     jobs = (_preflights(spec, shard) if publishes else {}) | _cells(spec, shard)
     if publishes:
         jobs |= _publications(spec, shard)
-    names: dict[str, Any] = {"chosen": CHOSEN, "branch": shard.branch, "publish": publish}
-    kept = [KEEP_BENCHMARKS] if BENCHMARK in spec.stages else []
-    verdict = verdict_job(spec, VERDICT_TITLE, [SELECT, *jobs], **names, after=kept)
-    select = select_job(spec, f"--shard {shard.name}", "cells", "onto", ref=_commit(spec, shard), before=_backend(spec))
+    permissions = verdict_permissions(spec)
+    verdict = CallJob(
+        name=VERDICT_TITLE,
+        needs=[SELECT, *jobs],
+        if_=only_here(spec, expression("always()")),
+        uses=local(SHARD_VERDICT),
+        permissions=None if permissions == READ else permissions,
+        with_={SELECTED: _SAID, shard_called.RESULTS: expression(ENDED), shard_called.PUBLISH_ASKED: publish},
+    )
     group = [
         shard.name,
         expression("github.ref"),
@@ -80,41 +89,23 @@ def workflow(spec: Spec, shard: Shard) -> Workflow:
         name=shard.title,
         run_name=f"{shard.title}{_REQUESTED} ({_WHAT})",
         on=_triggers(spec, shard),
-        env={COMPILED_BY: __version__},  # Assumes `workflow-env`.
+        permissions=READ,
         concurrency=one_at_a_time("-".join(group)),
         jobs={SELECT: select, **jobs, VERDICT: verdict},
     )
-
-
-KEEP_BENCHMARKS = upload(
-    "Keep the benchmarks", artifacts.BENCHMARKS, f"{RESULTS}/{BENCHMARK}-*/{artifacts.BENCHMARK}", if_=None
-)
-"""Keeps what the benchmarks of a run found as one artifact, so that reading them takes few requests."""
-
-
-def _commit(spec: Spec, shard: Shard) -> str:
-    """What a run builds: the commit of a push, or that of a dispatch on a branch that the spec does not have.
-
-    The latter builds the code of a pull request; publishing refuses the ref. Any other run builds the shard's branch.
-    """
-    branches = json.dumps(list(spec.branches))  # Assumes `dispatch-commit`.
-    dispatched = f"github.event_name == 'workflow_dispatch' && !contains(fromJSON('{branches}'), github.ref_name)"
-    return expression(f"(github.event_name == 'push' || {dispatched}) && github.sha || '{shard.branch}'")
 
 
 def _triggers(spec: Spec, shard: Shard) -> dict[str, Node]:
     choices: list[Node] = [ALL, UNPUBLISHED, *shard.variants]
     inputs: dict[str, Node] = {
         "variant": input_node("What to build.", "choice", default=ALL, options=choices),
-        "only": input_node(
-            "Names, with wildcards, separated by blanks: of what to build, these alone.", required=False
-        ),
-        "request": input_node("The request of waves.yml that this run belongs to.", required=False),
+        "only": _text("Names, with wildcards, separated by blanks: of what to build, these alone."),
+        "request": _text("The request of waves.yml that this run belongs to."),
     }
     if spec.branches[shard.branch].publish:
         inputs["publish"] = _switch(f"Publish what passes its tests (from {shard.branch} alone).")
     if has_nights(spec):
-        inputs[NIGHT] = input_node("The date of a night (20261123), whose versions have it.", required=False)
+        inputs[NIGHT] = _text("The date of a night (20261123), whose versions have it.")
     inputs["again"] = _switch("Test what passed before, and publish what shows as published (a changed recipe).")
     return {
         "workflow_dispatch": {"inputs": inputs},
@@ -122,8 +113,14 @@ def _triggers(spec: Spec, shard: Shard) -> dict[str, Node]:
     }
 
 
+def _text(description: str) -> Node:
+    """A string that nobody has to give, which is GitHub's default."""
+    return {"description": description}
+
+
 def _switch(description: str) -> Node:
-    return {"description": description, "type": "boolean", "default": False}
+    """A switch that is off, which is GitHub's default."""
+    return {"description": description, "type": "boolean"}
 
 
 def _paths(spec: Spec, shard: Shard) -> list[str]:
@@ -160,43 +157,23 @@ def _paths(spec: Spec, shard: Shard) -> list[str]:
     return [*found, *locks]
 
 
-def _backend(spec: Spec) -> list[UsesStep]:
-    """The step that installs the backend where it is asked which variants are published."""
-    if not spec.backend.installer:
-        return []
-    asked = expression(f"inputs.variant == '{UNPUBLISHED}'")
-    return [action_step(f"Set up {spec.backend.title}", spec.backend.installer, if_=asked)]
-
-
 def preflight_id(pool: Pool) -> str:
     """The id of the job that checks `pool` before a run that publishes."""
     return f"preflight-{pool.name}"
 
 
-def _preflights(spec: Spec, shard: Shard) -> dict[str, Job | CallJob]:
-    """The jobs that check what publishing will need, on the pools that publish.
-
-    Reviewers of the environment would have to approve them before anything is built. Where the spec says that there are
-    some, the secret is not asked for.
-    """
+def _preflights(spec: Spec, shard: Shard) -> dict[str, CallJob]:
+    """The jobs that check what publishing will need, on the pools that publish."""
     asked = _MAY_PUBLISH[spec.publish.on_push]
     some = f"needs.{SELECT}.outputs.chosen != '[]' && github.ref == 'refs/heads/{shard.branch}'"
-    secret: dict[str, Any] = {} if spec.publish.reviewers else {"environment": spec.publish.environment}
-    prove = RunStep(
-        name="Prove that this machine can publish",
-        env=None if spec.publish.reviewers else called.secret_passed(spec),
-        run=f"ci-runner doctor --for {PUBLISH}",
-    )
     return {
-        preflight_id(pool): Job(
+        preflight_id(pool): CallJob(
             name=f"Preflight on {pool.name}",
             needs=[SELECT],
-            if_=expression(f"{some} && ({asked}) && {not_paused(shard.branch, pool.name)}"),
-            runs_on=runs_on(pool.runs_on),
-            timeout_minutes=_PREFLIGHT_MINUTES,
-            permissions=READ,
-            **secret,
-            steps=[checkout(COMMIT), *on_hosted(spec), prove],
+            if_=expression(f"{some} && ({asked})"),
+            uses=local(SHARD_PREFLIGHT),
+            with_={SELECTED: _SAID, called.MACHINE: called.machine(pool)},
+            secrets=None if spec.publish.reviewers else called.secret_passed(spec),
         )
         for pool in shard.publish_pools
     }
@@ -208,11 +185,16 @@ def publication_id(pool: Pool) -> str:
 
 
 def publication_name(pool: Pool) -> str:
-    """The name of the job that publishes from `pool`, by which `status` recognizes it."""
+    """The name of the job that publishes from `pool`, by which `status` recognizes it (`job_in_shard`)."""
     return f"Publish on {pool.name}"
 
 
-def _publications(spec: Spec, shard: Shard) -> dict[str, Job | CallJob]:
+def job_in_shard(name: str) -> str:
+    """The name of a job in the file of a shard, of the name on GitHub of a job that it calls."""
+    return name.partition(" / ")[0]
+
+
+def _publications(spec: Spec, shard: Shard) -> dict[str, CallJob]:
     """The jobs that publish, one per pool, each after all cells whose variants it publishes.
 
     A job is skipped if all of its cells were, so that nobody is asked to approve nothing. `ci-runner publish-run`
@@ -220,32 +202,28 @@ def _publications(spec: Spec, shard: Shard) -> dict[str, Job | CallJob]:
     """
     before = _jobs_before(spec, shard)
     on_branch = f"github.ref == 'refs/heads/{shard.branch}'"
-    found: dict[str, Job | CallJob] = {}
+    found: dict[str, CallJob] = {}
     for pool in shard.publish_pools:
         cells = [cell for cell, route in shard.cells if route.pools.get(PUBLISH) is pool]
         jobs = _with_before(dict.fromkeys(map(job_id, cells)), before)
         ran = " || ".join(f"needs.{job}.result != 'skipped'" for job in jobs)
-        ready = f"needs.{preflight_id(pool)}.result == 'success'"
-        conditions = [
-            "!cancelled()",
-            RUN_GUARD,
-            f"({_MAY_PUBLISH[spec.publish.on_push]})",
-            on_branch,
-            ready,
-            f"({ran})",
-            not_paused(shard.branch, pool.name),
-        ]
-        found[publication_id(pool)] = Job(
+        preflight = (
+            f"needs.{preflight_id(pool)}"  # its output is that of an earlier attempt if it never ran in this one
+        )
+        ready = f"{preflight}.result == 'success' && {preflight}.outputs.{shard_called.RESULT} == 'success'"
+        conditions = ["!cancelled()", f"({_MAY_PUBLISH[spec.publish.on_push]})", on_branch, ready, f"({ran})"]
+        found[publication_id(pool)] = CallJob(
             name=publication_name(pool),
             needs=[SELECT, preflight_id(pool), *jobs],
             if_=expression(" && ".join(conditions)),
-            runs_on=runs_on(pool.runs_on),
-            timeout_minutes=_publishing_minutes(spec, sum(len(cell.variants) for cell in cells)),
-            permissions=READ,
-            # Assumes `environment-secret`, `environment-branches`, `approval-holds-group`, `approval-each-job`.
-            environment=spec.publish.environment,
-            concurrency=one_at_a_time(f"publish-{shard.name}-{pool.name}", queue=True),
-            steps=_publication_steps(spec, shard, pool),
+            uses=local(SHARD_PUBLISH),
+            with_={
+                SELECTED: _SAID,
+                shard_called.NEEDS: expression("toJSON(needs)"),  # the digests that the builds reported
+                called.MACHINE: called.machine(pool),
+                shard_called.MINUTES: _publishing_minutes(spec, sum(len(cell.variants) for cell in cells)),
+            },
+            secrets=called.secret_passed(spec) | called.record_key_passed(spec),
         )
     return found
 
@@ -266,29 +244,9 @@ def _publishing_minutes(spec: Spec, variants: int) -> int:
     return spec.timeouts[PUBLISH] + (variants - 1) * spec.stage_minutes[PUBLISH]
 
 
-def _publication_steps(spec: Spec, shard: Shard, pool: Pool) -> list[Step]:
-    publish = RunStep(
-        name="Publish what passed its tests",
-        env=called.secret_passed(spec)
-        | called.record_key_passed(spec)
-        | {
-            "CHOSEN": CHOSEN,
-            "COMMIT": COMMIT,
-            "NEEDS": expression("toJSON(needs)"),  # the digests that the builds reported
-            "AGAIN": expression("inputs.again && 'yes' || ''"),
-        }
-        | called.versions_variable(spec),
-        run=f'ci-runner publish-run {shard.name} --pool {pool.name} --chosen "$CHOSEN" --commit "$COMMIT" '
-        f'--needs "$NEEDS" --results {RESULTS} --out {PUBLISH_OUTPUT} ${{AGAIN:+--again}}',
-    )
-    result: dict[str, Node] = {"name": publication_id(pool), "path": f"{PUBLISH_OUTPUT}/"}
-    keep = action_step("Keep the outcomes", "actions/upload-artifact", result, if_=expression("!cancelled()"))
-    return [checkout(shard.branch, history=True, credentials=True), *on_hosted(spec), FETCH_RESULTS, publish, keep]
-
-
-def _cells(spec: Spec, shard: Shard) -> dict[str, Job | CallJob]:
+def _cells(spec: Spec, shard: Shard) -> dict[str, CallJob]:
     """The jobs of the cells. A fleet has thousands, so what several share is made once."""
-    permissions = called.build_permissions(spec)
+    permissions = None if (granted := called.build_permissions(spec)) == READ else granted
     publishes, shared = spec.branches[shard.branch].publish, _shared(spec, shard)
     routes = {id(route): route for _, route in shard.cells}
     after = _jobs_before(spec, shard)
@@ -313,7 +271,7 @@ def _cells(spec: Spec, shard: Shard) -> dict[str, Job | CallJob]:
             uses=local(called.called_file(cell)),
             permissions=permissions,
             with_={
-                **_subject(spec, cell, joined.get(cell.joined, ())),
+                **_subject(spec, cell, route, joined.get(cell.joined, ())),
                 **shared,
                 **machines[id(route)],
                 **({} if cell.joined else called.neighbours(cell, route)),
@@ -327,9 +285,7 @@ def _shared(spec: Spec, shard: Shard) -> dict[str, Node]:
     """The inputs that all cells of the shard are given."""
     publishes = _MAY_PUBLISH[spec.publish.on_push] if spec.branches[shard.branch].publish else ""
     return {
-        "branch": shard.branch,
-        "commit": COMMIT,
-        "onto": expression(f"needs.{SELECT}.outputs.onto"),
+        SELECTED: _SAID,
         **called.versions_passed(spec),
         **compiler_cache.passed(spec, shard.branch, publishes),
     }
@@ -365,10 +321,9 @@ def _ready(preflights: Sequence[str], *, at_all: bool = False) -> list[str]:
     return ["!cancelled()", f"needs.{SELECT}.result == 'success'", *passed]
 
 
-def _subject(spec: Spec, cell: Cell, joined: Sequence[Cell]) -> dict[str, Node]:
-    chosen: dict[str, Node] = {"chosen": CHOSEN} if hands_files(spec) else {}
+def _subject(spec: Spec, cell: Cell, route: Route, joined: Sequence[Cell]) -> dict[str, Node]:
     if joined:
-        return {**joined_values(joined), **chosen}
+        return {**joined_values(joined)}
     if cell.called:
-        return {"name": cell.called, **chosen, **called.package_values(spec, spec.packages[cell.variants[0].package])}
-    return {"cell": cell.suffix, "chosen": CHOSEN}
+        return {"name": cell.called, **called.package_values(spec, spec.packages[cell.variants[0].package], route)}
+    return {"cell": cell.suffix}

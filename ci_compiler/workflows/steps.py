@@ -7,11 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 from ci_compiler.plan.pause import PAUSE_VARIABLE
+from ci_compiler.record import record
 from ci_compiler.spec.model import Spec
 from ci_compiler.spec.versions import decides_versions
 from ci_compiler.workflows import compiler_cache
 from ci_compiler.workflows.artifacts import EARLIER_OUTPUT, MANIFEST, NEEDS_OUTPUT
-from ci_compiler.workflows.common import COMMIT, SELECT, SETUP_ACTION, VERSIONS, expression, in_own_repository
+from ci_compiler.workflows.common import SETUP_ACTION, VERSIONS, expression, in_own_repository, selected
 from ci_compiler.workflows.model import READ, Job, Permissions, RunStep, Step, UsesStep, action_step
 from ci_compiler.workflows.writer import Node, Remarked
 
@@ -68,13 +69,14 @@ def checked_out(spec: Spec, *, history: bool = False) -> Iterator[Step]:
 
     The latter needs the tip of the branch, which comes with the history of all branches.
     """
-    depth = "" if history else expression("inputs.onto == '' && 1 || 0")
-    yield checkout(expression("inputs.commit"), history=history, depth=depth)
+    onto = selected("onto")
+    depth = "" if history else expression(f"{onto} == '' && 1 || 0")
+    yield checkout(expression(selected("commit")), history=history, depth=depth)
     yield from on_hosted(spec)
     yield RunStep(
         name="Check out what sync would commit to the branch",
-        if_=expression("inputs.onto != ''"),
-        env={"ONTO": expression("inputs.onto")},
+        if_=expression(f"{onto} != ''"),
+        env={"ONTO": expression(onto)},
         run='ci-runner checkout --branch "$BRANCH" --onto "$ONTO"',
     )
 
@@ -108,7 +110,7 @@ def fetch_earlier(spec: Spec, *, gets_files: bool) -> Iterator[Step]:
     token, found = expression("github.token"), "steps.earlier.outputs"
     run, env = 'ci-runner earlier "$NAME" --branch "$BRANCH"', {"GITHUB_TOKEN": token}
     if gets_files:
-        run, env = f'{run}{NEEDS_OPTION} --chosen "$CHOSEN"', {**env, "CHOSEN": expression("inputs.chosen")}
+        run, env = f'{run}{NEEDS_OPTION} --chosen "$CHOSEN"', {**env, "CHOSEN": expression(selected("chosen"))}
     yield RunStep(name="Look for an earlier build from the same inputs", id="earlier", env=env, run=run)
     files: dict[str, Node] = {
         "name": expression(f"{found}.artifact"),
@@ -117,8 +119,8 @@ def fetch_earlier(spec: Spec, *, gets_files: bool) -> Iterator[Step]:
         "github-token": token,
     }
     some = expression(f"{found}.run != ''")
-    fetch = action_step("Fetch the earlier build", "actions/download-artifact", files, if_=some, continue_on_error=True)
-    yield fetch
+    download = "actions/download-artifact"
+    yield action_step("Fetch the earlier build", download, files, id="fetched", if_=some, continue_on_error=True)
 
 
 def note_inputs(spec: Spec) -> Iterator[Step]:
@@ -137,8 +139,10 @@ def build_step(spec: Spec, *, gets_files: bool) -> RunStep:
     """The step that builds, with the files of what `$NAME` needs if it gets any."""
     run, env = 'ci-runner build "$NAME" --branch "$BRANCH" --out build-output', compiler_cache.environment(spec)
     if gets_files:
-        run, env = f'{run}{NEEDS_OPTION} --chosen "$CHOSEN"', {**env, "CHOSEN": expression("inputs.chosen")}
-    run += f" --earlier {EARLIER_OUTPUT}" if reuses(spec) else ""
+        run, env = f'{run}{NEEDS_OPTION} --chosen "$CHOSEN"', {**env, "CHOSEN": expression(selected("chosen"))}
+    if reuses(spec):  # a folder of that name in the repository is no earlier build
+        fetched = expression(f"steps.fetched.outcome == 'success' && '{EARLIER_OUTPUT}' || ''")
+        run, env = f'{run} ${{EARLIER:+--earlier "$EARLIER"}}', {**env, "EARLIER": fetched}
     return RunStep(name="Build", id="build", env=env or None, run=run)
 
 
@@ -146,7 +150,7 @@ def hosted_job(
     spec: Spec,
     name: str,
     *,
-    minutes: int = 10,
+    minutes: int | str = 10,
     permissions: Permissions = READ,
     if_: str | None = None,
     in_forks: bool = False,
@@ -168,32 +172,36 @@ def only_here(spec: Spec, condition: str | None = None) -> str:
 
 
 def select_job(
-    spec: Spec, arguments: str, *outputs: str, ref: str = "", before: Sequence[Step] = (), in_forks: bool = False
+    spec: Spec, name: str, choose: RunStep, *outputs: str, ref: str = "", before: Sequence[Step] = ()
 ) -> Job:
-    """The job that chooses the variants: checks out `ref` and runs `ci-compile choose` with `arguments`.
+    """The job `name` that chooses the variants: checks out `ref` and runs `choose`.
 
-    `before` are further steps that the command needs, and `in_forks` is that of `hosted_job`. The outputs are
-    the commit, the chosen variants, `outputs` among the others that the command writes, and what the verdict needs to
-    know about pauses.
+    `before` are further steps that the command needs. The outputs are the commit, the chosen variants, `outputs` among
+    the others that the command writes, and what the verdict needs to know about pauses. It runs in forks too.
     """
     outputs += (VERSIONS,) if decides_versions(spec) else ()
-    choose = RunStep(name="Choose the variants", id="choose", run=f"ci-compile choose {arguments}")
     return hosted_job(
         spec,
-        "Select",
+        name,
         outputs={
             **{key: expression(f"steps.choose.outputs.{key}") for key in ("commit", "chosen", *outputs, _PAUSABLE)},
             _PAUSED: expression(f"vars.{PAUSE_VARIABLE}"),
         },
         steps=[checkout(ref, history=True), SETUP, *before, choose],
-        in_forks=in_forks,
+        in_forks=True,
     )
+
+
+def choose_step(arguments: str, env: Mapping[str, str] | None = None) -> RunStep:
+    """The step that runs `ci-compile choose` with `arguments`."""
+    return RunStep(name="Choose the variants", id="choose", env=env, run=f"ci-compile choose {arguments}")
 
 
 _PAUSABLE, _PAUSED = "pausable", "paused"
 """The outputs with the words that pause something of the run, and with the words in force when it was selected."""
 
-_ENDED = expression("join(needs.*.result, ' ')")
+ENDED = "join(needs.*.result, ' ')"
+"""How the jobs ended that a job waits for, as part of an expression."""
 
 _PAUSES = """\
 for word in $PAUSED; do
@@ -203,33 +211,20 @@ for word in $PAUSED; do
 done
 """
 
-_VERDICT = RunStep(
-    name="Every chosen job succeeded",
-    env={
-        "RESULTS": _ENDED,
-        "PAUSABLE": expression(f"needs.{SELECT}.outputs.{_PAUSABLE}"),
-        # Assumes `variables-rerun`.
-        "PAUSED": expression(f"format('{{0}} {{1}}', needs.{SELECT}.outputs.{_PAUSED}, vars.{PAUSE_VARIABLE})"),
-    },
-    run=f"""\
+_ALL_SUCCEEDED = f"""\
 for result in $RESULTS; do
   case $result in
     success | skipped) ;;
     *) echo "::error::a chosen job ended as $result"; exit 1 ;;
   esac
 done
-{_PAUSES}""",
-)
+{_PAUSES}"""
 """A job is skipped if its variants were not chosen, or while it is paused, which the words of the run reveal.
 
 Any other result but success is a failure or a cancelled job.
 """
 
-_VERDICT_WITH_FAILURES = replace(
-    _VERDICT,
-    name="No chosen job was cancelled",
-    id="ended",
-    run=f"""\
+_NONE_CANCELLED = f"""\
 ended=passed
 for result in $RESULTS; do
   case $result in
@@ -239,8 +234,7 @@ for result in $RESULTS; do
   esac
 done
 {_PAUSES}echo "ended=$ended" >> "$GITHUB_OUTPUT"
-""",
-)
+"""
 """The same where the spec expects failures. Whether a failure is one of them is judged in a later step."""
 
 # Assumes `token-reads`.
@@ -255,48 +249,78 @@ The pattern matches no name that begins with a dot or has a slash (minimatch), s
 """
 
 
+@record
+class Judged:
+    """What a verdict is about, as parts of expressions.
+
+    `ended` is how the jobs ended, `said` the object with what the selection said, `chosen` the names of the variants as
+    a JSON list, and `branch` theirs. `publish`, a whole value, is whether they were to be published. Without `branch`,
+    `chosen` is a JSON mapping by branch: the run is that of a pull request.
+    """
+
+    ended: str
+    said: str
+    chosen: str
+    publish: str
+    branch: str = ""
+
+
 def verdict_job(
-    spec: Spec,
-    name: str,
-    needs: Sequence[str],
-    *,
-    chosen: str,
-    publish: str,
-    branch: str = "",
-    after: Sequence[UsesStep] = (),
+    spec: Spec, name: str, judged: Judged, *, needs: Sequence[str] | None = None, after: Sequence[UsesStep] = ()
 ) -> Job:
-    """The job `name`, which succeeds if every job of `needs` succeeded or was skipped, and fails otherwise.
+    """The job `name`, which succeeds if every job that is judged succeeded or was skipped, and fails otherwise.
 
     Where the spec expects failures of tests, these count as successes: GitHub's list of the run's jobs tells them from
-    others. The table of the run is written after the verdict, which it cannot change. `chosen` are the names of the
-    variants as a JSON list, `branch` is theirs, and `publish` states whether they were to be published. Without
-    `branch`, `chosen` is a JSON mapping by branch: the run is that of a pull request, which has a verdict in forks too.
-    `after` are steps that follow, without effect on the verdict either.
+    others. The table of the run is written after that, and fails if a stage of a chosen variant left no result: skipped
+    jobs count as successes, and a pause that skipped them may be over. `after` are steps that follow, without effect on
+    the verdict. It runs in forks too.
     """
-    values = {"CHOSEN": chosen, **({"BRANCH": branch} if branch else {})}
+    branch = {"BRANCH": expression(judged.branch)} if judged.branch else {}
+    values = {"CHOSEN": expression(judged.chosen), **branch}
     options = ['--chosen "$CHOSEN"', *(['--branch "$BRANCH"'] if branch else [])]
     table = RunStep(
         name="Write the table",
-        env={**values, "PUBLISH": publish},
+        if_=expression("always()"),
+        env={**values, "PUBLISH": judged.publish},
         run=" ".join([f"ci-compile summary {RESULTS}", *options, '--publish "$PUBLISH"']),
     )
-    steps: list[Step] = [_VERDICT, *_BEFORE_TABLE, _always(table)]
-    permissions = READ
-    if spec.expected_failures:
-        steps = [_VERDICT_WITH_FAILURES, *_BEFORE_TABLE, _judge(values, options), _always(table)]
-        permissions = MAY_LIST_JOBS
+    before_table = [checkout(expression(f"{judged.said}.commit")), SETUP, FETCH_RESULTS]
+    judge = [_judge(judged, values, options)] if spec.expected_failures else []
+    steps: list[Step] = [_first_of_verdict(spec, judged), *map(_always, before_table), *judge, table]
     steps += map(_always, after)
     # Assumes `always-verdict`.
-    always, in_forks = expression("always()"), not branch
-    return hosted_job(spec, name, needs=needs, if_=always, permissions=permissions, steps=steps, in_forks=in_forks)
+    permissions = verdict_permissions(spec)
+    return hosted_job(
+        spec, name, needs=needs, if_=expression("always()"), permissions=permissions, steps=steps, in_forks=True
+    )
 
 
-def _judge(values: Mapping[str, str], options: Sequence[str]) -> RunStep:
+def verdict_permissions(spec: Spec) -> Permissions:
+    """What a verdict may do."""
+    return MAY_LIST_JOBS if spec.expected_failures else READ
+
+
+def _first_of_verdict(spec: Spec, judged: Judged) -> RunStep:
+    expects = bool(spec.expected_failures)
+    return RunStep(
+        name="No chosen job was cancelled" if expects else "Every chosen job succeeded",
+        id="ended" if expects else None,
+        env={
+            "RESULTS": expression(judged.ended),
+            "PAUSABLE": expression(f"{judged.said}.{_PAUSABLE}"),
+            # Assumes `variables-rerun`.
+            "PAUSED": expression(f"format('{{0}} {{1}}', {judged.said}.{_PAUSED}, vars.{PAUSE_VARIABLE})"),
+        },
+        run=_NONE_CANCELLED if expects else _ALL_SUCCEEDED,
+    )
+
+
+def _judge(judged: Judged, values: Mapping[str, str], options: Sequence[str]) -> RunStep:
     """The step that fails unless the spec expects every failure of the run. It runs if something failed."""
     return RunStep(
         name="Every failure is expected",
         if_=expression("steps.ended.outputs.ended != 'passed'"),
-        env={"GITHUB_TOKEN": expression("github.token"), **values, "RESULTS": _ENDED},
+        env={"GITHUB_TOKEN": expression("github.token"), **values, "RESULTS": expression(judged.ended)},
         run=" ".join(
             [f"ci-compile verdict {RESULTS}", *options, '--ended "$RESULTS"', '--run-id "$GITHUB_RUN_ID"'],
         ),
@@ -306,6 +330,3 @@ def _judge(values: Mapping[str, str], options: Sequence[str]) -> RunStep:
 def _always(step: Step) -> Step:
     """`step`, run whatever happened before it, and without effect on the job if it fails."""
     return replace(step, if_=expression("always()"), continue_on_error=True)
-
-
-_BEFORE_TABLE = tuple(map(_always, (checkout(COMMIT), SETUP, FETCH_RESULTS)))

@@ -13,7 +13,7 @@ from ci_compiler.spec.triggers import Schedule
 from ci_compiler.spec.upstream import Update
 from ci_compiler.spec.versions import NIGHT, has_nights
 from ci_compiler.workflows.common import PAUSED, WORKFLOW_TOKEN, expression, one_at_a_time
-from ci_compiler.workflows.model import READ, Job, RunStep, Step, Workflow, action_step, input_node
+from ci_compiler.workflows.model import READ, Job, Permissions, RunStep, Step, Workflow, action_step, input_node
 from ci_compiler.workflows.steps import SET_UP_NIX, SETUP, checkout, hosted_job, upload
 from ci_compiler.workflows.writer import Node, Remarked
 
@@ -36,6 +36,25 @@ def cron(time: str, days: Iterable[str] = ()) -> dict[str, Node]:
 
 
 _DAYS = {"sun": 0, "mon": 1, "tue": 2, "wed": 3, "thu": 4, "fri": 5, "sat": 6}
+
+
+def starts(spec: Spec, file: str, entry: Node) -> Workflow:
+    """The workflow that starts that of `file` by the clock.
+
+    In a public repository without activity for 60 days, GitHub disables a workflow file that has a schedule, with all
+    of its triggers. So what pushes start as well has its schedule in a file of its own, and stays enabled.
+    """
+    start = RunStep(
+        name=f"Start {file}",
+        env={"GH_TOKEN": expression("github.token")},
+        run=f'gh workflow run {file} --repo "$GITHUB_REPOSITORY" --ref "$GITHUB_REF_NAME"',
+    )
+    # Assumes `token-dispatch`.
+    permissions: Permissions = {"actions": Remarked("write", f"starts {file}")}
+    name = f"{file.removesuffix('.yml')} schedule"
+    job = hosted_job(spec, "Start", permissions=permissions, steps=[start])
+    concurrency = one_at_a_time(name.replace(" ", "-"))
+    return Workflow(name=name, on={"schedule": [entry]}, concurrency=concurrency, jobs={"start": job})
 
 
 # fleet-watch.yml
@@ -173,11 +192,9 @@ def waves(spec: Spec) -> Workflow:
 
 
 def schedule(spec: Spec, wanted: Schedule) -> Workflow:
-    """`schedule.yml`: starts the scheduled builds of all shards.
+    """`schedule.yml`: starts the scheduled builds of all shards, from a file of its own (`starts`).
 
-    It exists if the spec has `schedule`. In a public repository without activity for 60 days, GitHub disables a
-    workflow file that has a schedule, with all of its triggers. So the schedule has a file of its own, and the shards
-    stay enabled. The time zone is left out if it is GitHub's default, UTC.
+    It exists if the spec has `schedule`. The time zone is left out if it is GitHub's default, UTC.
     """
     run = f"ci-compile dispatch --{wanted.build} --waves"
     run += ' --night "$(date -u +%Y%m%d)"' if has_nights(spec) else ""
@@ -255,6 +272,8 @@ def _as_app(spec: Spec, title: str, minutes: int, on: dict[str, Node], steps: li
 
 # pages.yml
 
+PAGES_DAILY = cron("41 4")
+
 HISTORY = "history.json"
 """The file of the history, and the artifact with it."""
 
@@ -269,8 +288,9 @@ _SITE_ARTIFACT = f"github-pages-{expression('github.run_attempt')}"
 def pages(spec: Spec) -> Workflow:
     """`pages.yml`: publishes the finder page and the history on GitHub Pages, when their sources change and daily.
 
-    The pages show the results of the variants, which change without a commit. The history is also an artifact, from
-    which the next run continues it: unlike the site of a private repository, the workflow's token can read that.
+    `pages-schedule.yml` starts it each day. The pages show the results of the variants, which change without a commit.
+    The history is also an artifact, from which the next run continues it: unlike the site of a private repository, the
+    workflow's token can read that.
 
     In the repository's settings, the source of Pages must be GitHub Actions, and their environment must allow that
     branch. Where Pages is off, nothing is published, and a notice says so. GitHub creates the environment.
@@ -298,7 +318,6 @@ def pages(spec: Spec) -> Workflow:
         name="pages",
         on={
             "push": {"branches": [default_branch(spec)], "paths": [".github/**"]},
-            "schedule": [cron("41 4")],
             "workflow_dispatch": None,
         },
         concurrency=one_at_a_time("pages"),

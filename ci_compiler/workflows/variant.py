@@ -28,19 +28,26 @@ from ci_compiler.variant import variant_name
 from ci_compiler.workflows import compiler_cache
 from ci_compiler.workflows.artifacts import BESIDE_MANIFEST, MANIFEST, SUBJECTS, artifact_expression
 from ci_compiler.workflows.called import (
-    POOLS,
     build_permissions,
     cell_inputs,
-    chosen_input,
     environment,
     listed_packages,
-    machine_input,
     neighbour_input,
     package_inputs,
+    pool_of,
+    runs_on_of,
     title_input,
     title_inputs,
 )
-from ci_compiler.workflows.common import FORK_GUARD, RUN_GUARD, expression, for_each, input_not_paused, result_of
+from ci_compiler.workflows.common import (
+    FORK_GUARD,
+    RUN_GUARD,
+    expression,
+    for_each,
+    input_not_paused,
+    result_of,
+    selected,
+)
 from ci_compiler.workflows.model import (
     READ,
     Job,
@@ -88,7 +95,8 @@ class Subject:
         """An expression that is true if the run builds the variant."""
         if self.package is None:
             return "true"
-        return f"contains(fromJSON(inputs.chosen), format('{variant_name(self.package.name, '{0}')}', inputs.cell))"
+        name = f"format('{variant_name(self.package.name, '{0}')}', inputs.cell)"
+        return f"contains(fromJSON({selected('chosen')}), {name})"
 
     def job(self, stage: Stage) -> str:
         """The id of the job of `stage`. Stages have no underscore in their names, so that ids are unique."""
@@ -123,7 +131,7 @@ class Subject:
 
     def passed(self, test: Stage) -> str:
         """An expression that is true if `test` succeeded, or was skipped because no pool runs it."""
-        skipped = f"needs.{self.job(test)}.result == 'skipped' && inputs.{machine_input(test)} == ''"
+        skipped = f"needs.{self.job(test)}.result == 'skipped' && {pool_of(test)} == ''"
         return f"({self.succeeded(test)} || ({skipped}))"
 
     def gets_files(self, spec: Spec) -> bool:
@@ -193,9 +201,6 @@ def reported_as(spec: Spec, cell: Cell, variant: Variant) -> dict[Stage | Bench,
 def _inputs(spec: Spec) -> dict[str, Node]:
     return {
         "name": input_node("The variant, as its recipe is called."),
-        "branch": input_node("The branch that it is built for."),
-        "commit": input_node("The commit that holds its recipe."),
-        **chosen_input(spec),
         **cell_inputs(spec),
         **package_inputs(spec),
     }
@@ -208,21 +213,21 @@ def _job(
 
     It does not start while its pool or its branch is paused. `more` are further fields.
     """
-    # Assumes `skipped-needs`, `runs-on-json`.
+    # Assumes `skipped-needs`.
     return Job(
         name=subject.title(spec, stage),
         if_=expression(" && ".join(["!cancelled()", *conditions, _not_paused(stage.name)])),
-        runs_on=expression(f"fromJSON(inputs.{machine_input(stage)})"),
+        runs_on=runs_on_of(stage),
         timeout_minutes=spec.timeouts[stage],
         permissions=permissions,
-        env={"NAME": subject.name, "BRANCH": expression("inputs.branch")},
+        env={"NAME": subject.name, "BRANCH": expression(selected("branch"))},
         **more,
     )
 
 
 def _not_paused(machine: str) -> str:
     """An expression that is false while the jobs on `machine`, a key of the pools, are paused."""
-    return input_not_paused("inputs.branch", f"fromJSON(inputs.{POOLS})['{machine}']")
+    return input_not_paused(selected("branch"), pool_of(machine))
 
 
 def _build(spec: Spec, subject: Subject, stage: Stage) -> Job:
@@ -276,7 +281,7 @@ def _test(spec: Spec, subject: Subject, stage: Stage) -> Job:
     waits = waits_for(spec, stage)
     passed = [subject.passed(other) for other in waits if other.is_test]
     guard = FORK_GUARD if stage.in_requests else RUN_GUARD
-    conditions = (subject.succeeded(BUILD), f"inputs.{machine_input(stage)} != ''", guard, *passed)
+    conditions = (subject.succeeded(BUILD), f"{pool_of(stage)} != ''", guard, *passed)
     env = {"BESIDE": subject.beside(stage)} if stage.neighbours else None
     command = stage.command.format(stage=stage, manifest=MANIFEST, beside=BESIDE_MANIFEST)
     command += NEEDS_OPTION if subject.gets_files(spec) else ""
@@ -314,7 +319,6 @@ def _beside(stage: Stage) -> Iterator[str]:
 
 def _suites(spec: Spec, subject: Subject, bench: Bench) -> Job:
     """The job of the test suites that need `bench`: one leg for each shard of a suite of the package."""
-    machine = f"inputs.{machine_input(bench.machine)}"
     test = RunStep(
         name="Run the suite",
         env={"SUITE": expression("matrix.suite"), "SHARD": expression("matrix.shard")},
@@ -327,20 +331,24 @@ def _suites(spec: Spec, subject: Subject, bench: Bench) -> Job:
         "!cancelled()",
         subject.succeeded(bench.stage),
         *some,
-        f"{machine} != ''",
+        f"{pool_of(bench.machine)} != ''",
         FORK_GUARD,
         _not_paused(bench.machine),
     )
-    shards: Node = [*legs(subject.package, bench)] if subject.package else expression(f"fromJSON(inputs.{bench.job})")
+    shards: Node = (
+        [*legs(subject.package.suites.values(), bench)]
+        if subject.package
+        else expression(f"fromJSON(inputs.{bench.job})")
+    )
     return Job(
         name=f"{subject.package.name} / {bench.title}" if subject.package else bench.title,
         needs=[subject.job(BUILD), subject.job(bench.stage)],
         if_=expression(" && ".join(conditions)),
         strategy=for_each(shards),
-        runs_on=expression(f"fromJSON({machine})"),
+        runs_on=runs_on_of(bench.machine),
         timeout_minutes=longest_minutes(spec, bench),
         permissions=READ,
-        env={"NAME": subject.name, "BRANCH": expression("inputs.branch")},
+        env={"NAME": subject.name, "BRANCH": expression(selected("branch"))},
         steps=[*_before_test(spec, subject, bench.stage), test, keep],
     )
 

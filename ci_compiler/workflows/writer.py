@@ -17,7 +17,7 @@ Node = str | int | bool | None | Mapping[str, "Node"] | Sequence["Node"]
 """The values that can be written. None is a key without a value (`workflow_dispatch:`)."""
 
 WIDTH = 120
-"""The most columns of a sequence of plain words that is written on one line."""
+"""The most columns of a line of a sequence of plain words."""
 
 _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*")
 _PLAIN = re.compile(r"(?:[A-Za-z_$/(]|\./)(?:[A-Za-z0-9_ $./@{}()'\"!=&|<>,*+~^%?\[\];-]|:(?=[^ ]))*(?<![ :])")
@@ -66,13 +66,14 @@ def _entry(key: str, value: Node, indent: str, lines: list[str]) -> None:
         # exact types come first: checks against abstract classes are slow
         if not value:
             lines.append(f"{head} {{}}")
-            return
-        lines.append(head)
-        _mapping(value, indent + "  ", lines)
+        elif pair := _flow_pair(value):
+            lines.append(f"{head} {pair}")
+        else:
+            lines.append(head)
+            _mapping(value, indent + "  ", lines)
     elif isinstance(value, (list, Sequence)):
-        flow = _flow(value)
-        if flow is not None and len(head) + len(flow) < WIDTH:
-            lines.append(f"{head} {flow}")
+        if all(isinstance(item, str) and _is_word(item) for item in value):
+            _words(head, value, indent, lines)
             return
         lines.append(head)
         _sequence(value, indent + "  ", lines)
@@ -113,11 +114,24 @@ def _string(head: str, value: str, indent: str, lines: list[str]) -> None:
     lines.append(f"{head} {quoted(value)}{remark}")
 
 
-def _flow(value: Sequence[Node]) -> str | None:
-    """`[a, b]` if every item is a plain word."""
-    if all(isinstance(item, str) and _is_word(item) for item in value):
-        return f"[{', '.join(map(str, value))}]"
-    return None
+def _words(head: str, words: Iterable[Node], indent: str, lines: list[str]) -> None:
+    """`[a, b]` after `head`, on as many lines as it takes."""
+    line = f"{head} ["
+    for index, word in enumerate(words):
+        if index and len(line) + len(str(word)) + 2 > WIDTH:
+            lines.append(f"{line},")
+            line = f"{indent}  {word}"
+        else:
+            line += f", {word}" if index else str(word)
+    lines.append(f"{line}]")
+
+
+def _flow_pair(value: Mapping[str, Node]) -> str:
+    """`{a: b}` for one plain word without a remark; '' for anything else."""
+    if len(value) != 1 or isinstance(value, Spaced):
+        return ""
+    ((key, item),) = value.items()
+    return f"{{{_key(key)}: {item}}}" if type(item) is str and _is_word(item) else ""
 
 
 @lru_cache(maxsize=65536)

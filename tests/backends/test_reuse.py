@@ -197,4 +197,7 @@ def test_the_workflow_looks_before_it_builds_and_marks_afterwards(fleet: Fleet) 
     assert job["permissions"] == {"contents": "read", "actions": "read"}
     tokens = [name for name, step in steps.items() if "github.token" in json.dumps(step)]
     assert tokens == [look, fetch]
-    assert steps["Build"]["run"].endswith(" --earlier earlier-output")
+    # A folder that is committed under the name of the download is not taken.
+    assert steps["Build"]["run"].endswith(' ${EARLIER:+--earlier "$EARLIER"}')
+    assert steps["Build"]["env"]["EARLIER"] == "${{ steps.fetched.outcome == 'success' && 'earlier-output' || '' }}"
+    assert steps[fetch]["with"]["path"] == "earlier-output"

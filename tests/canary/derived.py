@@ -30,7 +30,7 @@ ROOT = Path(__file__).parents[2]
 
 _STRING = re.compile(r"'(?:[^']|'')*'")
 _EXPRESSION = re.compile(r"\$\{\{(.*?)\}\}", re.DOTALL)
-_WORD = re.compile(r"(?<![.\w])[a-zA-Z_][\w-]*(?:\.[\w*-]+)*(?:\s*\()?")
+_WORD = re.compile(r"(?<![.\w-])[a-zA-Z_][\w-]*(?:\.[\w*-]+)*(?:\s*\()?")
 _NAMED = {"needs": 1, "steps": 1, "jobs": 1, "inputs": 1, "matrix": 1, "vars": 1, "secrets": 1, "env": 1}
 """Contexts whose keys are names of the workflow's own."""
 
@@ -135,6 +135,8 @@ def words(expression: str) -> Iterator[str]:
 def _generic(word: str) -> str:
     """A context with `*` for what the workflow names: jobs, steps, inputs, outputs."""
     parts = word.split(".")
+    if parts[:3] == ["github", "event", "inputs"]:
+        return ".".join([*parts[:3], *(["*"] if len(parts) > 3 else [])])
     if parts[0] in _NAMED and len(parts) > 1:
         parts[1] = "*"
         if len(parts) > 3 and parts[2] == "outputs":

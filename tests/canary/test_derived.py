@@ -94,8 +94,8 @@ TEN = (
     (EVENTS, "      timezone: ", "      # timezone: ", "the canary does not try on.schedule.timezone"),
     (EVENTS, 'echo "fork=', 'echo "a-fork=', "no workflow of the canary finds the facts of schedule-fork"),
     (BUILD, "on:\n", "on:\n  release:\n", "on.release has no probe"),
-    (BUILD, "runs-on: ", "cache-mode: none\n    runs-on: ", "job.cache-mode has no probe"),
-    (BUILD, "permissions: {}", "permissions: {}\ndefaults: {}", "workflow.defaults has no probe"),
+    (PULL, "runs-on: ", "cache-mode: none\n    runs-on: ", "job.cache-mode has no probe"),
+    (PULL, "permissions: {}", "permissions: {}\ndefaults: {}", "workflow.defaults has no probe"),
     (PULL, "github.base_ref ||", "github.actor ||", "github.actor has no probe"),
     (PULL, "${{ always() }}", "${{ failure() }}", "failure() has no probe"),
 )

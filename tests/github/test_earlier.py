@@ -57,9 +57,7 @@ def test_requests_believe_one_another(served: GitHub, stack: Plan, event: str) -
         pytest.param("protected", SHARD, {"event": "pull_request"}, id="a pull request triggers a shard"),
         pytest.param("protected", REQUEST, {"event": "merge_group"}, id="a merge queue plants it"),
         pytest.param("protected", SHARD, {"event": "push", "head_branch": "topic"}, id="a push to another branch"),
-        pytest.param(
-            "protected", SHARD, {"event": "workflow_dispatch", "head_branch": "topic"}, id="its dispatch"
-        ),
+        pytest.param("protected", SHARD, {"event": "workflow_dispatch", "head_branch": "topic"}, id="its dispatch"),
         pytest.param("protected", SHARD, {"event": "push", "head_sha": OTHER}, id="a tag with the name of the branch"),
         pytest.param("protected", ".github/workflows/fork.yml", {"event": "issue_comment"}, id="the code of a fork"),
         pytest.param("protected", ".github/workflows/sync.yml", {"event": "push"}, id="another workflow"),

@@ -289,7 +289,7 @@ WRONG: list[tuple[str, WRITTEN, str, str]] = [
         "runner group publish",
         group("publish", selected_workflows=[]),
         "none",
-        f"{REPOSITORY}/.github/workflows/build-main",
+        f"{REPOSITORY}/.github/workflows/shard-publish.yml@refs/heads/main",
     ),
 ]
 

@@ -95,7 +95,7 @@ def test_jobs_wait_for_as_many_others_as_must_make_files_before() -> None:
 
 def selected(made: Plan, *names: str) -> dict[str, list[dict[str, Any]]]:
     branches = decide(made, EVENT, Facts({"main": Rebuilt(names)})).branches
-    return {output: legs for output, legs in matrices(made, branches).items() if legs}
+    return {output: legs for output, legs in matrices(made, branches, "c0ffee").items() if legs}
 
 
 def test_a_pull_request_builds_in_steps_and_says_which_needed_files_are_new() -> None:

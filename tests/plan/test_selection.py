@@ -138,19 +138,21 @@ def request(base: str = "main") -> GitHubEvent:
     return GitHubEvent(name="pull_request", payload={"pull_request": {"base": {"ref": base, "sha": SHA}}})
 
 
+BUILDER = {"pool": "builder", "runs-on": ["self-hosted", "linux", "x64", "nix-builder"]}
+H100 = {"pool": "h100", "runs-on": ["self-hosted", "linux", "x64", "gpu-sm90"]}
+
+
 def test_a_pull_request_builds_affected_cells_on_the_pools_of_each_stage(decided: Plan) -> None:
     (made,) = of_request(decided, request(), GPU[:2]).branches
     assert made.variants == tuple(GPU[:2])
-    assert pull_request.matrices(decided, [made])["matrix"] == [
+    assert pull_request.matrices(decided, [made], SHA)["matrix"] == [
         {
             "cell": "python313-cuda12_8-sm90-avx2",
             "chosen": json.dumps(GPU[:2]),
             "branch": "main",
             "onto": "",
-            "pools": json.dumps({"build": "builder", "cpu-test": "builder", "gpu-test": "h100"}),
-            "build-on": '["self-hosted", "linux", "x64", "nix-builder"]',
-            "cpu-test-on": '["self-hosted", "linux", "x64", "nix-builder"]',
-            "gpu-test-on": '["self-hosted", "linux", "x64", "gpu-sm90"]',
+            "commit": SHA,
+            "machines": json.dumps({"build": BUILDER, "cpu-test": BUILDER, "gpu-test": H100}),
         }
     ]
     assert made.left == ()

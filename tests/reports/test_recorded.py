@@ -181,7 +181,8 @@ def test_the_hosted_jobs_are_those_of_the_compiled_workflow(decided: Plan) -> No
     files = compile_files(decided)
     for shard in decided.shards:
         jobs: dict[str, Any] = yaml.safe_load(files[shard.path])["jobs"]
-        assert sum(job.get("runs-on") == decided.spec.hosted for job in jobs.values()) == HOSTED_JOBS
+        called = [yaml.safe_load(files[job["uses"].removeprefix("./")])["jobs"].values() for job in jobs.values()]
+        assert sum(job.get("runs-on") == decided.spec.hosted for one in called for job in one) == HOSTED_JOBS
 
 
 def test_prices_change_no_compiled_file(decided: Plan) -> None:

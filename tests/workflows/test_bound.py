@@ -57,10 +57,12 @@ def test_the_digests_of_builds_and_tests_reach_the_job_that_publishes_as_outputs
     publications = [job for name, job in jobs.items() if name.startswith("publish-")]
     assert publications
     for job in publications:
-        (step,) = (step for step in job["steps"] if "publish-run" in step.get("run", ""))
-        assert step["env"]["NEEDS"] == "${{ toJSON(needs) }}"
-        assert '--needs "$NEEDS"' in step["run"]
+        assert job["with"]["needs"] == "${{ toJSON(needs) }}"
         assert any("uses" in jobs[need] for need in job["needs"])
+    publish = compiled("workflows/shard-publish.yml", backend=backend, cache=CACHE)["jobs"]["publish"]
+    (step,) = (step for step in publish["steps"] if "publish-run" in step.get("run", ""))
+    assert step["env"]["NEEDS"] == "${{ inputs.needs }}"
+    assert '--needs "$NEEDS"' in step["run"]
 
 
 def test_a_listed_variant_reports_its_digest() -> None:

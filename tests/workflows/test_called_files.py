@@ -37,7 +37,7 @@ def short(**changes: Any) -> Plan:
 def test_what_is_called_is_written_and_nothing_else(made: Plan, files: list[str]) -> None:
     texts = render(made.spec, made.shards)
     called = {
-        name for text in texts.values() for name in re.findall(r"uses: \./\.github/workflows/([a-z]+\.yml)", text)
+        name for text in texts.values() for name in re.findall(r"uses: \./\.github/workflows/([a-z-]+\.yml)", text)
     }
     written = {path.rpartition("/")[2] for path in texts}
     assert sorted(called & {"cell.yml", "joined.yml", "variant.yml"}) == files

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,8 @@ RESULTS = ("success", "failure", "cancelled", "skipped")
 PUSH = {"event_name": "push", "repository": "o/r", "event": {}}
 FORK = {"event_name": "pull_request", "repository": "o/r", "event": {"pull_request": {"head": {"repo": None}}}}
 LEGS = '[{"suite": "collectives", "shard": "1/1"}]'
-JOB, MACHINE = "gpu-test-suites-4", "gpu-test-4-on"
+JOB = "gpu-test-suites-4"
+ON = {"gpu-test-4": {"pool": "pool", "runs-on": ["self-hosted"]}}
 SUITES = {"wide": {"command": "ci/wide.sh", "minutes": 9, "on": "gpu", "gpus": 4}}
 
 
@@ -48,12 +50,12 @@ PREFIXES = (("cell", "fastpath_"), ("variant", ""))
 @pytest.mark.parametrize(("file", "prefix"), PREFIXES)
 def test_suites_run_after_the_smoke_test_where_there_are_any_and_a_pool_runs_them(file: str, prefix: str) -> None:
     cases, wanted = [], []
-    for github, smoke, legs, machine in itertools.product((PUSH, FORK), RESULTS, ("[]", LEGS), ("", '"pool"')):
+    for github, smoke, legs, machine in itertools.product((PUSH, FORK), RESULTS, ("[]", LEGS), ({}, ON)):
         needs = {f"{prefix}build": {"result": "success"}, f"{prefix}gpu-test": {"result": smoke}}
-        inputs = {"branch": "main", "pools": "{}", JOB: legs, MACHINE: machine}
+        inputs = {"selected": '{"branch": "main"}', "machines": json.dumps(machine), JOB: legs}
         contexts = {"github": github, "inputs": inputs, "needs": needs, "vars": {}, "status()": "success"}
         cases.append((jobs(file)[f"{prefix}{JOB}"]["if"], contexts))
-        wanted.append(github is PUSH and smoke == "success" and (bool(prefix) or legs != "[]") and machine != "")
+        wanted.append(github is PUSH and smoke == "success" and (bool(prefix) or legs != "[]") and machine is ON)
     assert condition_values(cases) == wanted
 
 
@@ -87,8 +89,8 @@ def test_every_caller_passes_the_shards_also_for_a_variant_that_fits_no_axis() -
     ]
     assert len(called) == 1 + 1  # the listed variant in its shard, and in a pull request
     assert [sorted(required - passed.keys()) for passed in called] == [[]] * len(called)
-    (shard,) = (passed for passed in called if passed["name"] == "apex-aarch64")
+    (shard,) = (passed for passed in called if passed.get("name") == "apex-aarch64")
     assert shard["cpu-test-suites"] == '[{"suite": "ops", "shard": "1/2"}, {"suite": "ops", "shard": "2/2"}]'
     cells = tuple(zip(decided.judged.cells, decided.routes, strict=True))
-    (leg,) = pull_request.matrices(decided, [RunSelection(branch="main", variants=(), cells=cells)])["listed"]
+    (leg,) = pull_request.matrices(decided, [RunSelection(branch="main", variants=(), cells=cells)], "c0ffee")["listed"]
     assert leg["cpu-test-suites"] == shard["cpu-test-suites"]

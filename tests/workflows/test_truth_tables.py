@@ -26,7 +26,7 @@ from ci_compiler.plan.needs import hands_files
 from ci_compiler.plan.pipeline import Plan, plan
 from ci_compiler.plan.sharding import Shard, cell_packages, job_id, stages_of
 from ci_compiler.spec.build import bundled_spec, load_spec
-from ci_compiler.spec.model import RunsOn, Spec
+from ci_compiler.spec.model import Pool, RunsOn, Spec
 from ci_compiler.stages import BENCHMARK, PUBLISH, Stage, stage_of, stages_that_test
 from ci_compiler.sync.compiled import compile_files
 from ci_compiler.workflows.artifacts import artifact_expression, artifact_name
@@ -49,11 +49,16 @@ TREES = (
 CALLED = ("cell.yml", "variant.yml")
 """The workflows that others call: the jobs of the packages of a cell, and of a listed variant."""
 
+ON_POOLS = ("shard-preflight.yml", "shard-publish.yml")
+SHARED = ("shard-select.yml", *ON_POOLS, "shard-verdict.yml")
+"""The workflows that all shards call; two of them run on the pools that publish."""
+
 RESULTS = ("success", "failure", "cancelled", "skipped")
 STATES = ("success", "failure", "cancelled", "skipped")
 """What `status()` of the checkers can be: of all jobs above, the callers' too; "skipped": one of them was."""
 
 LANDING = "Check out what sync would commit to the branch"
+TABLE = "Write the table"
 SECOND = "Fetch the manifest of the second build"
 
 OWN, BRANCH = "my-org/build-pytorch", "main"
@@ -159,7 +164,18 @@ def assert_tables(*tables: tuple[str, Iterable[Row]]) -> None:
 
 def not_paused(contexts: Mapping[str, Any]) -> Mapping[str, Any]:
     """`contexts` in a repository without the variable of pauses."""
-    return {"vars": {}, **contexts, "inputs": {"pools": "{}", "branch": BRANCH, **contexts.get("inputs", {})}}
+    return {"vars": {}, **contexts, "inputs": {"machines": "{}", **said(), **contexts.get("inputs", {})}}
+
+
+def said(**keys: str) -> dict[str, str]:
+    """The input of a called workflow with what was selected: `keys`, on the branch."""
+    return {"selected": json.dumps({"branch": BRANCH, **keys})}
+
+
+def on(*stages: Stage | str, pool: str = "builder") -> dict[str, str]:
+    """The input of a called workflow with the machines of its stages: these on `pool`, and no other."""
+    machine = {"pool": pool, "runs-on": ["self-hosted"]}
+    return {"machines": json.dumps({str(stage): machine for stage in stages})}
 
 
 def needs(**results: str) -> dict[str, Any]:
@@ -193,7 +209,7 @@ def _elsewhere(tree_: Tree, package: str) -> bool:
 def inputs_of(prefix: str, *also: str, chosen: bool = True) -> dict[str, Any]:
     """The inputs that say which variants were chosen: the one with `prefix`, if `chosen`, and the packages `also`."""
     names = [f"{package}-{CELL}" for package in ([prefix.rstrip("_")] if chosen else []) + list(also)]
-    return {"cell": CELL, "chosen": json.dumps(names)} if prefix else {"name": "a-wheel"}
+    return {"cell": CELL, **said(chosen=json.dumps(names))} if prefix else {"name": "a-wheel"}
 
 
 def test_a_chosen_variant_is_built_after_the_builds_that_it_needs_except_for_forks(compiled: Tree) -> None:
@@ -226,7 +242,7 @@ def test_only_the_whole_name_of_a_variant_chooses_it(compiled: Tree) -> None:
         if prefix:
             mine = f"{prefix[:-1]}-{CELL}"
             others = [f"{mine}bf16", mine[:-3], f"x{mine}", f"another-{CELL}", f"{prefix[:-1]}-python313-cpu-avx512"]
-            contexts = {"github": EVENTS[0].github(), "inputs": {"cell": CELL, "chosen": json.dumps(others)}}
+            contexts = {"github": EVENTS[0].github(), "inputs": {"cell": CELL, **said(chosen=json.dumps(others))}}
             given = {"needs": {need: {"result": "skipped"} for need in jobs[f"{prefix}build"].get("needs", [])}}
             assert condition_values([(jobs[f"{prefix}build"]["if"], not_paused(contexts | given))]) == [False]
 
@@ -256,23 +272,22 @@ def test_a_benchmark_follows_the_tests_of_a_push_or_a_dispatch_and_of_no_pull_re
     assert len(tables) == 4
     assert_tables(*tables)
     request = json.dumps(measured.files["pull-request.yml"])
-    assert "gpu-test-on" in request
     assert "benchmark" not in request
-    assert all(
-        "benchmark-on" in job["with"] for job in measured.files["build-main-cpu.yml"]["jobs"].values() if "uses" in job
-    )
+    calls = cell_calls(measured.files["build-main-cpu.yml"]).values()
+    assert all("benchmark" in json.loads(job["with"]["machines"]) for job in calls)
 
 
 def _benchmark_rows(prefix: str) -> Iterator[Row]:
     """It runs after tests that passed, or that no pool runs, wherever a pool runs it."""
-    tested = [(result, where) for result in RESULTS for where in ("", '["self-hosted"]')]
-    good = {("success", where) for _, where in tested} | {("skipped", "")}
+    tested = [(result, where) for result in RESULTS for where in (False, True)]
+    good = {("success", where) for _, where in tested} | {("skipped", False)}
     for event, state, build, cpu, gpu, where in itertools.product(
-        EVENTS, ("success", "failure", "cancelled"), ("success", "failure"), tested, tested, ("", '["self-hosted"]')
+        EVENTS, ("success", "failure", "cancelled"), ("success", "failure"), tested, tested, (False, True)
     ):
+        stages = {"benchmark": where, "cpu-test": cpu[1], "gpu-test": gpu[1]}
         contexts = {
             "github": event.github(),
-            "inputs": {"benchmark-on": where, "cpu-test-on": cpu[1], "gpu-test-on": gpu[1]},
+            "inputs": on(*(stage for stage, is_run in stages.items() if is_run)),
             "needs": {
                 f"{prefix}build": {"result": build},
                 f"{prefix}cpu-test": {"result": cpu[0]},
@@ -293,20 +308,21 @@ def test_a_benchmark_takes_its_neighbour_where_the_caller_names_one() -> None:
             given = [{"inputs": {"benchmark-beside": CELL}}, {"inputs": {"benchmark-beside": ""}}, {"inputs": {}}]
             assert expression_values((beside, contexts) for contexts in given)[:2] == [f"{package}{CELL}", ""]
         fetch = steps[SECOND]
-        assert fetch["with"]["pattern"] == f"build-{package}${{{{ inputs.benchmark-beside }}}}@${{{{ inputs.branch }}}}"
+        name, branch = "${{ inputs.benchmark-beside }}", "${{ fromJSON(inputs.selected).branch }}"
+        assert fetch["with"]["pattern"] == f"build-{package}{name}@{branch}"
         rows = [({"inputs": {"benchmark-beside": given}, "status()": "success"}, bool(given)) for given in ("", CELL)]
         assert_tables((fetch["if"], rows))
 
 
 def _test_rows(prefix: str, stage: Stage) -> Iterator[Row]:
-    for event, state, build, where in itertools.product(EVENTS, STATES, RESULTS, ("", '["self-hosted"]')):
+    for event, state, build, where in itertools.product(EVENTS, STATES, RESULTS, (False, True)):
         contexts = {
             "github": event.github(),
-            "inputs": {f"{stage}-on": where},
+            "inputs": on(stage if where else "another"),
             "needs": {f"{prefix}build": {"result": build}},
             "status()": state,
         }
-        yield contexts, not event.foreign and state != "cancelled" and build == "success" and bool(where)
+        yield contexts, not event.foreign and state != "cancelled" and build == "success" and where
 
 
 # Shards: one job per cell.
@@ -315,8 +331,7 @@ def _test_rows(prefix: str, stage: Stage) -> Iterator[Row]:
 def test_a_cell_runs_where_it_was_selected(compiled: Tree) -> None:
     tables: list[tuple[str, Iterable[Row]]] = []
     for shard in compiled.plan.shards:
-        jobs = compiled.files[f"{shard.name}.yml"]["jobs"]
-        calls = {called(job): job for job in jobs.values() if "uses" in job}
+        calls = cell_calls(compiled.files[f"{shard.name}.yml"])
         assert sorted(calls) == sorted(cell.suffix for cell, _ in shard.cells)
         for cell, route in shard.cells:
             gate = [f"preflight-{route.pools[PUBLISH].name}"] if compiled.publishes(shard) else []
@@ -325,10 +340,10 @@ def test_a_cell_runs_where_it_was_selected(compiled: Tree) -> None:
     assert_tables(*tables)
 
 
-def called(job: Mapping[str, Any]) -> str:
-    """The cell, or the listed variant, that a job of a shard calls the workflow for."""
-    found: str = job["with"].get("cell") or job["with"]["name"]
-    return found
+def cell_calls(document: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """The jobs of a shard that call the workflow of a cell, or of a listed variant, by its name."""
+    calls = [job for job in document["jobs"].values() if Path(job["uses"]).name in CALLED]
+    return {job["with"].get("cell") or job["with"]["name"]: job for job in calls}
 
 
 def _cell_rows(suffix: str, cells: list[str], gate: list[str]) -> Iterator[Row]:
@@ -361,10 +376,51 @@ def test_a_run_that_will_publish_begins_with_a_preflight(compiled: Tree) -> None
         pools = shard.publish_pools if compiled.publishes(shard) else ()
         assert list(found) == [f"preflight-{pool.name}" for pool in pools]
         for pool, job in zip(pools, found.values(), strict=True):
-            assert job["runs-on"] == addressed(pool.runs_on)
-            assert job.get("environment") == (None if publish.reviewers else publish.environment)
+            assert_on_pool(job, pool, secret=not publish.reviewers)
             tables.append((job["if"], _preflight_rows(shard.branch, on_push=publish.on_push)))
     assert_tables(*tables)
+
+
+def assert_on_pool(job: Mapping[str, Any], pool: Pool, *, secret: bool = True) -> None:
+    """A job of a shard on a pool that publishes passes the pool, and the name of the secret if it may have it."""
+    assert json.loads(job["with"]["machine"]) == {"pool": pool.name, "runs-on": addressed(pool.runs_on)}
+    assert all(value == f"${{{{ secrets.{name} }}}}" for name, value in job.get("secrets", {}).items())
+    assert ("secrets" in job) is secret
+
+
+def test_what_may_have_the_secret_is_in_its_environment(compiled: Tree) -> None:
+    publish = compiled.plan.spec.publish
+    jobs = [compiled.files[file]["jobs"] for file in ON_POOLS if file in compiled.files]
+    environments = {name: job.get("environment") for one in jobs for name, job in one.items()}
+    publishes = any(compiled.publishes(shard) for shard in compiled.plan.shards)
+    preflight = None if publish.reviewers else publish.environment
+    assert environments == ({"preflight": preflight, "publish": publish.environment} if publishes else {})
+
+
+def test_publishing_is_of_a_push_or_a_dispatch_on_a_branch_that_publishes_and_that_nobody_cancelled(
+    compiled: Tree,
+) -> None:
+    """Whoever calls the file, and whatever branch it names."""
+    branches = compiled.plan.spec.branches
+    publish, preflight = [], []
+    refs = [f"refs/heads/{name}" for name in (*branches, "topic")] + [f"refs/tags/{BRANCH}", "refs/pull/7/merge"]
+    for event, ref, state in itertools.product(EVENTS, refs, STATES):
+        name = ref.removeprefix("refs/heads/")
+        is_right = name in branches and branches[name].publish
+        contexts = {"github": event.github(ref), "inputs": on_pool("builder"), "status()": state}
+        preflight.append((contexts, is_right and state == "success"))
+        may = event.name in {"push", "workflow_dispatch"} and state != "cancelled"
+        publish.append((contexts, is_right and may))
+    if "shard-publish.yml" in compiled.files:
+        assert_tables(
+            (compiled.files["shard-publish.yml"]["jobs"]["publish"]["if"], publish),
+            (compiled.files["shard-preflight.yml"]["jobs"]["preflight"]["if"], preflight),
+        )
+
+
+def on_pool(pool: str, **keys: str) -> dict[str, str]:
+    """The inputs of a job on a pool that publishes, for what was selected."""
+    return {"machine": json.dumps({"pool": pool, "runs-on": ["self-hosted"]}), **said(**keys)}
 
 
 def _preflight_rows(branch: str, *, on_push: bool) -> Iterator[Row]:
@@ -391,7 +447,8 @@ def test_one_job_per_pool_publishes_after_all_of_its_cells(compiled: Tree) -> No
         for pool, job in zip(pools, found.values(), strict=True):
             cells = [job_id(cell) for cell, route in shard.cells if route.pools[PUBLISH] == pool]
             assert job["needs"] == ["select", f"preflight-{pool.name}", *cells]
-            assert (job["runs-on"], job["environment"]) == (addressed(pool.runs_on), publish.environment)
+            assert_on_pool(job, pool)
+            assert job["with"]["needs"] == "${{ toJSON(needs) }}"
             rows = _publish_rows(shard.branch, f"preflight-{pool.name}", cells, on_push=publish.on_push)
             tables.append((job["if"], rows))
     assert_tables(*tables)
@@ -401,10 +458,8 @@ def _publish_rows(branch: str, preflight: str, cells: list[str], *, on_push: boo
     refs = (f"refs/heads/{branch}", f"refs/heads/{branch}-2", f"refs/tags/{branch}", "refs/pull/7/merge")
     every = dict.fromkeys(cells, "skipped")
     ends = [every, *({**every, cells[-1]: result} for result in RESULTS), dict.fromkeys(cells, "success")]
-    for event, ref, inputs in itertools.product(EVENTS, refs, ({}, {"publish": False}, {"publish": True})):
-        asked = event.name in {"push", "workflow_dispatch"} and (
-            inputs.get("publish", False) or (on_push and event.name == "push")
-        )
+    for event, ref, inputs in itertools.product(EVENTS[:3], refs, ({}, {"publish": False}, {"publish": True})):
+        asked = inputs.get("publish", False) or (on_push and event.name == "push")
         may = asked and ref == refs[0]
         ways = itertools.product(STATES, RESULTS, ends) if may else [("success", "success", ends[-1])]
         for state, ready, ended in ways:
@@ -412,9 +467,13 @@ def _publish_rows(branch: str, preflight: str, cells: list[str], *, on_push: boo
             contexts = {
                 "github": event.github(ref),
                 "inputs": inputs,
-                **_selected("success", {"chosen": '["a"]'}, **ended, **{preflight: ready}),
+                **_selected("success", {"chosen": '["a"]'}, **ended),
                 "status()": state,
             }
+            contexts["needs"][preflight] = {"result": ready, "outputs": {"result": "success"}}
+            yield contexts, must and set(ended.values()) != {"skipped"}
+            contexts = contexts | {"needs": dict(contexts["needs"])}
+            contexts["needs"][preflight] = {"result": "success", "outputs": {"result": ready}}
             yield contexts, must and set(ended.values()) != {"skipped"}
 
 
@@ -425,17 +484,22 @@ def test_only_a_dispatch_that_says_so_publishes_again(compiled: Tree) -> None:
         for step in job.get("steps", ())
         if "AGAIN" in step.get("env", {})
     }
-    for given, wanted in (({}, ""), ({"again": False}, ""), ({"again": True}, "yes")):
-        assert set(expression_values((word, {"inputs": given}) for word in words)) == {wanted}
+    for again, wanted in ((None, ""), (False, ""), (True, "yes")):
+        given = {} if again is None else {"again": again}
+        event = {"inputs": {key: str(value).lower() for key, value in given.items()}}
+        contexts = {"inputs": given, "github": {"event": event}}
+        assert set(expression_values((word, contexts) for word in words)) == {wanted}
 
 
 def test_what_is_selected_from_is_the_push_the_code_of_a_request_or_the_shards_branch(compiled: Tree) -> None:
     cases, wanted = [], []
+    checkout = compiled.files["shard-select.yml"]["jobs"]["select"]["steps"][0]
     for shard in compiled.plan.shards:
-        checkout = compiled.files[f"{shard.name}.yml"]["jobs"]["select"]["steps"][0]
+        passed = compiled.files[f"{shard.name}.yml"]["jobs"]["select"]["with"]
+        assert passed == {"shard": shard.name, "branch": shard.branch}
         for event, ref in itertools.product(EVENTS[:3], [*compiled.plan.spec.branches, "topic"]):
             github = event.github(f"refs/heads/{ref}") | {"ref_name": ref}
-            cases.append((checkout["with"]["ref"], {"github": github}))
+            cases.append((checkout["with"]["ref"], {"github": github, "inputs": passed}))
             own = event.name == "push" or (event.name == "workflow_dispatch" and ref == "topic")
             wanted.append("0" * 40 if own else shard.branch)
     assert expression_values(cases) == wanted
@@ -498,13 +562,12 @@ def test_every_job_on_a_self_hosted_machine_asks_whether_it_is_paused(compiled: 
     tables: list[tuple[str, Iterable[Row]]] = []
     for file, name, job in compiled.jobs():
         if file in CALLED:
-            machine = next(key for key in _machines(compiled, file) if f"inputs.{key}-on)" in job["runs-on"])
-            pools = {key: "the-pool" if key == machine else "another" for key in _machines(compiled, file)}
-            tables.append((job["if"], _pause_rows(_ready(compiled, file, name, pools), "main", "the-pool")))
-        elif name.startswith(("preflight-", "publish-")):
-            (shard,) = (one for one in compiled.plan.shards if f"{one.name}.yml" == file)
-            ready = _asked_to_publish(shard, job["needs"])
-            tables.append((job["if"], _pause_rows(ready, shard.branch, name.partition("-")[2])))
+            (machine,) = re.findall(r"'([\w-]+)'", job["runs-on"])
+            ready = _ready(compiled, file, name, machine)
+            tables.append((job["if"], _pause_rows(ready, BRANCH, "the-pool")))
+        elif file in ON_POOLS:
+            ready = {"github": EVENTS[0].github(), "inputs": on_pool("the-pool"), "status()": "success"}
+            tables.append((job["if"], _pause_rows(ready, BRANCH, "the-pool")))
         elif "uses" not in job:
             assert is_hosted(compiled, job)
     assert_tables(*tables)
@@ -523,48 +586,31 @@ def _pause_rows(contexts: Mapping[str, Any], branch: str, pool: str) -> Iterator
         yield {**contexts, "vars": {"CI_PAUSED": value.format(branch=branch, pool=pool)}}, not paused
 
 
-def _machines(tree_: Tree, file: str) -> list[str]:
-    inputs = tree_.files[file]["on"]["workflow_call"]["inputs"]
-    return [key.removesuffix("-on") for key in inputs if key.endswith("-on")]
-
-
-def _ready(tree_: Tree, file: str, name: str, pools: Mapping[str, str]) -> dict[str, Any]:
-    """Contexts with which the job `name` of a called workflow runs."""
+def _ready(tree_: Tree, file: str, name: str, machine: str) -> dict[str, Any]:
+    """Contexts with which the job `name` of a called workflow runs, whose `machine` is of another pool than others'."""
     jobs = tree_.files[file]["jobs"]
     packages = [package.name for package in cell_packages(tree_.plan.spec)]
     asked = tree_.files[file]["on"]["workflow_call"]["inputs"]
     suites = {key: '[{"suite": "a", "shard": "1/1"}]' for key in asked if "-suites" in key}
+    machines = {str(stage): {"pool": "another", "runs-on": ["self-hosted"]} for stage in compiled_stages(tree_)}
     inputs = inputs_of("", chosen=False) | {
         "cell": CELL,
-        "chosen": json.dumps([f"{package}-{CELL}" for package in packages]),
-        "branch": "main",
-        "publish": True,
-        "pools": json.dumps(pools),
-        **{f"{key}-on": '["self-hosted"]' for key in pools},
+        **said(chosen=json.dumps([f"{package}-{CELL}" for package in packages])),
+        "machines": json.dumps(machines | {machine: {"pool": "the-pool", "runs-on": ["self-hosted"]}}),
         **suites,
     }
     ended = {need: {"result": "success"} for need in jobs[name].get("needs", [])}
     return {"github": EVENTS[0].github(), "inputs": inputs, "needs": ended, "status()": "success"}
 
 
-def _asked_to_publish(shard: Shard, needs: Iterable[str]) -> dict[str, Any]:
-    ended = {need: "success" for need in needs if need != "select"}
-    selected = _selected("success", {"chosen": '["a"]'}, **ended)
-    return {"github": EVENTS[1].github(f"refs/heads/{shard.branch}"), "inputs": {"publish": True}, **selected}
-
-
 def test_every_job_knows_its_pool(compiled: Tree) -> None:
     """The name of the pool that the spec gives to the stage, for the cells of shards."""
     for shard in compiled.plan.shards:
-        calls = {called(job): job for job in compiled.files[f"{shard.name}.yml"]["jobs"].values() if "uses" in job}
+        calls = cell_calls(compiled.files[f"{shard.name}.yml"])
         for cell, route in shard.cells:
-            named = json.loads(calls[cell.suffix]["with"]["pools"])
-            assert {key: one for key, one in named.items() if key in map(str, route.pools)} == {
-                stage.name: pool.name for stage, pool in route.pools.items() if stage is not PUBLISH
-            }
-    jobs = compiled.files["pull-request.yml"]["jobs"]
-    for name in {"cells", "listed"} & jobs.keys():
-        assert jobs[name]["with"]["pools"] == "${{ matrix.pools }}"
+            machines = json.loads(calls[cell.suffix]["with"]["machines"])
+            named = {key: one["pool"] for key, one in machines.items() if key in map(str, route.pools)}
+            assert named == {stage.name: pool.name for stage, pool in route.pools.items() if stage is not PUBLISH}
 
 
 # pull-request.yml.
@@ -628,7 +674,7 @@ def test_the_comment_of_a_pull_request_of_this_repository_follows_its_verdict(co
 
 def test_a_verdict_runs_whatever_happened(compiled: Tree) -> None:
     verdicts = [job for _, name, job in compiled.jobs() if name == "verdict"]
-    assert len(verdicts) == len(compiled.plan.shards) + 1
+    assert len(verdicts) == len(compiled.plan.shards) + 2
     conditions = {job["if"] for job in verdicts}
     cases = [
         (text, {"github": EVENTS[0].github(), "needs": needs(a=result), "status()": state})
@@ -641,15 +687,16 @@ def test_a_verdict_runs_whatever_happened(compiled: Tree) -> None:
 
 def test_a_verdict_needs_every_other_job_of_its_file(compiled: Tree) -> None:
     for file, name, job in compiled.jobs():
-        if name == "verdict":
+        if name == "verdict" and file not in SHARED:
             others = compiled.files[file]["jobs"].keys() - {"comment"}  # which follows it
             assert {*job["needs"], name} == others
 
 
 def test_a_verdict_is_red_where_a_job_failed_or_was_cancelled_and_green_otherwise(compiled: Tree) -> None:
-    steps = [job["steps"][0] for _, name, job in compiled.jobs() if name == "verdict"]
+    steps = verdict_steps(compiled)
     (script,) = {step["run"] for step in steps}
-    (joined,) = {step["env"]["RESULTS"] for step in steps}
+    passed = {job["with"]["results"] for _, _, job in compiled.jobs() if job.get("with", {}).get("results")}
+    (joined,) = {step["env"]["RESULTS"] for step in steps} - {"${{ inputs.results }}"} | passed
     rows = [results for count in (1, 2, 3) for results in itertools.combinations_with_replacement(RESULTS, count)]
     texts = expression_values((joined, {"needs": needs(**dict(zip("abc", row, strict=False)))}) for row in rows)
     for row, text in zip(rows, texts, strict=True):
@@ -660,17 +707,23 @@ def test_a_verdict_is_red_where_a_job_failed_or_was_cancelled_and_green_otherwis
         assert _is_green(script, RESULTS="success skipped", PAUSABLE="", PAUSED=paused)
 
 
+def verdict_steps(tree_: Tree) -> list[dict[str, Any]]:
+    """The first steps of all verdicts."""
+    return [job["steps"][0] for _, name, job in tree_.jobs() if name == "verdict" and "steps" in job]
+
+
 def test_where_failures_are_expected_they_are_judged_and_anything_else_is_red() -> None:
     """The first step refuses what no failure of a test can be; the step that judges runs unless everything passed."""
     compiled = tree("expecting")
-    jobs = [job for _, name, job in compiled.jobs() if name == "verdict"]
-    assert len(jobs) == len(compiled.plan.shards) + 1
+    verdicts = [job for _, name, job in compiled.jobs() if name == "verdict"]
+    assert all(job["permissions"] == {"contents": "read", "actions": "read"} for job in verdicts)
+    jobs = [job for job in verdicts if "steps" in job]
+    assert len(jobs) == 2
     first, judge = (
         {step["name"]: step for job in jobs for step in job["steps"]}[name]
         for name in ("No chosen job was cancelled", "Every failure is expected")
     )
     assert all([step["name"] for step in job["steps"]].index(judge["name"]) == 4 for job in jobs)
-    assert all(job["permissions"] == {"contents": "read", "actions": "read"} for job in jobs)
     rows = [results for count in (1, 2, 3) for results in itertools.combinations_with_replacement(RESULTS, count)]
     with tempfile.TemporaryDirectory() as folder:
         for row in rows:
@@ -697,18 +750,23 @@ def _is_green(script: str, **environment: str) -> bool:
 
 
 def test_a_verdict_knows_what_is_paused_and_what_was_when_it_was_selected(compiled: Tree) -> None:
-    steps = [job["steps"][0] for _, name, job in compiled.jobs() if name == "verdict"]
-    (paused,) = {step["env"]["PAUSED"] for step in steps}
-    (pausable,) = {step["env"]["PAUSABLE"] for step in steps}
-    selects = [job["outputs"] for _, name, job in compiled.jobs() if name == "select"]
+    selects = [job["outputs"] for _, name, job in compiled.jobs() if name == "select" and "outputs" in job]
     (remembered,) = {outputs["paused"] for outputs in selects}
     assert {outputs["pausable"] for outputs in selects} == {"${{ steps.choose.outputs.pausable }}"}
     assert expression_values([(remembered, {"vars": {"CI_PAUSED": "all"}})]) == ["all"]
-    outputs = {"paused": "all", "pausable": "all branch:main"}
-    contexts = {"needs": {"select": {"outputs": outputs}}, "vars": {"CI_PAUSED": "branch:x"}}
-    assert expression_values([(paused, contexts), (pausable, contexts)]) == ["all branch:x", "all branch:main"]
-    gone: dict[str, Any] = {"needs": {"select": {"outputs": {}}}, "vars": {}}
-    assert expression_values([(paused, gone)]) == [" "]
+    for step in verdict_steps(compiled):
+        paused, pausable = step["env"]["PAUSED"], step["env"]["PAUSABLE"]
+        contexts = _said_to_verdict({"paused": "all", "pausable": "all branch:main"}) | {
+            "vars": {"CI_PAUSED": "branch:x"}
+        }
+        assert expression_values([(paused, contexts), (pausable, contexts)]) == ["all branch:x", "all branch:main"]
+        gone: dict[str, Any] = _said_to_verdict({}) | {"vars": {}}
+        assert expression_values([(paused, gone)]) == [" "]
+
+
+def _said_to_verdict(outputs: Mapping[str, str]) -> dict[str, Any]:
+    """What the selection said, as the verdict of a pull request and that of a shard have it."""
+    return {"needs": {"select": {"outputs": outputs}}, "inputs": {"selected": json.dumps(outputs)}}
 
 
 # Machines.
@@ -727,16 +785,14 @@ def test_every_stage_runs_on_the_pool_that_it_is_routed_to(compiled: Tree) -> No
     cases: list[tuple[str, Mapping[str, object]]] = []
     wanted = []
     for shard in compiled.plan.shards:
-        calls = compiled.files[f"{shard.name}.yml"]["jobs"].values()
-        passed = {called(job): job for job in calls if "uses" in job}
+        passed = cell_calls(compiled.files[f"{shard.name}.yml"])
         for cell, route in shard.cells:
             call = passed[cell.suffix]
             for name, job in compiled.files[Path(call["uses"]).name]["jobs"].items():
                 stage = stage_of(name.rpartition("_")[2])
-                where = call["with"].get(f"{stage}-on", "")
-                assert bool(where) is (stage in route.pools)
-                if where:
-                    cases.append((job["runs-on"], {"inputs": {f"{stage}-on": where}}))
+                assert (stage.name in json.loads(call["with"]["machines"])) is (stage in route.pools)
+                if stage in route.pools:
+                    cases.append((job["runs-on"], {"inputs": {"machines": call["with"]["machines"]}}))
                     wanted.append(addressed(route.pools[stage].runs_on))
     assert expression_values(cases) == wanted
 
@@ -744,18 +800,20 @@ def test_every_stage_runs_on_the_pool_that_it_is_routed_to(compiled: Tree) -> No
 def test_a_leg_of_a_matrix_passes_on_its_machines(compiled: Tree) -> None:
     jobs = compiled.files["pull-request.yml"]["jobs"]
     for name in {"cells", "listed"} & jobs.keys():
-        inputs = compiled.files[Path(jobs[name]["uses"]).name]["on"]["workflow_call"]["inputs"]
-        machines = {key for key in inputs if key.endswith("-on")} - {"benchmark-on"}
-        assert {jobs[name]["with"][key] for key in machines} == {f"${{{{ matrix.{key} }}}}" for key in machines}
+        assert jobs[name]["with"]["machines"] == "${{ matrix.machines }}"
+        assert jobs[name]["with"]["selected"] == "${{ toJSON(matrix) }}"
 
 
 def test_only_stages_of_a_variant_preflights_and_publishing_can_run_on_a_self_hosted_machine(compiled: Tree) -> None:
     for file, name, job in compiled.jobs():
         if file in CALLED:
-            assert job["runs-on"] == f"${{{{ fromJSON(inputs.{name.rpartition('_')[2]}-on) }}}}"
+            stage = name.rpartition("_")[2]
+            assert job["runs-on"] == f"${{{{ fromJSON(inputs.machines)['{stage}'].runs-on }}}}"
+        elif file in ON_POOLS:
+            assert job["runs-on"] == "${{ fromJSON(inputs.machine).runs-on }}"
         elif "uses" in job:
-            assert Path(job["uses"]).name in CALLED
-        elif not name.startswith(("preflight-", "publish-")):
+            assert Path(job["uses"]).name in (CALLED if file == "pull-request.yml" else (*CALLED, *SHARED))
+        else:
             assert is_hosted(compiled, job)
     callers = {file for file, _, job in compiled.jobs() if "uses" in job}
     assert callers == {"pull-request.yml", *(f"{shard.name}.yml" for shard in compiled.plan.shards)}
@@ -776,29 +834,29 @@ def test_what_sync_would_commit_is_checked_out_where_there_is_some_and_never_for
         assert second["name"] == LANDING
         (whole if name.endswith(BENCHMARK.name) else depths).add(first["with"]["fetch-depth"])
         tables[second["if"]] = [
-            ({"inputs": {"onto": onto}, "status()": state}, bool(onto) and state == "success")
+            ({"inputs": said(onto=onto), "status()": state}, bool(onto) and state == "success")
             for onto in ("", "1..2")
             for state in ("success", "failure", "cancelled")
         ]
     assert_tables(*tables.items())
     assert whole <= {0}
     (depth,) = depths
-    assert expression_values((depth, {"inputs": {"onto": onto}}) for onto in ("", "1..2")) == [1, 0]
+    assert expression_values((depth, {"inputs": said(onto=onto)}) for onto in ("", "1..2")) == [1, 0]
 
 
 def test_what_sync_would_commit_reaches_every_job_of_a_cell(compiled: Tree) -> None:
     cases: list[tuple[str, Mapping[str, object]]] = []
     for file, _, job in compiled.jobs():
-        if "uses" in job:
+        if "uses" in job and Path(job["uses"]).name in CALLED:
             leg, select = {"matrix": {"onto": "1..2"}}, {"needs": {"select": {"outputs": {"onto": "1..2"}}}}
-            cases.append((job["with"]["onto"], leg if file == "pull-request.yml" else select))
-    assert set(expression_values(cases)) == {"1..2"}
+            cases.append((job["with"]["selected"], leg if file == "pull-request.yml" else select))
+    assert {json.loads(value)["onto"] for value in expression_values(cases)} == {"1..2"}
 
 
 @pytest.mark.parametrize("branch", ["main", "cuda-13_0", "a/b", 'it\'s-"new"'])
 def test_the_name_of_an_artifact_is_the_one_that_the_table_looks_for(branch: str) -> None:
     start, _, expression = artifact_expression("build", "pytorch-cpu-avx2", [branch, "main"]).partition("@")
-    (end,) = expression_values([(expression, {"inputs": {"branch": branch}})])
+    (end,) = expression_values([(expression, {"inputs": said() | {"selected": json.dumps({"branch": branch})}})])
     assert f"{start}@{end}" == artifact_name("build", "pytorch-cpu-avx2", branch)
 
 
@@ -825,7 +883,7 @@ def test_a_fork_of_the_repository_queues_nothing_and_fails_nothing(repository: s
     """There, the first jobs of a run are skipped, and so is what follows; here, they run."""
     mirror = "a-stranger/build-pytorch"
     for file, name, job in guarded(repository).jobs():
-        if file in CALLED or file == "pull-request.yml":
+        if file in {*CALLED, *SHARED, "pull-request.yml"}:
             continue
         skipped = {"needs": {need: {"result": "skipped", "outputs": {}} for need in job.get("needs", [])}}
         ended = {"status()": "skipped"} if "needs" in job else {}
@@ -859,21 +917,20 @@ def test_a_pull_request_within_a_fork_gets_the_hosted_checks_and_a_verdict(repos
 def test_every_condition_of_a_job_has_its_table(compiled: Tree) -> None:
     for file, name, job in compiled.jobs():
         own = (
-            file in CALLED
+            file in {*CALLED, *ON_POOLS}
             or name in {"verdict", "comment"}
-            or name.startswith(("preflight-", "publish-"))
             or (file, name)
             in {("sync.yml", "sync"), ("update.yml", "update"), ("waves.yml", "waves"), ("pages.yml", "deploy")}
             or (file, name) in {("images.yml", "pins"), ("images.yml", "build")}
-            or ("needs" not in job and file != "pull-request.yml")  # not in forks
+            or ("needs" not in job and file not in {"pull-request.yml", *SHARED})  # not in forks
         )
         assert ("if" in job) is (own or "uses" in job), (file, name)
 
 
 def test_every_condition_of_a_step_has_its_table(compiled: Tree) -> None:
-    """Reports are kept of what fails, not of what is cancelled; the table comes after every verdict."""
+    """Reports are kept of what fails, not of what is cancelled; the table comes after every verdict, and may fail."""
     steps = {
-        ("verdict" if name == "verdict" else "stage", step["if"], step.get("continue-on-error", False))
+        (name if name == "verdict" else "stage", step["if"], step.get("continue-on-error", step["name"] == TABLE))
         for file, name, job in compiled.jobs()
         for step in job.get("steps", ())
         if "if" in step and name != "select" and file != "pages.yml"
@@ -914,12 +971,17 @@ def test_what_a_variant_needs_is_fetched_if_the_run_may_have_it(compiled: Tree) 
 
 def test_the_backend_is_installed_where_it_is_asked_what_is_published(compiled: Tree) -> None:
     conditions = {
-        step["if"] for _, name, job in compiled.jobs() if name == "select" for step in job["steps"] if "if" in step
+        step["if"]
+        for _, name, job in compiled.jobs()
+        if name == "select"
+        for step in job.get("steps", ())
+        if "if" in step
     }
     assert bool(conditions) is bool(compiled.plan.spec.backend.installer)
     for text in conditions:
         for inputs, must in (({}, False), ({"variant": "all"}, False), ({"variant": "unpublished"}, True)):
-            assert condition_values([(text, {"inputs": inputs, "status()": "success"})]) == [must]
+            contexts = {"github": {"event": {"inputs": inputs}}, "status()": "success"}
+            assert condition_values([(text, contexts)]) == [must]
 
 
 # waves.yml, schedule.yml and pages.yml.
@@ -965,8 +1027,9 @@ def test_the_schedule_starts_waves_from_a_file_of_its_own(compiled: Tree) -> Non
     assert ("schedule.yml" in compiled.files) is (schedule is not None)
     scheduled = {name for name, document in compiled.files.items() if "schedule" in document["on"]}
     spec = compiled.plan.spec
-    own = {"schedule.yml": schedule, "update.yml": spec.update, "images.yml": spec.images}
-    assert scheduled == {"fleet-watch.yml", "pages.yml", *(name for name, wanted in own.items() if wanted)}
+    own = {"schedule.yml": schedule, "update.yml": spec.update, "images-schedule.yml": spec.images}
+    assert scheduled == {"fleet-watch.yml", "pages-schedule.yml", *(name for name, wanted in own.items() if wanted)}
+    assert not any("push" in compiled.files[name]["on"] for name in scheduled)  # GitHub may disable these files
 
 
 def test_the_page_is_deployed_where_pages_is_on(compiled: Tree) -> None:

@@ -47,6 +47,7 @@ case $GITHUB_EVENT_NAME in
     echo "by=$([ "$GITHUB_ACTOR" = 'github-actions[bot]' ] && echo token || echo person)"
     echo "word=${WORD:-empty}"
     echo "flag=${FLAG:-empty}"
+    echo "sent=${SENT:-empty}"
     ;;
 esac
 [ -n "${GITHUB_TOKEN:-}" ] || exit 0

@@ -9,6 +9,8 @@ ask() {
 }
 
 echo "ran=yes"
+echo "flag=${FLAG:-empty}"
+echo "minutes=${MINUTES:-empty}"
 echo "secret=$([ -n "${CANARY_SECRET:-}" ] && echo set || echo empty)"
 echo "variable=$([ -n "${CANARY_VARIABLE:-}" ] && echo set || echo empty)"
 echo "identity=$([ -n "${ACTIONS_ID_TOKEN_REQUEST_URL:-}" ] && echo granted || echo none)"

@@ -78,11 +78,12 @@ def _of_request(git: Git, decided: Plan, event: GitHubEvent) -> dict[str, str]:
         append_to("GITHUB_STEP_SUMMARY", not_built(decided.spec, request, event.payload, refused))
     if event.name == "pull_request" and request.ref and any(one.left for one in request.branches):
         append_to("GITHUB_STEP_SUMMARY", left_to_dispatch(decided, request))
+    commit = git.resolve("HEAD")
     chosen = request.branches if request.ref else ()  # a fork's request builds nothing
     _, versions = _versions(decided, git, [one.branch for one in chosen])
     return {
         "chosen": json.dumps({one.branch: one.variants for one in request.branches}),
-        **{output: json.dumps(legs) for output, legs in matrices(decided, request.branches).items()},
+        **{output: json.dumps(legs) for output, legs in matrices(decided, request.branches, commit).items()},
         "pausable": " ".join(words_of_cells((part for one in chosen for part in one.cells), publish=False)),
         **versions,
     }
