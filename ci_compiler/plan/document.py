@@ -18,7 +18,7 @@ from ci_compiler.plan.needs import Needs
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.routing import Route
 from ci_compiler.plan.sharding import Shard, job_name, waits_for
-from ci_compiler.plan.suites import bench_of
+from ci_compiler.plan.suites import bench_of, suites_of
 from ci_compiler.plan.unbuilt import Selection, Unbuilt
 from ci_compiler.register import url
 from ci_compiler.spec.edges import GATHERS, NEEDS
@@ -109,7 +109,7 @@ def _tests(plan: Plan) -> Iterator[Row]:
     for cell, route in zip(plan.judged.cells, plan.routes, strict=True):
         pools = {stage.name: pool for stage, pool in route.pools.items() if stage.is_test}
         for variant in cell.variants:
-            suites = plan.spec.packages[variant.package].suites.values()
+            suites = suites_of(plan.spec, cell, variant)
             ran = {f"suite {one.name}": route.suites.get(bench_of(one)) for one in suites}
             for test, pool in {**pools, **ran}.items():
                 if pool:

@@ -19,7 +19,7 @@ from ci_compiler.plan.needs import Needs
 from ci_compiler.plan.routing import Route
 from ci_compiler.plan.sharding import Shard, waits_for
 from ci_compiler.plan.simulation import TimedJob, tails
-from ci_compiler.plan.suites import bench_of
+from ci_compiler.plan.suites import bench_of, suites_of
 from ci_compiler.record import record
 from ci_compiler.spec.model import Package, Pool, Spec, in_build_order
 from ci_compiler.spec.packages import BUILDER_CORES
@@ -191,7 +191,7 @@ class _Jobs:
     def _add_suites(self, test: PlannedJob, route: Route) -> tuple[int, ...]:
         """Adds the shards of the suites after `test`, the last job. Returns the indexes of the stage's last jobs."""
         last = len(self.jobs) - 1
-        for suite in self.spec.packages[test.variant.package].suites.values():
+        for suite in suites_of(self.spec, test.cell, test.variant):
             pool = route.suites.get(bench_of(suite))
             if pool and suite.stage is test.stage:
                 job = replace(test, pool=pool.name, seconds=suite.minutes * 60, needs=(last,), suite=suite.name)

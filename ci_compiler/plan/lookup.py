@@ -16,7 +16,7 @@ from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.routing import Route
 from ci_compiler.plan.rules import LeftOut
 from ci_compiler.plan.sharding import Shard, job_id
-from ci_compiler.plan.suites import bench_of
+from ci_compiler.plan.suites import bench_of, suites_of
 from ci_compiler.plan.unbuilt import Selection
 from ci_compiler.spec.model import Branch, Spec
 from ci_compiler.stages import stages
@@ -82,7 +82,7 @@ class BuiltVariant(NamedTuple):
                 yield stage.name, f"{pool.name} ({pool.runs_on}){with_}"
             elif stage in self.route.skipped:
                 yield stage.name, f"not run: {self.route.skipped[stage]}"
-        for suite in self.spec.packages[self.variant.package].suites.values():
+        for suite in suites_of(self.spec, self.cell, self.variant):
             bench = bench_of(suite)
             if bench in self.route.suites:
                 yield f"suite {suite.name}", f"{self.route.suites[bench].name}, {counted(suite.shards, 'shard')}"

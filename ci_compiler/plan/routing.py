@@ -19,7 +19,7 @@ from ci_compiler.errors import Finding
 from ci_compiler.hardware import CPU, Hardware
 from ci_compiler.plan.containers import container_findings
 from ci_compiler.plan.matrix import Cell, setting
-from ci_compiler.plan.suites import Bench, benches
+from ci_compiler.plan.suites import Bench, benches_of
 from ci_compiler.record import record
 from ci_compiler.spec.axes import Accelerator
 from ci_compiler.spec.model import Pool, RecipeKind, RunsOn, Spec
@@ -137,7 +137,7 @@ class _Router:
             stage: next(filter(None, (self._neighbour(axis, cell) for axis in stage.neighbours)), None)
             for stage in self.pairing
         }
-        suites = tuple(one for one in benches(packages) if cell.target != CPU or not one.stage.needs_gpu)
+        suites = tuple(one for one in benches_of(self.spec, cell) if cell.target != CPU or not one.stage.needs_gpu)
         near, pool = tuple(neighbours.values()), self._pool_of(cell)
         needs = (cell.system, cell.target, cell.isa, disk, memory, pool, near, suites)
         if needs not in self.known:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+from ci_compiler.plan.matrix import Cell, Variant
 from ci_compiler.spec.model import Package, Spec
 from ci_compiler.spec.suites import Suite
 from ci_compiler.stages import Stage
@@ -22,6 +23,10 @@ class Bench(NamedTuple):
     def job(self) -> str:
         """The id of the job in `variant.yml`, and of the input with its legs: `gpu-test-suites`."""
         return "-".join([self.stage.name, "suites", *self._wide])
+
+    def job_of(self, package: str) -> str:
+        """The id of the job in `cell.yml`."""
+        return f"{package}_{self.job}"
 
     @property
     def machine(self) -> str:
@@ -51,25 +56,46 @@ def bench_of(suite: Suite) -> Bench:
     return Bench(suite.stage, suite.gpus, suite.target)
 
 
+def has_rows(packages: Iterable[Package]) -> bool:
+    """Whether a suite of `packages` runs for some of the variants only."""
+    return any(suite.installs is not None for package in packages for suite in package.suites.values())
+
+
+def suites_of(spec: Spec, cell: Cell, variant: Variant) -> list[Suite]:
+    """The suites that run for `variant` of `cell`."""
+    suites = spec.packages[variant.package].suites.values()
+    return [suite for suite in suites if suite.runs_for(cell.branch, variant.name)]
+
+
+def benches_of(spec: Spec, cell: Cell) -> tuple[Bench, ...]:
+    """What the suites of the variants of `cell` need, each once."""
+    return tuple(dict.fromkeys(bench_of(one) for variant in cell.variants for one in suites_of(spec, cell, variant)))
+
+
 def benches(packages: Iterable[Package]) -> tuple[Bench, ...]:
     """What the suites of `packages` need, each once."""
     return tuple(dict.fromkeys(bench_of(suite) for package in packages for suite in package.suites.values()))
 
 
-def legs(package: Package, bench: Bench) -> list[dict[str, str]]:
-    """The suites of `package` that run on `bench`, shard by shard: the matrix of the job."""
+def legs(suites: Iterable[Suite], bench: Bench) -> list[dict[str, str]]:
+    """Those of `suites` that run on `bench`, shard by shard: the matrix of the job."""
     return [
         {"suite": suite.name, "shard": f"{shard}/{suite.shards}"}
-        for suite in package.suites.values()
+        for suite in suites
         if bench_of(suite) == bench
         for shard in range(1, suite.shards + 1)
     ]
 
 
-def suite_jobs(spec: Spec) -> dict[str, int]:
-    """The number of jobs that suites add to a listed variant, by package: a skipped one where there are no suites."""
+def suite_jobs(spec: Spec) -> Callable[[Cell], int]:
+    """Counts the jobs that suites add to the cell of a listed variant: a skipped one where there are no suites."""
     every = benches(filter(spec.lists, spec.packages.values()))
-    return {name: sum(max(1, len(legs(package, one))) for one in every) for name, package in spec.packages.items()}
+
+    def count(cell: Cell) -> int:
+        suites = suites_of(spec, cell, cell.variants[0]) if every else []
+        return sum(max(1, len(legs(suites, one))) for one in every)
+
+    return count
 
 
 def longest_minutes(spec: Spec, bench: Bench) -> int:

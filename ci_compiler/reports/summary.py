@@ -22,7 +22,7 @@ from ci_compiler.plan.proof import is_imported_only, passed
 from ci_compiler.plan.routing import Route
 from ci_compiler.plan.selection import Selection
 from ci_compiler.plan.sharding import ALL
-from ci_compiler.plan.suites import bench_of
+from ci_compiler.plan.suites import bench_of, suites_of
 from ci_compiler.spec.model import Spec
 from ci_compiler.spec.suites import Suite
 from ci_compiler.stages import BUILD, PUBLISH, Stage
@@ -189,7 +189,7 @@ def _measured(built: BuiltVariant, folder: Path, *, passed: bool) -> str:
 def _suites(built: BuiltVariant, stage: Stage, results: Path) -> Iterator[str]:
     """How the suites of `stage` ended for a variant, each with its first failures, or why no pool runs them."""
     found = [read_json(path) for path in sorted(results.glob(f"*/{SUITE_RESULT}"))]
-    for suite in built.spec.packages[built.variant.package].suites.values():
+    for suite in suites_of(built.spec, built.cell, built.variant):
         bench = bench_of(suite)
         wanted = (built.variant.name, built.cell.branch, suite.name)
         shards = [one for one in found if (one.get("name"), one.get("branch"), one.get("suite")) == wanted]

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from ci_compiler.github.inventory import Runner
 from ci_compiler.plan.pipeline import Plan
-from ci_compiler.plan.suites import legs
+from ci_compiler.plan.suites import legs, suites_of
 from ci_compiler.runner.scale_sets import scale_set_of
 from ci_compiler.spec.model import RunsOn
 from ci_compiler.stages import Stage
@@ -77,7 +77,7 @@ def label_sets(plan: Plan) -> tuple[LabelSet, ...]:
             for stage, pool in route.pools.items():
                 jobs.setdefault(pool.name, Counter())[stage] += len(cell.variants)
             for bench, pool in route.suites.items():
-                shards = sum(len(legs(plan.spec.packages[variant.package], bench)) for variant in cell.variants)
+                shards = sum(len(legs(suites_of(plan.spec, cell, variant), bench)) for variant in cell.variants)
                 jobs.setdefault(pool.name, Counter())[bench.stage] += shards
     pools = (pool for pool in plan.spec.pools if pool.name in jobs)
     declared = (LabelSet(pool.runs_on, jobs[pool.name], pool.name, pool.count) for pool in pools)

@@ -243,12 +243,13 @@ def _joined_legs(handed: HandedFiles, plan: Plan, branches: Iterable[RunSelectio
 
 def _chosen(handed: HandedFiles, cell: Cell, part: RunSelection) -> dict[str, Any]:
     names = [variant.name for variant in cell.variants if variant.name in part.variants]
-    return {"cell": cell.suffix, "chosen": json.dumps([*names, *_built_before(handed, [cell], part)])}
+    chosen = json.dumps([*names, *_built_before(handed, [cell], part)])
+    return {"cell": cell.suffix, "chosen": chosen, **called.shard_values(handed.spec, cell)}
 
 
 def _named(handed: HandedFiles, cell: Cell, part: RunSelection) -> dict[str, Any]:
     spec = handed.spec
-    values = called.package_values(spec, spec.packages[cell.variants[0].package])
+    values = called.package_values(spec, cell)
     return {"name": cell.called, **_as_chosen(handed, [cell], part), **values}
 
 
@@ -284,7 +285,7 @@ def _calls(spec: Spec, name: str, output: str, needs: Sequence[str], after: int 
     # Assumes `implicit-success`.
     subject = {
         LISTED: ("name", *called.package_inputs(spec)),
-        CELLS: ("cell",),
+        CELLS: ("cell", *called.shard_inputs(spec)),
         JOINED_BUILDS: ("build", "name", "legs"),
     }[name]
     succeeded = [f"needs.{job}.result == 'success'" for job in needs[:after]]

@@ -321,5 +321,5 @@ def _subject(spec: Spec, cell: Cell, joined: Sequence[Cell]) -> dict[str, Node]:
     if joined:
         return {**joined_values(joined)}
     if cell.called:
-        return {"name": cell.called, **called.package_values(spec, spec.packages[cell.variants[0].package])}
-    return {"cell": cell.suffix}
+        return {"name": cell.called, **called.package_values(spec, cell)}
+    return {"cell": cell.suffix, **called.shard_values(spec, cell)}
