@@ -221,6 +221,7 @@ class Code(StrEnum):
     UNKNOWN_PLACEHOLDER = "unknown-placeholder"
     UNKNOWN_POOL = "unknown-pool"
     UNKNOWN_PRESET = "unknown-preset"
+    UNKNOWN_PROFILE = "unknown-profile"
     UNKNOWN_PYTHON = "unknown-python"
     UNKNOWN_RECIPE = "unknown-recipe"
     UNKNOWN_RELEASE = "unknown-release"
@@ -245,6 +246,7 @@ class Code(StrEnum):
     UNUSED_POOL = "unused-pool", Severity.WARNING
     UPSTREAM_UNREACHABLE = "upstream-unreachable"
     VARIANT_NOT_BUILT = "variant-not-built"
+    VARIANT_UNFINISHED = "variant-unfinished"
     VERSION_DIFFERS = "version-differs"
     VERSION_NOT_OF_PIN = "version-not-of-pin"
     VERSION_UNKNOWN = "version-unknown"

@@ -87,7 +87,7 @@ def test_the_workflows_run_it_after_what_it_follows_on_its_own_pool_and_with_its
     job = workflow(fleet, "cell.yml")["jobs"]["pytorch_comparison"]
     assert (job["needs"], job["timeout-minutes"]) == (["pytorch_build", "pytorch_cpu-test"], 45)
     assert "needs.pytorch_cpu-test.result == 'success'" in job["if"]
-    assert job["runs-on"] == "${{ fromJSON(inputs.comparison-on) }}"
+    assert job["runs-on"] == "${{ fromJSON(inputs.machines)['comparison'].runs-on }}"
     fetch, test = job["steps"][-3:-1]
     assert fetch["run"].endswith('--beside "$BESIDE" --beside-manifest beside-output/manifest.json')
     given = "inputs.comparison-beside"
@@ -95,7 +95,8 @@ def test_the_workflows_run_it_after_what_it_follows_on_its_own_pool_and_with_its
     assert test["env"] == beside
     assert fetch["env"] == beside | {"DIGEST": "${{ needs.pytorch_build.outputs.manifest }}"}
     cells = {name: one["with"] for name, one in workflow(fleet, "build-main-sm90.yml")["jobs"].items() if "with" in one}
-    assert json.loads(cells["python313-avx512"]["comparison-on"]) == COMPARING["runs-on"]
+    machines = json.loads(cells["python313-avx512"]["machines"])
+    assert machines["comparison"] == {"pool": "comparing", "runs-on": COMPARING["runs-on"]}
     assert cells["python313-avx512"]["comparison-beside"] == "python313-cuda12_8-sm90-avx2"
     assert "comparison-beside" not in cells["python313-avx2"]
     assert language_service_problems(sorted((fleet / ".github/workflows").glob("*.yml"))) == []

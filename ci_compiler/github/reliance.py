@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -11,8 +10,8 @@ from typing import Any
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.sharding import FOLDER
 from ci_compiler.spec.carried import default_branch
-from ci_compiler.workflows.called import MACHINE
-from ci_compiler.workflows.common import PULL_REQUEST, VERDICT
+from ci_compiler.workflows.called import MACHINE, machine
+from ci_compiler.workflows.common import PULL_REQUEST, VERDICT, runs_on
 from ci_compiler.workflows.render import nodes
 from ci_compiler.workflows.tasks import WATCH_SECRET
 
@@ -59,6 +58,7 @@ def reliance(plan: Plan) -> Reliance:
     found = Reliance(
         verdict=request["jobs"][VERDICT]["name"], branches=tuple(request["on"]["pull_request"]["branches"])
     )
+    machines = {machine(pool): runs_on(pool.runs_on) for pool in plan.spec.pools}
     for path, document in compiled.items():
         used = (text for key, text in _texts(document) if key == "uses" and not text.startswith("./"))
         found.actions.update(map(str, used))
@@ -68,16 +68,10 @@ def reliance(plan: Plan) -> Reliance:
             branches = _branches(document, job) or {default_branch(plan.spec)}
             called = str(job.get("uses", "")).removeprefix("./")
             for within in compiled[called]["jobs"].values() if called else ():
-                _add(found, called, within | {"runs-on": _machine(job)}, branches)
+                _add(found, called, within | {"runs-on": machines.get(job["with"].get(MACHINE))}, branches)
             if not called:
                 _add(found, path, job, branches)
     return found
-
-
-def _machine(job: Mapping[str, Any]) -> object:
-    """What a job that calls a workflow passes as the machine of all of its jobs, if it does."""
-    passed = job["with"].get(MACHINE)
-    return json.loads(passed)["runs-on"] if passed else None
 
 
 def _add(found: Reliance, path: str, job: Mapping[str, Any], branches: set[str]) -> None:

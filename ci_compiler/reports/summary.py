@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from ci_compiler.codes import Code
-from ci_compiler.errors import Finding, wrong
+from ci_compiler.errors import Finding, Place, wrong
 from ci_compiler.outside import bytes_of, object_of
 from ci_compiler.plan.benchmarks import read_benchmark
-from ci_compiler.plan.expected import expected_failure, in_words
+from ci_compiler.plan.expected import expected_failure, expected_failures, in_words
 from ci_compiler.plan.lookup import BuiltVariant, explain
 from ci_compiler.plan.needs import Needs
 from ci_compiler.plan.pipeline import Plan
@@ -68,6 +68,26 @@ def table(plan: Plan, run: SummarisedRun, branch: str, chosen: Sequence[str], re
     needs = Needs(plan.spec, plan.judged.cells)
     rows = [_row(plan, needs, run, branch, name, results, chosen) for name in chosen]
     return f"{markdown_table(head, rows)}\n"
+
+
+def unfinished(plan: Plan, run: SummarisedRun, branch: str, chosen: Sequence[str], results: Path) -> Iterator[Finding]:
+    """A finding for each of the `chosen` variants of which a stage left nothing: it never ran, or its artifact is gone.
+
+    The jobs of a variant are skipped while they are paused, and their run looks as if nothing had been to do. Stages
+    that the spec expects to fail, and what follows them, may leave nothing.
+    """
+    for name in chosen:
+        built = _built(plan, branch, name)
+        if expected_failures(plan.spec, name, branch):
+            continue
+        route, tests = _tests(plan, run, built, results)
+        left = {BUILD: bool(_manifest(results, name, branch, built.cell.joined))}
+        left |= {stage: bool(result) for stage, result in tests.items() if stage in route.pools and stage.proves}
+        if run.publish and run.ref == branch and PUBLISH in route.pools:
+            left[PUBLISH] = bool(_published(results, name))
+        if missing := [stage.name for stage, is_there in left.items() if not is_there]:
+            message = f"{' and '.join(missing)} left no result in this run, which may have been paused; re-run all jobs"
+            yield Finding(place=Place(file=name), code=Code.VARIANT_UNFINISHED, message=message)
 
 
 def rebuilt_by_branch(request: Selection) -> str:
@@ -135,15 +155,9 @@ def left_to_dispatch(plan: Plan, request: Selection) -> str:
 def _row(
     plan: Plan, needs: Needs, run: SummarisedRun, branch: str, name: str, results: Path, chosen: Sequence[str]
 ) -> list[str]:
-    built = next((one for one in explain(plan, name).built if one.cell.branch == branch), None)
-    if built is None:
-        message = f"{name} is not built on {branch}; `ci-compile variants --branch {branch}` lists what is"
-        raise wrong("--chosen", Code.UNKNOWN_VARIANT, message)
+    built = _built(plan, branch, name)
     manifest = _manifest(results, name, branch, built.cell.joined)
-    asked = plan.spec.profiles.pull_request.tests
-    route = built.route.of_request(asked) if run.event in _REQUESTS else built.route
-    tested = [stage for stage in plan.spec.stages if stage.is_test]
-    tests = {stage: read_json(results / artifact_name(stage, name, branch) / RESULT) for stage in tested}
+    route, tests = _tests(plan, run, built, results)
     reached = results.is_dir() and any(results.iterdir()) and not _waited(needs, built, results, chosen)
     cells = {BUILD: "passed" if manifest else _FAILED if reached else "not reached"}
     for stage, result in tests.items():
@@ -162,7 +176,7 @@ def _row(
             ended = "; ".join([shown, *_suites(built, stage, results)])
             cells[stage] = ended if result.get("passed") is True else _FAILED
             cells[stage] += _expectation(built, stage, passed=result.get("passed") is True)
-    published = next((read_json(path) for path in results.glob(f"*/{name}/{PUBLISHED}")), {})
+    published = _published(results, name)
     failed = any(_FAILED in cell or cell == "not reached" for cell in cells.values())
     return [
         f"`{name}`",
@@ -171,6 +185,34 @@ def _row(
         _number(manifest, "closure_size", size),
         _words(published["result"]) if "result" in published else _why_not(run, branch, failed=failed),
     ]
+
+
+def _built(plan: Plan, branch: str, name: str) -> BuiltVariant:
+    """The variant `name` on `branch`. Raises InputError if the plan does not build it there."""
+    built = next((one for one in explain(plan, name).built if one.cell.branch == branch), None)
+    if built is None:
+        message = f"{name} is not built on {branch}; `ci-compile variants --branch {branch}` lists what is"
+        raise wrong("--chosen", Code.UNKNOWN_VARIANT, message)
+    return built
+
+
+def _tests(
+    plan: Plan, run: SummarisedRun, built: BuiltVariant, results: Path
+) -> tuple[Route, Mapping[Stage, Mapping[str, Any]]]:
+    """The route of a variant in the run, and what each test left; {} for nothing."""
+    asked = plan.spec.profiles.pull_request.tests
+    route = built.route.of_request(asked) if run.event in _REQUESTS else built.route
+    folders = {
+        stage: results / artifact_name(stage, built.variant.name, built.cell.branch)
+        for stage in plan.spec.stages
+        if stage.is_test
+    }
+    return route, {stage: read_json(folder / RESULT) for stage, folder in folders.items()}
+
+
+def _published(results: Path, name: str) -> Mapping[str, Any]:
+    """The outcome of publishing a variant; {} for none."""
+    return next((read_json(path) for path in results.glob(f"*/{name}/{PUBLISHED}")), {})
 
 
 def _followed(stage: Stage, route: Route) -> Iterator[Stage]:

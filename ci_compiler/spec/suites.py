@@ -64,7 +64,10 @@ class FlakyTest:
 
 @declared("suite-matrix", anyOf=[{"required": ["values"]}, {"required": ["rows"]}])
 class SuiteMatrix:
-    """The rows that a suite runs for, in the same form as those of a package's matrix, on axes of its own."""
+    """The rows that a suite runs for, in the same form as those of a package's matrix.
+
+    Their axes are its own, or in an open matrix those of variants: a row runs for the variants that have or serve it.
+    """
 
     values: Mapping[str, tuple[str, ...]] = key(
         "The values of any axes, which the command gets as `SUITE_AXIS`. An `accelerator` with a target is the GPU of "

@@ -16,10 +16,12 @@ from ci_compiler.plan.job_graph import built_after
 from ci_compiler.plan.joins import cells_by_build
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.needs import Needs
+from ci_compiler.plan.routing import Route
 from ci_compiler.plan.sharding import ALL, UNPUBLISHED, Shard, job_id, job_name
 from ci_compiler.plan.sources import locks_of, path_filters
 from ci_compiler.spec.model import Pool, Spec
 from ci_compiler.spec.packages import RecipeKind
+from ci_compiler.spec.triggers import PROFILE, SINCE
 from ci_compiler.spec.versions import NIGHT, has_nights
 from ci_compiler.stages import BUILD, PUBLISH
 from ci_compiler.variant import RECIPES, cell_suffix, recipe_path, variant_name
@@ -48,6 +50,9 @@ _SAID = expression(f"toJSON(needs.{SELECT}.outputs)")
 
 _REQUESTED = expression("inputs.request && format(' [{0}]', inputs.request) || ''")
 _WHAT = expression("inputs.only && 'a selection' || inputs.variant || github.event_name")
+_SINCE = expression(f"inputs.{SINCE} && format(' {{0}} since {{1}}', inputs.{PROFILE}, inputs.{SINCE}) || ''")
+"""What the title of a run says that builds what changed (`github.batches`)."""
+
 _MAY_PUBLISH = {True: "github.event_name == 'push' || inputs.publish == true", False: "inputs.publish == true"}
 """Whether a run may publish, by whether pushes publish."""
 
@@ -83,10 +88,11 @@ def workflow(spec: Spec, shard: Shard) -> Workflow:
         expression("inputs.only && github.run_id || inputs.variant || github.run_id"),
         expression("inputs.publish"),  # so that a run that does not publish never replaces one that does
         expression("inputs.again"),
+        *([expression(f"inputs.{PROFILE}")] if spec.profiles.started else ()),
     ]
     return Workflow(
         name=shard.title,
-        run_name=f"{shard.title}{_REQUESTED} ({_WHAT})",
+        run_name=f"{shard.title}{_REQUESTED} ({_WHAT}){_SINCE if _batched(spec) else ''}",
         on=_triggers(spec, shard),
         permissions=READ,
         concurrency=one_at_a_time("-".join(group)),
@@ -106,10 +112,21 @@ def _triggers(spec: Spec, shard: Shard) -> dict[str, Node]:
     if has_nights(spec):
         inputs[NIGHT] = _text("The date of a night (20261123), whose versions have it.")
     inputs["again"] = _switch("Test what passed before, and publish what shows as published (a changed recipe).")
+    if spec.profiles.started:
+        inputs[PROFILE] = _text("The profile that this run is of.")
+    if _batched(spec):
+        inputs[SINCE] = _text("Of a profile: build what changed since this commit.")
+    if spec.profiles.push.batch:
+        return {"workflow_dispatch": {"inputs": inputs}}
     return {
         "workflow_dispatch": {"inputs": inputs},
         "push": {"branches": [shard.branch], "paths": _paths(spec, shard)},  # Assumes `path-filters`, `push-branches`.
     }
+
+
+def _batched(spec: Spec) -> bool:
+    """Whether runs of a profile build what changed since a commit."""
+    return any(spec.profiles.started.values())
 
 
 def _text(description: str) -> Node:
@@ -206,7 +223,10 @@ def _publications(spec: Spec, shard: Shard) -> dict[str, CallJob]:
         cells = [cell for cell, route in shard.cells if route.pools.get(PUBLISH) is pool]
         jobs = _with_before(dict.fromkeys(map(job_id, cells)), before)
         ran = " || ".join(f"needs.{job}.result != 'skipped'" for job in jobs)
-        ready = f"needs.{preflight_id(pool)}.outputs.{shard_called.RESULT} == 'success'"
+        preflight = (
+            f"needs.{preflight_id(pool)}"  # its output is that of an earlier attempt if it never ran in this one
+        )
+        ready = f"{preflight}.result == 'success' && {preflight}.outputs.{shard_called.RESULT} == 'success'"
         conditions = ["!cancelled()", f"({_MAY_PUBLISH[spec.publish.on_push]})", on_branch, ready, f"({ran})"]
         found[publication_id(pool)] = CallJob(
             name=publication_name(pool),
@@ -267,7 +287,7 @@ def _cells(spec: Spec, shard: Shard) -> dict[str, CallJob]:
             uses=local(called.called_file(cell)),
             permissions=permissions,
             with_={
-                **_subject(spec, cell, joined.get(cell.joined, ())),
+                **_subject(spec, cell, route, joined.get(cell.joined, ())),
                 **shared,
                 **machines[id(route)],
                 **({} if cell.joined else called.neighbours(cell, route)),
@@ -317,7 +337,7 @@ def _ready(preflights: Sequence[str], *, at_all: bool = False) -> list[str]:
     return ["!cancelled()", f"needs.{SELECT}.result == 'success'", *passed]
 
 
-def _subject(spec: Spec, cell: Cell, joined: Sequence[Cell]) -> dict[str, Node]:
+def _subject(spec: Spec, cell: Cell, route: Route, joined: Sequence[Cell]) -> dict[str, Node]:
     if joined:
         return {**joined_values(joined)}
     if cell.called:

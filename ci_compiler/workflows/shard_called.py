@@ -27,7 +27,6 @@ from ci_compiler.workflows.common import (
     expression,
     input_not_paused,
     one_at_a_time,
-    result_of,
     selected,
 )
 from ci_compiler.workflows.model import READ, Job, RunStep, Step, UsesStep, Workflow, action_step, input_node
@@ -155,7 +154,10 @@ def _preflight(spec: Spec) -> Workflow:
     """
     secret = {} if spec.publish.reviewers else called.secret_passed(spec)
     prove = RunStep(
-        name="Prove that this machine can publish", env=secret or None, run=f"ci-runner doctor --for {PUBLISH}"
+        name="Prove that this machine can publish",
+        id="prove",
+        env=secret or None,
+        run=f"ci-runner doctor --for {PUBLISH}",
     )
     job = Job(
         name=PREFLIGHT,
@@ -163,12 +165,13 @@ def _preflight(spec: Spec) -> Workflow:
         runs_on=expression(f"fromJSON(inputs.{called.MACHINE}).runs-on"),
         timeout_minutes=_PREFLIGHT_MINUTES,
         permissions=READ,
+        outputs={RESULT: expression("steps.prove.outcome")},
         environment=spec.publish.environment if secret else None,
         steps=[checkout(expression(selected("commit"))), *on_hosted(spec), prove],
     )
     # Assumes `called-secret`, `called-inputs`, `dispatch-inputs`.
     more: dict[str, Node] = {"secrets": _secrets(*secret)} if secret else {}
-    outputs: Node = {RESULT: {"value": result_of(PREFLIGHT)}}
+    outputs: Node = {RESULT: {"value": expression(f"jobs.{PREFLIGHT}.outputs.{RESULT}")}}
     return _called(PREFLIGHT, _SAID | _ON, job, **more, outputs=outputs)
 
 

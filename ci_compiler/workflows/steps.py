@@ -232,20 +232,22 @@ def verdict_job(
     """The job `name`, which succeeds if every job that is judged succeeded or was skipped, and fails otherwise.
 
     Where the spec expects failures of tests, these count as successes: GitHub's list of the run's jobs tells them from
-    others. The table of the run is written after the verdict, which it cannot change. `after` are steps that follow,
-    without effect on the verdict either. It runs in forks too.
+    others. The table of the run is written after that, and fails if a stage of a chosen variant left no result: skipped
+    jobs count as successes, and a pause that skipped them may be over. `after` are steps that follow, without effect on
+    the verdict. It runs in forks too.
     """
     branch = {"BRANCH": expression(judged.branch)} if judged.branch else {}
     values = {"CHOSEN": expression(judged.chosen), **branch}
     options = ['--chosen "$CHOSEN"', *(['--branch "$BRANCH"'] if branch else [])]
     table = RunStep(
         name="Write the table",
+        if_=expression("always()"),
         env={**values, "PUBLISH": judged.publish},
         run=" ".join([f"ci-compile summary {RESULTS}", *options, '--publish "$PUBLISH"']),
     )
     before_table = [checkout(expression(f"{judged.said}.commit")), SETUP, FETCH_RESULTS]
     judge = [_judge(judged, values, options)] if spec.expected_failures else []
-    steps: list[Step] = [_first_of_verdict(spec, judged), *map(_always, before_table), *judge, _always(table)]
+    steps: list[Step] = [_first_of_verdict(spec, judged), *map(_always, before_table), *judge, table]
     steps += map(_always, after)
     # Assumes `always-verdict`.
     permissions = verdict_permissions(spec)

@@ -148,14 +148,17 @@ def test_compiled_workflows_hand_the_versions_on(project: Project) -> None:
     project.write(".github/ci-matrix.yaml", json.dumps(spec))
     project.compile()
     files = {path.name: path.read_text("utf-8") for path in (project.root / ".github/workflows").iterdir()}
-    shard, cell = (yaml.safe_load(files[name]) for name in ("build-main-cpu.yml", "cell.yml"))
+    names = ("build-main-cpu.yml", "cell.yml", "shard-select.yml", "shard-publish.yml")
+    shard, cell, select, publish = (yaml.safe_load(files[name]) for name in names)
     handed = "${{ needs.select.outputs.versions }}"
-    assert shard["jobs"]["select"]["outputs"]["versions"] == "${{ steps.choose.outputs.versions }}"
-    called = [job for job in shard["jobs"].values() if "uses" in job]
+    assert select["jobs"]["select"]["outputs"]["versions"] == "${{ steps.choose.outputs.versions }}"
+    assert select[True]["workflow_call"]["outputs"]["versions"]["value"] == "${{ jobs.select.outputs.versions }}"
+    called = [job for job in shard["jobs"].values() if job["uses"].endswith("/cell.yml")]
     assert called
     assert all(job["with"]["versions"] == handed for job in called)
-    (publish,) = [job for name, job in shard["jobs"].items() if name.startswith("publish-")]
-    assert handed in [step.get("env", {}).get("CI_COMPILER_VERSIONS") for step in publish["steps"]]
+    steps = publish["jobs"]["publish"]["steps"]
+    given = "${{ fromJSON(inputs.selected).versions }}"
+    assert given in [step.get("env", {}).get("CI_COMPILER_VERSIONS") for step in steps]
     assert cell["env"]["CI_COMPILER_VERSIONS"] == "${{ inputs.versions }}"
     assert "night" in shard[True]["workflow_dispatch"]["inputs"]
     assert '--night "$(date -u +%Y%m%d)"' in files["schedule.yml"]

@@ -1,8 +1,8 @@
 """Reads act's log: which jobs ran and how they ended, their steps, and what they wrote into the run's summary.
 
 The log identifies a job by its path of callers. Of a cell's job only its own name is kept (`engine / build`), which is
-the same in another cell, without what it says about its proof. The journal of the machines shows which variant a job
-was for; a preflight and publishing are for none (`-`).
+the same in another cell, without what it says about its proof; of a job that all shards call, its caller's. The journal
+of the machines shows which variant a job was for; a preflight and publishing are for none (`-`).
 """
 
 from __future__ import annotations
@@ -136,7 +136,8 @@ def _lines(text: str) -> Iterable[Mapping[str, Any]]:
 
 
 def _path(line: Mapping[str, Any]) -> str:
-    return str(line["job"]).strip().removesuffix(" (imported only)").rpartition("/cell/")[2]
+    path = str(line["job"]).strip().removesuffix(" (imported only)").rpartition("/cell/")[2]
+    return re.sub(r"/shard \w+/\w+$", "", path)
 
 
 def _begins_job(line: Mapping[str, Any]) -> bool:

@@ -22,10 +22,10 @@ NEWER = {f"{package}-{TAG}-cpu-{isa}": package for isa in ("avx", "avx2") for pa
 STAGES = ["build doctor", "build build", "cpu-test doctor", "cpu-test fetch", "cpu-test smoke"]
 """What the machines do for a CPU-only variant before it is published."""
 
-OWN = [f"cuda-13_0 CPU/{name}" for name in ("Select", "Preflight on builder", "Publish on builder", "Verdict")]
+OWN = ["Select", "Preflight on builder", "Publish on builder", "Verdict"]
 """The jobs of a run that publishes, besides those of its cells."""
 
-SECRET = {("preflight-builder", "doctor"), ("publish-builder", "publish-run")}
+SECRET = {("preflight", "doctor"), ("publish", "publish-run")}
 """The commands of the machines that receive the secret, by job."""
 
 PUBLISHED = "publish-builder"
@@ -65,11 +65,11 @@ def test_every_variant_goes_through_its_stages_in_order(everything: Run) -> None
 def test_a_build_waits_for_the_build_that_it_needs_and_publishing_for_every_test(everything: Run, isa: str) -> None:
     engine, vision = f"engine-{TAG}-cpu-{isa}", f"vision-{TAG}-cpu-{isa}"
     assert everything.before(("build", engine), ("build", vision))
-    assert everything.before(("cpu-test", engine), ("publish-builder", "-"))
+    assert everything.before(("cpu-test", engine), ("publish", "-"))
 
 
 def test_nothing_is_built_before_the_preflight_has_passed(everything: Run) -> None:
-    assert all(everything.before(("preflight-builder", "-"), ("build", variant)) for variant in NEWER)
+    assert all(everything.before(("preflight", "-"), ("build", variant)) for variant in NEWER)
 
 
 def test_the_secret_reaches_only_the_preflight_and_the_step_that_publishes(world: World, everything: Run) -> None:
@@ -232,7 +232,7 @@ def test_a_push_builds_and_publishes_what_it_changes_and_what_needs_that(world: 
 
 def test_the_cells_that_it_does_not_change_are_skipped_and_the_verdict_is_green(pushed: Run) -> None:
     assert pushed.log.started.count("engine / build") == 1
-    assert "main CPU/Verdict" in pushed.ended("success")
+    assert "Verdict" in pushed.ended("success")
     assert f"| `engine-{TAG}-cpu-avx` |" not in pushed.log.summary
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .act import Run
 
 FILE = f"files/fastpath-{VERSION}-py3-none-any.whl"
-SECRET = {("preflight-builder", "doctor"), ("publish-builder", "publish-run")}
+SECRET = {("preflight", "doctor"), ("publish", "publish-run")}
 STAGES = ["build doctor", "build build", "cpu-test doctor", "cpu-test fetch", "cpu-test smoke"]
 
 
@@ -100,5 +100,5 @@ def test_a_wheel_that_fails_its_test_is_not_published(world: WheelWorld, pushed:
     run = world.push("build-main-cpu.yml", "main")
     assert run.status != 0
     assert run.did(NAME)[-1] == "cpu-test smoke: 1"
-    assert "publish-builder" not in {entry.job for entry in run.journal if entry.what == "0"}
+    assert "publish" not in {entry.job for entry in run.journal if entry.what == "0"}
     assert list(world.index.rglob("*.whl")) == before

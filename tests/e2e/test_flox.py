@@ -40,8 +40,8 @@ def expired(world: World) -> Run:
 
 def test_an_expired_token_fails_the_run_before_anything_is_built(world: World, expired: Run) -> None:
     assert expired.status != 0
-    assert expired.ended("failure") == ["cuda-13_0 CPU/Preflight on builder", "cuda-13_0 CPU/Verdict"]
-    assert expired.did("-") == ["preflight-builder doctor: 1"]
+    assert expired.ended("failure") == ["Preflight on builder"]  # act ends a run when a called job fails
+    assert expired.did("-") == ["preflight doctor: 1"]
     assert {entry.variant for entry in expired.journal} == {"-"}
     assert "token: FLOX_FLOXHUB_TOKEN expired" in expired.log.said
     assert catalog(world) == {}
@@ -62,8 +62,8 @@ def test_a_push_builds_tests_and_publishes_with_flox(pushed: Run) -> None:
     assert {variant: pushed.did(variant) for variant in (ENGINE, VISION)} == dict.fromkeys((ENGINE, VISION), STAGES)
     assert pushed.before(("build", ENGINE), ("build", VISION))
     assert {(entry.job, entry.command) for entry in pushed.journal if entry.secret} == {
-        ("preflight-builder", "doctor"),
-        ("publish-builder", "publish-run"),
+        ("preflight", "doctor"),
+        ("publish", "publish-run"),
     }
 
 

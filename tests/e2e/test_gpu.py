@@ -38,7 +38,7 @@ def test_a_machine_without_a_driver_fails_the_gpu_test_in_words(without_driver: 
 
 
 def test_a_variant_whose_gpu_test_failed_is_not_published(world: World, without_driver: Run) -> None:
-    assert {entry.job for entry in without_driver.journal} == {"preflight-builder", "build", "cpu-test", "gpu-test"}
+    assert {entry.job for entry in without_driver.journal} == {"preflight", "build", "cpu-test", "gpu-test"}
     assert not world.signed(without_driver.json(f"build-{ENGINE}", "manifest.json")["store_path"])
 
 
@@ -56,8 +56,8 @@ def test_both_tests_run_after_the_build_and_publishing_after_both(with_driver: R
     for variant in (ENGINE, VISION):
         assert with_driver.before(("build", variant), ("cpu-test", variant))
         assert with_driver.before(("build", variant), ("gpu-test", variant))
-        assert with_driver.before(("cpu-test", variant), ("publish-builder", "-"))
-        assert with_driver.before(("gpu-test", variant), ("publish-builder", "-"))
+        assert with_driver.before(("cpu-test", variant), ("publish", "-"))
+        assert with_driver.before(("gpu-test", variant), ("publish", "-"))
 
 
 @pytest.mark.usefixtures("machines_apart")

@@ -352,7 +352,8 @@ class World:
         compiled = yaml.safe_load((tree / ".github/workflows" / workflow).read_text("utf-8"))
         verdict = compiled["jobs"]["verdict"]
         jobs = {need: _ended(results.get(need, "skipped")) for need in verdict["needs"]}
-        jobs["select"] |= {"outputs": _outputs(run.log.said)}
+        passed = compiled["jobs"]["select"].get("with", {})  # the branch and the shard, which it says as well
+        jobs["select"] |= {"outputs": _outputs(run.log.said) | passed}
         document = {"name": compiled["name"], "on": "push", "jobs": {**jobs, "verdict": verdict}}
         (tree / "verdict.yml").write_text(yaml.safe_dump(document, sort_keys=False), "utf-8")
         shutil.copytree(run.artifacts, folder / "artifacts")

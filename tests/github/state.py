@@ -661,7 +661,8 @@ def _title(document: Mapping[str, Any], inputs: Mapping[str, str]) -> str:
     request = f" [{inputs['request']}]" if "request" in inputs else ""
     if "variant" not in inputs:
         return f"{document['name']}{request} {inputs.get('about', '')}"
-    return f"{document['name']}{request} ({'a selection' if 'only' in inputs else inputs['variant']})"
+    since = f" {inputs['profile']} since {inputs['since']}" if "since" in inputs else ""
+    return f"{document['name']}{request} ({'a selection' if 'only' in inputs else inputs['variant']}){since}"
 
 
 _NO_TEAMS: Json = {"requested_teams": []}

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
+import yaml
 
 from ci_compiler.errors import InputError
 from ci_compiler.plan.job_graph import jobs_of
 from ci_compiler.plan.lookup import explain
 from ci_compiler.plan.pipeline import Plan, plan
-from ci_compiler.plan.proof import is_imported_only
+from ci_compiler.plan.proof import is_imported_only, required_tests
 from ci_compiler.plan.suites import Bench, bench_of
 from ci_compiler.runner.limits import longest
 from ci_compiler.stages import CPU_TEST, GPU_TEST, PUBLISH
+from ci_compiler.sync.compiled import compile_files
 from tests.specs import SMALL, small, spec_of
 
 NAME = "pytorch-python313-cuda12_8-sm90-avx2"
@@ -143,6 +146,78 @@ def test_a_variant_for_all_targets_is_tested_on_each() -> None:
 def test_a_row_that_a_suite_cannot_have_is_an_error(values: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         planned({"rows": UNIT | {"matrix": {"values": values}}})
+
+
+# Rows on axes of variants, in an open matrix.
+
+ABI3 = {"python": {"serves": {"abi3": ["3.11", "3.12", "3.14"]}}}
+
+
+def opened(rows: list[dict[str, Any]], **values: Any) -> Plan:
+    """The plan of one package for two platforms, with a suite with `rows`."""
+    suite = {"command": "ci/test.sh", "minutes": 5, "matrix": {"rows": rows}}
+    command = {"build": "ci/build.sh", "files": ["dist/*"], "install": "true", "publish": "true"}
+    runners = {
+        name: {"runs-on": ["self-hosted", "linux", arch], "stages": ["build", "cpu-test", "publish"]}
+        for name, arch in (("amd", "x64"), ("arm", "arm64"))
+    }
+    values = {"python": ["abi3"], "platform": ["x86_64-linux", "aarch64-linux"], **values}
+    return plan(
+        spec_of(
+            {
+                "version": 1,
+                "owner": "an-owner",
+                "backend": "command",
+                "branches": {"main": {"versions": {"ext": "1.0"}}},
+                "axes": ABI3,
+                "matrix": {"values": values},
+                "packages": {"ext": {"command": command, "suites": {"unit": suite}}},
+                "runners": runners,
+                "publish": {"on-shared-machines": True},
+            }
+        )
+    )
+
+
+def legs_of(decided: Plan) -> dict[str, list[str]]:
+    """The suites that the compiled files run, by variant."""
+    files = compile_files(decided).items()
+    jobs = [job for path, text in files if "/build-" in path for job in yaml.safe_load(text)["jobs"].values()]
+    called = [job["with"] for job in jobs if job["uses"].endswith("/variant.yml")]
+    return {given["name"]: [leg["suite"] for leg in json.loads(given["cpu-test-suites"])] for given in called}
+
+
+def test_a_row_runs_for_the_variants_that_have_or_serve_its_values() -> None:
+    decided = opened([{"python": ["3.11", "3.14"]}, {"python": "3.12", "platform": "aarch64-linux"}])
+    every = ["unit-3-11", "unit-3-14"]
+    assert legs_of(decided) == {
+        "ext-abi3-x86_64-linux": every,
+        "ext-abi3-aarch64-linux": [*every, "unit-3-12-aarch64-linux"],
+    }
+    jobs = [(job.cell.axes["platform"], job.suite) for job in jobs_of(decided.spec, decided.shards) if job.suite]
+    assert ("x86_64-linux", "unit-3-12-aarch64-linux") not in jobs
+    assert len(jobs) == 5
+    (built,) = explain(decided, "ext-abi3-x86_64-linux").built
+    assert {name for name, _ in built.stages() if name.startswith("suite")} == {"suite unit-3-11", "suite unit-3-14"}
+    assert set(required_tests(decided.spec, built.variant, built.route)) == {
+        "cpu-test",
+        "suite unit-3-11",
+        "suite unit-3-14",
+    }
+
+
+def test_a_row_runs_for_each_value_itself_where_it_is_built() -> None:
+    decided = opened([{"python": ["3.11", "3.12"]}], python=["3.11", "3.12"], platform=["x86_64-linux"])
+    assert legs_of(decided) == {
+        "ext-python311-x86_64-linux": ["unit-3-11"],
+        "ext-python312-x86_64-linux": ["unit-3-12"],
+    }
+
+
+def test_a_row_that_nothing_serves_is_an_error_with_what_there_is() -> None:
+    message = "suite unit-3-9 asks for python 3.9, which no variant of ext serves: python abi3"
+    with pytest.raises(InputError, match=message):
+        opened([{"python": "3.9"}])
 
 
 # Test rows of RAPIDS for C++ on x86-64: the GPU, its driver, CUDA on the machine, dependencies, the system.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from ci_compiler.cli.app import run
 from ci_compiler.cli.compile import PROGRAM as COMPILE
 from ci_compiler.outside import LARGEST
 from ci_compiler.plan.pipeline import Plan, plan
-from ci_compiler.reports.summary import SummarisedRun, table
+from ci_compiler.reports.summary import SummarisedRun, table, unfinished
 from tests.specs import small, spec_of
 
 NAME = "pytorch-python313-cuda12_8-sm90-avx2"
@@ -141,10 +142,50 @@ def test_a_run_for_several_branches_has_one_table_for_each(
     name = "pytorch-python313-cpu-avx2"
     left(tmp_path, f"build-{name}@cuda-13_0", "manifest.json", branch="cuda-13_0", seconds=61)
     chosen = json.dumps({"main": [name], "cuda-13_0": [name]})
-    assert run(COMPILE, ["summary", str(tmp_path), "--chosen", chosen, "--root", str(tmp_path)]) == 0
-    main, other = capsys.readouterr().out.split("### ")[1:]
+    assert run(COMPILE, ["summary", str(tmp_path), "--chosen", chosen, "--root", str(tmp_path)]) == 1
+    said = capsys.readouterr()
+    assert f"error: {name}: build and cpu-test left no result in this run" in said.err
+    assert "; re-run all jobs [variant-unfinished]\n" in said.err
+    main, other = said.out.split("### ")[1:]
     assert main.startswith("main\n")
     assert f"| `{name}` | **failed** |" in main
     assert other.startswith("cuda-13\\_0\n")
     assert f"| `{name}` | passed |" in other
     assert "61 s" in other
+
+
+# Stages that never ran.
+
+
+def lacking(decided: Plan, results: Path, run_: SummarisedRun = RUN) -> list[str]:
+    """The stages of the variant that left nothing."""
+    return [one.message.partition(" left no")[0] for one in unfinished(decided, run_, "main", [NAME], results)]
+
+
+def test_a_stage_that_left_nothing_is_a_finding(tmp_path: Path) -> None:
+    """Jobs that a pause skipped look as if nothing had been to do; a test that failed left its result."""
+    fleet = plan(spec_of(small()))
+    assert lacking(fleet, tmp_path) == ["build and cpu-test and gpu-test and publish"]
+    left(tmp_path, f"build-{NAME}@main", "manifest.json")
+    left(tmp_path, f"cpu-test-{NAME}@main", "result.json", passed=False)
+    assert lacking(fleet, tmp_path) == ["gpu-test and publish"]
+    left(tmp_path, f"gpu-test-{NAME}@main", "result.json", passed=True)
+    assert lacking(fleet, tmp_path) == ["publish"]
+    for unpublished in (replace(RUN, publish=False), replace(RUN, ref="a-topic")):
+        assert lacking(fleet, tmp_path, unpublished) == []
+    (tmp_path / "publish-builder").mkdir()
+    left(tmp_path, f"publish-builder/{NAME}", "published.json", published=False, result="no: it failed")
+    assert lacking(fleet, tmp_path) == []
+
+
+def test_a_variant_that_is_expected_to_fail_may_leave_nothing(tmp_path: Path) -> None:
+    failure = {"variants": "*", "stage": "cpu-test", "because": "a reason", "until": "2999-12-31"}
+    assert lacking(plan(spec_of(small(**{"expected-failures": [failure]}))), tmp_path) == []
+
+
+@pytest.mark.parametrize(("chosen", "status"), [("", 1), ("[]", 0), ("{}", 0)])
+def test_a_run_that_lost_what_it_chose_is_not_complete(
+    tmp_path: Path, chosen: str, status: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(COMPILE, ["summary", str(tmp_path), "--chosen", chosen, "--root", str(tmp_path)]) == status
+    assert ("--chosen: is empty" in capsys.readouterr().err) is bool(status)

@@ -45,11 +45,21 @@ def document(**pools: Any) -> dict[str, Any]:
     return changed
 
 
+def _read(value: str) -> Any:
+    """A JSON value of an input; {} for an expression."""
+    return {} if "$" in value else json.loads(value)
+
+
 def asked_on(text: str) -> set[str]:
     """Everything that the jobs of a compiled workflow run on, as JSON."""
     found: set[str] = set()
     for job in yaml.safe_load(text)["jobs"].values():
-        found |= {value for key, value in job.get("with", {}).items() if key.endswith("-on") and "$" not in value}
+        passed = job.get("with", {})
+        machines = [
+            *_read(passed.get("machines", "{}")).values(),
+            *([_read(one)] if (one := passed.get("machine")) else []),
+        ]
+        found |= {json.dumps(machine["runs-on"]) for machine in machines}
         if "$" not in (runs_on := job.get("runs-on", "$")):
             found.add(json.dumps(runs_on if isinstance(runs_on, list) else [runs_on]))
     return found

@@ -8,13 +8,15 @@ import os
 from ci_compiler.cli.console import append_to, print_findings
 from ci_compiler.cli.where import branch_of, chosen_of, plan_of, root_of
 from ci_compiler.clock import Clock, day_of
+from ci_compiler.codes import Code
+from ci_compiler.errors import Finding, Place
 from ci_compiler.plan.expected import dated_findings
-from ci_compiler.reports.summary import SummarisedRun, table
+from ci_compiler.reports.summary import SummarisedRun, table, unfinished
 from ci_compiler.units import markdown_text
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Appends the table to $GITHUB_STEP_SUMMARY, or prints it."""
+    """Appends the table to $GITHUB_STEP_SUMMARY, or prints it. Returns 1 if a stage of a chosen variant never ran."""
     decided, chosen = plan_of(arguments), chosen_of(arguments)
     summarised = SummarisedRun(
         event=os.environ.get("GITHUB_EVENT_NAME", ""),
@@ -32,4 +34,10 @@ def run(arguments: argparse.Namespace) -> int:
     text += "\n" * bool(findings) + "".join(f"- {markdown_text(str(one))}\n" for one in findings)
     if not append_to("GITHUB_STEP_SUMMARY", text):
         print(text, end="")
-    return 0
+    reports = (unfinished(decided, summarised, branch, names, arguments.results) for branch, names in chosen.items())
+    missing = [finding for report in reports for finding in report]
+    if arguments.chosen == "":
+        message = "is empty: what the run chose is lost, or was never chosen; re-run all jobs"
+        missing.append(Finding(place=Place(file="--chosen"), code=Code.VARIANT_UNFINISHED, message=message))
+    print_findings(missing)
+    return 1 if missing else 0

@@ -48,7 +48,7 @@ class Candidate(NamedTuple):
     """A variant of a run: its manifest with its folder, and why it must not be published ('': it may be).
 
     `evidence` is what publishing then relies on. `refused` says what is wrong with a manifest that is not the one that
-    the build reported.
+    the build reported. `incomplete`: results are missing, and no job that failed explains it.
     """
 
     name: str
@@ -57,6 +57,7 @@ class Candidate(NamedTuple):
     refused: tuple[Finding, ...] = ()
     manifest: Manifest | None = None
     folder: Path = Path()
+    incomplete: bool = False
 
 
 def publish(job: Job, candidate: Candidate, out: Path, *, again: bool = False) -> Outcome:

@@ -51,13 +51,15 @@ class RunResults:
     """What the artifacts of a run hold, of one branch and commit: manifests by variant, and the records of tests.
 
     `refused` are the problems of manifests that are not the ones that the builds reported, by variant. `records` has
-    the results that the tests reported, and `suites` the benches whose suites passed, by variant.
+    the results that the tests reported, and `suites` the benches whose suites passed, by variant. `well` has the
+    variants of whose jobs none failed.
     """
 
     manifests: Mapping[str, tuple[Manifest, Path]]
     refused: Mapping[str, tuple[Finding, ...]] = field(default_factory=dict)
     records: Sequence[TestRecord]
     suites: Mapping[str, Collection[Bench]] = field(default_factory=dict)
+    well: Collection[str] = ()
 
     def passed(self, name: str, test: Stage | Bench) -> bool:
         """Whether the build `name` passed a stage, with the content that it has, or a suite."""
@@ -116,6 +118,17 @@ def reported_outputs(cells: Iterable[Cell], spec: Spec, needs: str) -> Reported:
     except (ValueError, AttributeError):
         message = "is not the JSON of the context `needs`: a mapping of jobs with their outputs"
         raise wrong("--needs", Code.WRONG_VALUE, message) from None
+
+
+def ended_well(cells: Iterable[Cell], needs: str) -> frozenset[str]:
+    """The variants of `cells` whose lack of results no failed job explains; `needs` is as above, and was read there.
+
+    Jobs that were skipped count as well: a pause skips them, and may be lifted before the verdict looks.
+    """
+    results = {job: one.get("result") for job, one in json_of(needs).items()}
+    none_failed = not {"failure", "cancelled"} & set(results.values())
+    well = (cell for cell in cells if none_failed or results.get(job_id(cell)) == "success")
+    return frozenset(variant.name for cell in well for variant in cell.variants)
 
 
 def _reported_joined(outputs: Mapping[str, Any], name: str) -> dict[Stage | Bench, str]:
@@ -229,7 +242,8 @@ def candidates(
                 elsewhere = [need for need in needed if need not in chosen or not results.built_with(name, need)]
                 evidence = PassedTests(tuple(tests[name]), claims[name], needed, elsewhere)
             manifest, folder = results.manifests.get(name, (None, Path()))
-            yield Candidate(name, because, evidence, results.refused.get(name, ()), manifest, folder)
+            refused, incomplete = results.refused.get(name, ()), bool(unproved[name]) and name in results.well
+            yield Candidate(name, because, evidence, refused, manifest, folder, incomplete)
 
 
 def publish_run(
@@ -248,6 +262,9 @@ def publish_run(
             write_outcome(candidate, Outcome(published=False, result=f"no: {because}"), folder)
             add_row(name=name, stage=PUBLISH.name, result="not published", seconds=0, remarks=[because])
             lines.append(f"{name}: not published: {because}")
+            if candidate.incomplete:  # else the run would end well
+                message = f"{because}, and none of its jobs failed; re-run all jobs"
+                failures.append(Finding(place=Place(file=name), code=Code.VARIANT_UNFINISHED, message=message))
             continue
         try:
             lines.append(f"{name}: {publish(job, candidate, folder, again=again).result}")

@@ -171,12 +171,13 @@ def leave_result(world: World, name: str, *, passed: bool, by: str = "") -> None
 
 def reported(world: World, **changes: str) -> str:
     """The context `needs` with the digests of the files that are there, as the jobs would report them."""
-    digests = {}
+    digests, records = {}, [json.loads(path.read_text("utf-8")) for path in world.root.glob("results/*/result.json")]
     for package, name in (("pytorch", TORCH), ("torchvision", VISION)):
         for stage, file in (("build", "manifest.json"), ("cpu-test", "result.json")):
             content = (world.root / f"results/{stage}-{name}/{file}").read_bytes()
             digests[f"{package}_{stage}"] = f"sha256:{hashlib.sha256(content).hexdigest()}"
-    return json.dumps({JOB: {"result": "success", "outputs": digests | changes}, "select": {"outputs": {}}})
+    result = "success" if all(record["passed"] for record in records) else "failure"
+    return json.dumps({JOB: {"result": result, "outputs": digests | changes}, "select": {"outputs": {}}})
 
 
 def publish_run(world: World, *more: str, needs: str = "") -> int:
@@ -225,8 +226,29 @@ def test_what_is_held_back_is_listed_with_its_reason(built: World, capsys: pytes
 
 def test_another_commit_counts_as_not_built(built: World) -> None:
     built.commit(push=False)
-    assert publish_run(built) == 0
+    assert publish_run(built) == 1
     assert {one["result"] for one in outcomes(built).values()} >= {f"no: {TORCH} was not built"}
+
+
+@pytest.mark.parametrize("missing", ["the artifacts of an earlier attempt", "the results of a skipped test"])
+@pytest.mark.parametrize("result", ["success", "skipped", "failure"])
+def test_missing_results_that_no_failed_job_explains_fail_the_job(
+    built: World, missing: str, result: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    skipped = {"pytorch_cpu-test": "", "torchvision_cpu-test": ""} if "skipped" in missing else {}
+    needs = json.loads(reported(built, **skipped))
+    needs[JOB]["result"] = result
+    if not skipped:
+        shutil.rmtree(built.root / "results")
+    capsys.readouterr()
+    assert publish_run(built, needs=json.dumps(needs)) == (0 if result == "failure" else 1)
+    said = capsys.readouterr()
+    why = "did not pass cpu-test" if skipped else "was not built"
+    assert f"{TORCH}: not published: {TORCH} {why}\n" in said.out
+    assert (
+        f"error: {TORCH}: {TORCH} {why}, and none of its jobs failed; re-run all jobs [variant-unfinished]" in said.err
+    ) is (result != "failure")
+    assert built.catalog == {}
 
 
 # What binds it to the builds.
