@@ -46,7 +46,6 @@ def plan(spec: Spec) -> Plan:
 
         findings += tuple(unused_findings(spec, judged.cells, routes))
     findings += tuple(untested_findings(spec, zip(judged.cells, routes, strict=True)))
-    findings += tuple(suite_findings(spec, judged.cells))
     if any(pool.hosted for pool in spec.pools):
         from ci_compiler.plan.hosted_rules import hosted_findings  # most specs have machines of their own
 

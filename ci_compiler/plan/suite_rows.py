@@ -61,7 +61,7 @@ def _bound(spec: Spec, cells: Iterable[Cell]) -> tuple[Spec, list[Finding]]:
 
 def installed(spec: Spec, suite: Suite) -> Mapping[str, str]:
     """What the variant that `suite` installs must serve, by axis; {} for a suite that runs for every variant."""
-    values = {axis: value for axis, value in suite.values.items() if axis in {*AXES, *PARTS, "branch", *spec.axes}}
+    values = {axis: value for axis, value in suite.values.items() if axis in {*AXES, *PARTS, *spec.axes}}
     own = Accelerator.parse(values.pop("accelerator")) if "accelerator" in values else None
     if own and (values or own.toolkit):
         values |= {part: value for part, value in zip(PARTS, own, strict=True) if value}

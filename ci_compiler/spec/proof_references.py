@@ -97,6 +97,9 @@ def _check_suite(spec: Spec, package: Package, suite: Suite) -> Iterator[Finding
     if suite.on == "cpu" and suite.target:
         message = f"{shown} runs on the CPU; for the GPU {suite.target}, write `on: gpu`"
         yield spec.finding((*path, "matrix"), Code.WRONG_TEST, message)
+    if "branch" in suite.values:
+        message = f"{shown} has a row for a branch; a suite runs for the variants of each branch"
+        yield spec.finding((*path, "matrix"), Code.WRONG_TEST, message)
     for where, listed in (("expected-failures", suite.expected_failures), ("flaky", suite.flaky)):
         if listed and not suite.junit:
             message = f"{shown} declares no `junit` files, which say which test failed"
