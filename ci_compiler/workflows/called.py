@@ -12,8 +12,8 @@ from ci_compiler.files.compiled_by import COMPILED_BY
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.proof import is_imported_only, job_title
 from ci_compiler.plan.routing import Route
-from ci_compiler.plan.sharding import Shard, stages_of
-from ci_compiler.plan.suites import benches, legs, suites_of
+from ci_compiler.plan.sharding import Shard, cell_packages, stages_of
+from ci_compiler.plan.suites import bench_of, benches, has_rows, legs, suites_of
 from ci_compiler.spec.model import Package, Pool, RunsOn, Spec
 from ci_compiler.spec.publishers import GITHUB_RELEASE, RELEASE_TOKEN, TRUSTED
 from ci_compiler.spec.versions import VARIABLE, decides_versions
@@ -55,11 +55,29 @@ def package_inputs(spec: Spec) -> dict[str, Node]:
     return title_inputs(spec) | suites
 
 
-def package_values(spec: Spec, package: Package, route: Route) -> dict[str, str]:
-    """The values of `package_inputs` for a variant of `package` that takes `route`."""
-    own = [*suites_of(package, route.left_out)]
-    suites = {one.job: json.dumps(legs(own, one)) for one in benches(listed_packages(spec))}
-    return titles(spec, package) | suites
+def package_values(spec: Spec, cell: Cell) -> dict[str, str]:
+    """The values of `package_inputs` for the only variant of `cell`."""
+    (variant,) = cell.variants
+    suites = suites_of(spec, cell, variant)
+    shards = {one.job: json.dumps(legs(suites, one)) for one in benches(listed_packages(spec))}
+    return titles(spec, spec.packages[variant.package]) | shards
+
+
+def shard_inputs(spec: Spec) -> dict[str, Node]:
+    """The input with the legs of the test suites of a cell, where these differ between cells."""
+    said = "The shards of the test suites, by job, as JSON."
+    return {SUITES: input_node(said)} if has_rows(cell_packages(spec)) else {}
+
+
+def shard_values(spec: Spec, cell: Cell) -> dict[str, str]:
+    """The values of `shard_inputs` for `cell`."""
+    if not shard_inputs(spec):
+        return {}
+    found = dict[str, list[dict[str, str]]]()
+    for variant in cell.variants:
+        suites = suites_of(spec, cell, variant)
+        found |= {one.job_of(variant.package): legs(suites, one) for one in dict.fromkeys(map(bench_of, suites))}
+    return {SUITES: json.dumps(found)}
 
 
 def title_inputs(spec: Spec) -> dict[str, Node]:
@@ -133,6 +151,9 @@ def route_values(route: Route) -> dict[str, str]:
     pools = _pools(route)
     return {MACHINES: _json(tuple((name, pool.name, pool.runs_on) for name, pool in pools.items()))}
 
+
+SUITES = "suites"
+"""The input with the shards of test suites, by job."""
 
 MACHINES = "machines"
 """The input with the machine of each stage, and of each bench by its `machine`, as JSON."""
