@@ -99,12 +99,17 @@ def suites(spec: Spec, stage: Stage, wanted: Sequence[tuple[Cell, Route]]) -> It
     """The test suites of a stage, which prove a package after its smoke test, and the pools that run them."""
     rows: list[list[object]] = []
     for package in (one for one in spec.packages.values() if one.suites):
-        routes = [route for cell, route in wanted if any(one.package == package.name for one in cell.variants)]
+        of_package = [
+            (cell, variant, route)
+            for cell, route in wanted
+            for variant in cell.variants
+            if variant.package == package.name
+        ]
         for suite in package.suites.values():
+            routes = [route for cell, variant, route in of_package if suite.runs_for(cell.branch, variant.name)]
             if suite.stage is stage and routes:
-                theirs = [route for route in routes if (package.name, suite.name) not in route.left_out]
-                pools = [route.suites.get(bench_of(suite)) for route in theirs]
-                ran = f"{sum(pool is not None for pool in pools):,} of {len(theirs):,}"
+                pools = [route.suites.get(bench_of(suite)) for route in routes]
+                ran = f"{sum(pool is not None for pool in pools):,} of {len(routes):,}"
                 names = codes(pool.name for pool in pools if pool)
                 gpus = suite.gpus if stage.needs_gpu else NONE
                 rows.append([code(package.name), code(suite.name), names, gpus, suite.shards, suite.minutes, ran])

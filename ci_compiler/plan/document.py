@@ -109,7 +109,7 @@ def _tests(plan: Plan) -> Iterator[Row]:
     for cell, route in zip(plan.judged.cells, plan.routes, strict=True):
         pools = {stage.name: pool for stage, pool in route.pools.items() if stage.is_test}
         for variant in cell.variants:
-            suites = suites_of(plan.spec.packages[variant.package], route.left_out)
+            suites = suites_of(plan.spec, cell, variant)
             ran = {f"suite {one.name}": route.suites.get(bench_of(one)) for one in suites}
             for test, pool in {**pools, **ran}.items():
                 if pool:

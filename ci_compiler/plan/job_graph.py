@@ -191,7 +191,7 @@ class _Jobs:
     def _add_suites(self, test: PlannedJob, route: Route) -> tuple[int, ...]:
         """Adds the shards of the suites after `test`, the last job. Returns the indexes of the stage's last jobs."""
         last = len(self.jobs) - 1
-        for suite in suites_of(self.spec.packages[test.variant.package], route.left_out):
+        for suite in suites_of(self.spec, test.cell, test.variant):
             pool = route.suites.get(bench_of(suite))
             if pool and suite.stage is test.stage:
                 job = replace(test, pool=pool.name, seconds=suite.minutes * 60, needs=(last,), suite=suite.name)

@@ -103,8 +103,6 @@ class _Joiner:
         ):
             if wrong := sorted(apart & set(row.axes)):
                 return f"{package} cannot join {' and '.join(wrong)}: {why}"
-        if self.spec.packages[package].suites:
-            return f"{package} has test suites, which run for builds of one variant only"
         if row.package == package:
             return f"{package} joins itself"
         if row.package and (cell.branch, row.package, cell.values) not in self.known:

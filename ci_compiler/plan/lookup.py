@@ -82,7 +82,7 @@ class BuiltVariant(NamedTuple):
                 yield stage.name, f"{pool.name} ({pool.runs_on}){with_}"
             elif stage in self.route.skipped:
                 yield stage.name, f"not run: {self.route.skipped[stage]}"
-        for suite in suites_of(self.spec.packages[self.variant.package], self.route.left_out):
+        for suite in suites_of(self.spec, self.cell, self.variant):
             bench = bench_of(suite)
             if bench in self.route.suites:
                 yield f"suite {suite.name}", f"{self.route.suites[bench].name}, {counted(suite.shards, 'shard')}"

@@ -105,6 +105,10 @@ class Needs:
         held = (shapes[axes].get(tuple(wanted[axis] for axis in axes)) for axes in nearest)
         return list(filter(None, held))
 
+    def holding(self, branch: str, package: str) -> Iterable[tuple[Cell, Variant]]:
+        """The variants of `package` on `branch`, each with its cell."""
+        return self._holding.get((branch, package), ())
+
     @cached_property
     def _shapes(self) -> Mapping[tuple[str, str], dict[tuple[str, ...], dict[tuple[str, ...], tuple[Cell, Variant]]]]:
         """The cells that hold a package, by branch and package, by their axes, and by their values on these."""

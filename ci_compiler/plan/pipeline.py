@@ -19,7 +19,7 @@ from ci_compiler.plan.proof import untested_findings
 from ci_compiler.plan.routing import Route, route
 from ci_compiler.plan.rules import Judged, errors_among, judge
 from ci_compiler.plan.sharding import Shard, shards
-from ci_compiler.plan.suites import suite_findings
+from ci_compiler.plan.suite_rows import with_rows
 from ci_compiler.record import record
 from ci_compiler.spec.model import Spec
 
@@ -38,14 +38,14 @@ class Plan:
 def plan(spec: Spec) -> Plan:
     """The plan for `spec`. Raises InputError with all errors of its matrix, routes and shards."""
     judged = judge(spec)
+    spec, wrong_rows = with_rows(spec, judged.cells)
     routes, found = route(spec, judged.cells)
-    findings = (*judged.findings, *found)
+    findings = (*judged.findings, *wrong_rows, *found)
     if spec.expected_failures:
         from ci_compiler.plan.expected import unused_findings  # most specs expect none
 
         findings += tuple(unused_findings(spec, judged.cells, routes))
     findings += tuple(untested_findings(spec, zip(judged.cells, routes, strict=True)))
-    findings += tuple(suite_findings(spec, judged.cells))
     if any(pool.hosted for pool in spec.pools):
         from ci_compiler.plan.hosted_rules import hosted_findings  # most specs have machines of their own
 

@@ -83,27 +83,27 @@ def is_imported_only(spec: Spec, package: Package, stage: Stage) -> bool:
 
 def _is_proved(package: Package, stage: Stage) -> bool:
     """Whether `stage` does more than import `package`: by its smoke test, or by a suite that runs wherever it does."""
-    suites = (suite for suite in package.suites.values() if not bench_of(suite).is_own)
+    suites = (one for one in package.suites.values() if one.installs is None and not bench_of(one).is_own)
     return proof_of(package, stage) is not Proof.IMPORTED_ONLY or any(suite.stage is stage for suite in suites)
 
 
-def required_tests(spec: Spec, variant: Variant, route: Route) -> dict[str, Stage | Bench]:
+def required_tests(spec: Spec, cell: Cell, variant: Variant, route: Route) -> dict[str, Stage | Bench]:
     """The tests that `variant` must have passed before it is published, by name: those of them that a pool runs."""
     after = [stage for stage in waits_for(spec, PUBLISH) if stage.is_test]
     found: dict[str, Stage | Bench] = {stage.name: stage for stage in after if stage in route.pools}
-    for suite in suites_of(spec.packages[variant.package], route.left_out):
+    for suite in suites_of(spec, cell, variant):
         bench = bench_of(suite)
         if suite.stage in after and bench in route.suites:
             found[test_name(suite)] = bench
     return found
 
 
-def coverage(spec: Spec, variant: Variant, route: Route) -> str:
+def coverage(spec: Spec, cell: Cell, variant: Variant, route: Route) -> str:
     """What publishing `variant` claims of it: `passed cpu-test`, or `untested (WHY)` by the spec; '' for nothing.
 
     A variant of which nothing is claimed is not published.
     """
-    if tests := required_tests(spec, variant, route):
+    if tests := required_tests(spec, cell, variant, route):
         return f"passed {' and '.join(tests)}"
     why = spec.packages[variant.package].why_untested(variant.name)
     return f"untested ({why})" if why else ""
@@ -119,7 +119,7 @@ def untested_findings(spec: Spec, parts: Iterable[tuple[Cell, Route]]) -> Iterat
     found: dict[tuple[str, str], list[str]] = {}
     for cell, route in parts:
         for variant in cell.variants if PUBLISH in route.pools and spec.branches[cell.branch].publish else ():
-            if not coverage(spec, variant, route):
+            if not coverage(spec, cell, variant, route):
                 found.setdefault((variant.package, cell.branch), []).append(variant.name)
     for (package, branch), (first, *others) in found.items():
         more = f" and {len(others)} more" if others else ""

@@ -19,7 +19,7 @@ from ci_compiler.errors import Finding
 from ci_compiler.hardware import CPU, Hardware
 from ci_compiler.plan.containers import container_findings
 from ci_compiler.plan.matrix import Cell, setting
-from ci_compiler.plan.suites import Bench, benches, not_served
+from ci_compiler.plan.suites import Bench, benches_of
 from ci_compiler.record import record
 from ci_compiler.spec.axes import Accelerator
 from ci_compiler.spec.model import Pool, RecipeKind, RunsOn, Spec
@@ -28,10 +28,9 @@ from ci_compiler.stages import BUILD, PUBLISH, Axis, Stage, TestPolicy, stages
 Neighbour = tuple[str, str]
 """The GPU and the ISA of a neighbouring cell, whose other values are the same."""
 
-Needs = tuple[str, str, str, int, int, str, tuple[Neighbour | None, ...], tuple[Bench, ...], frozenset[tuple[str, str]]]
+Needs = tuple[str, str, str, int, int, str, tuple[Neighbour | None, ...], tuple[Bench, ...]]
 """What decides a cell's route: system, GPU, ISA, the largest disk and memory (GB) that a build of the cell needs, the
-pool that the spec names for it, the neighbours for the stages that take one, the machines that its suites need, and the
-suites that are for other cells."""
+pool that the spec names for it, the neighbours for the stages that take one, and the machines that its suites need."""
 
 
 @record
@@ -39,7 +38,7 @@ class Route:
     """The pool of each stage of a cell. A stage that is not run is absent, with its reason in `skipped`.
 
     `neighbours` has the neighbouring cell for each stage that takes another variant on the same machine. `suites` and
-    `skipped_suites` are about the machines of test suites; `left_out` has those that are for other cells, by package.
+    `skipped_suites` are about the machines of test suites.
     """
 
     pools: Mapping[Stage, Pool]
@@ -47,7 +46,6 @@ class Route:
     neighbours: Mapping[Stage, Neighbour]
     suites: Mapping[Bench, Pool]
     skipped_suites: Mapping[Bench, str]
-    left_out: frozenset[tuple[str, str]] = frozenset()
 
     def of_request(self, tests: Collection[Stage]) -> Route:
         """The route in a pull request or a merge group, which run no stage but those that can, and of tests `tests`."""
@@ -67,7 +65,6 @@ class Route:
             neighbours={stage: one for stage, one in self.neighbours.items() if stage not in why},
             suites={bench: pool for bench, pool in self.suites.items() if bench not in without},
             skipped_suites=dict(self.skipped_suites) | without,
-            left_out=self.left_out,
         )
 
     def beside(self, cell: Cell) -> dict[Stage, str]:
@@ -140,12 +137,11 @@ class _Router:
             stage: next(filter(None, (self._neighbour(axis, cell) for axis in stage.neighbours)), None)
             for stage in self.pairing
         }
-        left_out = not_served(self.spec, cell)
-        suites = tuple(one for one in benches(packages, left_out) if cell.target != CPU or not one.stage.needs_gpu)
+        suites = tuple(one for one in benches_of(self.spec, cell) if cell.target != CPU or not one.stage.needs_gpu)
         near, pool = tuple(neighbours.values()), self._pool_of(cell)
-        needs = (cell.system, cell.target, cell.isa, disk, memory, pool, near, suites, left_out)
+        needs = (cell.system, cell.target, cell.isa, disk, memory, pool, near, suites)
         if needs not in self.known:
-            made = replace(self._new_route(cell, disk, memory, neighbours), left_out=left_out)
+            made = self._new_route(cell, disk, memory, neighbours)
             self.known[needs] = self._with_suites(made, cell, suites)
         return self.known[needs]
 

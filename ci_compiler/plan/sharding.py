@@ -123,7 +123,7 @@ def job_counter(spec: Spec) -> JobCount:
     def count(cell: Cell) -> int:
         if cell.joined:
             return each * len(cell.variants)  # a job of its own for each test
-        return each + listed[cell.variants[0].package] if cell.called else of_cell
+        return each + listed(cell) if cell.called else of_cell
 
     return count
 

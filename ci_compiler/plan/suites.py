@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from ci_compiler.codes import Code
-from ci_compiler.errors import Finding
-from ci_compiler.plan.matrix import Cell
-from ci_compiler.plan.needs import serves
-from ci_compiler.spec.axes import AXES, PARTS
+from ci_compiler.plan.matrix import Cell, Variant
 from ci_compiler.spec.model import Package, Spec
 from ci_compiler.spec.suites import Suite
 from ci_compiler.stages import Stage
@@ -27,6 +23,10 @@ class Bench(NamedTuple):
     def job(self) -> str:
         """The id of the job in `variant.yml`, and of the input with its legs: `gpu-test-suites`."""
         return "-".join([self.stage.name, "suites", *self._wide])
+
+    def job_of(self, package: str) -> str:
+        """The id of the job in `cell.yml`."""
+        return f"{package}_{self.job}"
 
     @property
     def machine(self) -> str:
@@ -56,50 +56,25 @@ def bench_of(suite: Suite) -> Bench:
     return Bench(suite.stage, suite.gpus, suite.target)
 
 
-def benches(packages: Iterable[Package], left_out: Collection[tuple[str, str]] = ()) -> tuple[Bench, ...]:
-    """What the suites of `packages` need, each once, without those that are `left_out`."""
-    return tuple(dict.fromkeys(bench_of(one) for package in packages for one in suites_of(package, left_out)))
+def has_rows(packages: Iterable[Package]) -> bool:
+    """Whether a suite of `packages` runs for some of the variants only."""
+    return any(suite.installs is not None for package in packages for suite in package.suites.values())
 
 
-def suites_of(package: Package, left_out: Collection[tuple[str, str]] = ()) -> Iterator[Suite]:
-    """The suites of `package` but those that are `left_out`, by package and name."""
-    return (suite for suite in package.suites.values() if (package.name, suite.name) not in left_out)
+def suites_of(spec: Spec, cell: Cell, variant: Variant) -> list[Suite]:
+    """The suites that run for `variant` of `cell`."""
+    suites = spec.packages[variant.package].suites.values()
+    return [suite for suite in suites if suite.runs_for(cell.branch, variant.name)]
 
 
-def wanted_axes(spec: Spec, suite: Suite) -> dict[str, str]:
-    """The values of the row of `suite` on axes of variants: it runs for the variants that have or serve them."""
-    known = {*AXES, *PARTS, *spec.axes} - {"accelerator"}
-    return {axis: value for axis, value in suite.values.items() if axis in known}
+def benches_of(spec: Spec, cell: Cell) -> tuple[Bench, ...]:
+    """What the suites of the variants of `cell` need, each once."""
+    return tuple(dict.fromkeys(bench_of(one) for variant in cell.variants for one in suites_of(spec, cell, variant)))
 
 
-def not_served(spec: Spec, cell: Cell) -> frozenset[tuple[str, str]]:
-    """The suites of the packages in `cell` that do not run for it, by package and name."""
-    suites = [(one.package, suite) for one in cell.variants for suite in spec.packages[one.package].suites.values()]
-    wanted = [(package, suite.name, wanted_axes(spec, suite)) for package, suite in suites if suite.matrix]
-    own = cell.conditions if any(axes for _, _, axes in wanted) else {}
-    return frozenset(
-        (package, name)
-        for package, name, axes in wanted
-        if not all(serves(spec, axis, own.get(axis, ""), value) for axis, value in axes.items())
-    )
-
-
-def suite_findings(spec: Spec, cells: Collection[Cell]) -> Iterator[Finding]:
-    """An error for each row of a suite that no variant serves, or whose variants are not in files of their own."""
-    for package in spec.packages.values():
-        rows = [(suite, axes) for suite in package.suites.values() if (axes := wanted_axes(spec, suite))]
-        own = [cell for cell in cells if any(one.package == package.name for one in cell.variants)] if rows else []
-        for suite, axes in rows:
-            path = ("packages", package.name, "suites")
-            asked = " and ".join(f"{axis} {value}" for axis, value in axes.items())
-            if not all(cell.called for cell in own):
-                message = f"suite {suite.name} of {package.name} has a row for {asked}, which takes an open `matrix`"
-                yield spec.finding(path, Code.WRONG_TEST, message, key=True)
-            elif all((package.name, suite.name) in not_served(spec, cell) for cell in own):
-                built = {axis: sorted({cell.conditions.get(axis, "") for cell in own} - {""}) for axis in axes}
-                there = "; ".join(f"{axis} {', '.join(values)}" for axis, values in built.items())
-                message = f"suite {suite.name} asks for {asked}, which no variant of {package.name} serves: {there}"
-                yield spec.finding(path, Code.NEEDS_MISSING_VARIANT, message, key=True)
+def benches(packages: Iterable[Package]) -> tuple[Bench, ...]:
+    """What the suites of `packages` need, each once."""
+    return tuple(dict.fromkeys(bench_of(suite) for package in packages for suite in package.suites.values()))
 
 
 def legs(suites: Iterable[Suite], bench: Bench) -> list[dict[str, str]]:
@@ -112,13 +87,15 @@ def legs(suites: Iterable[Suite], bench: Bench) -> list[dict[str, str]]:
     ]
 
 
-def suite_jobs(spec: Spec) -> dict[str, int]:
-    """The number of jobs that suites add to a listed variant, by package: a skipped one where there are no suites."""
+def suite_jobs(spec: Spec) -> Callable[[Cell], int]:
+    """Counts the jobs that suites add to the cell of a listed variant: a skipped one where there are no suites."""
     every = benches(filter(spec.lists, spec.packages.values()))
-    return {
-        name: sum(max(1, len(legs(package.suites.values(), one))) for one in every)
-        for name, package in spec.packages.items()
-    }
+
+    def count(cell: Cell) -> int:
+        suites = suites_of(spec, cell, cell.variants[0]) if every else []
+        return sum(max(1, len(legs(suites, one))) for one in every)
+
+    return count
 
 
 def longest_minutes(spec: Spec, bench: Bench) -> int:

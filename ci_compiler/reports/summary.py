@@ -231,7 +231,7 @@ def _measured(built: BuiltVariant, folder: Path, *, passed: bool) -> str:
 def _suites(built: BuiltVariant, stage: Stage, results: Path) -> Iterator[str]:
     """How the suites of `stage` ended for a variant, each with its first failures, or why no pool runs them."""
     found = [read_json(path) for path in sorted(results.glob(f"*/{SUITE_RESULT}"))]
-    for suite in suites_of(built.spec.packages[built.variant.package], built.route.left_out):
+    for suite in suites_of(built.spec, built.cell, built.variant):
         bench = bench_of(suite)
         wanted = (built.variant.name, built.cell.branch, suite.name)
         shards = [one for one in found if (one.get("name"), one.get("branch"), one.get("suite")) == wanted]

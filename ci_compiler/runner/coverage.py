@@ -77,8 +77,7 @@ def label_sets(plan: Plan) -> tuple[LabelSet, ...]:
             for stage, pool in route.pools.items():
                 jobs.setdefault(pool.name, Counter())[stage] += len(cell.variants)
             for bench, pool in route.suites.items():
-                packages = [plan.spec.packages[variant.package] for variant in cell.variants]
-                shards = sum(len(legs(suites_of(one, route.left_out), bench)) for one in packages)
+                shards = sum(len(legs(suites_of(plan.spec, cell, variant), bench)) for variant in cell.variants)
                 jobs.setdefault(pool.name, Counter())[bench.stage] += shards
     pools = (pool for pool in plan.spec.pools if pool.name in jobs)
     declared = (LabelSet(pool.runs_on, jobs[pool.name], pool.name, pool.count) for pool in pools)

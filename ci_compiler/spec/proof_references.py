@@ -8,8 +8,6 @@ from datetime import date
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, nearest
-from ci_compiler.hardware.families import NONE
-from ci_compiler.spec.axes import Accelerator
 from ci_compiler.spec.load import Path_
 from ci_compiler.spec.model import Package, Spec
 from ci_compiler.spec.placeholders import mentioned
@@ -101,9 +99,6 @@ def _check_suite(spec: Spec, package: Package, suite: Suite) -> Iterator[Finding
         yield spec.finding((*path, "matrix"), Code.WRONG_TEST, message)
     if "branch" in suite.values:
         message = f"{shown} has a row for a branch; a suite runs for the variants of each branch"
-        yield spec.finding((*path, "matrix"), Code.WRONG_TEST, message)
-    if Accelerator.parse(text := suite.values.get("accelerator", NONE)).toolkit:
-        message = f"{shown} has a row for {text!r}; leave the toolkit out; that of the machine is an axis of its own"
         yield spec.finding((*path, "matrix"), Code.WRONG_TEST, message)
     for where, listed in (("expected-failures", suite.expected_failures), ("flaky", suite.flaky)):
         if listed and not suite.junit:

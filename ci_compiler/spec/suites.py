@@ -71,7 +71,7 @@ class SuiteMatrix:
 
     values: Mapping[str, tuple[str, ...]] = key(
         "The values of any axes, which the command gets as `SUITE_AXIS`. An `accelerator` with a target is the GPU of "
-        "the machine.",
+        "the machine. A row with values of the variants' axes runs for the nearest variants that serve them.",
         written=ValuesByAxis,
         convert=value_lists,
         default={},
@@ -148,6 +148,16 @@ class Suite:
         "Rows that the suite runs for, each in jobs of its own.", default=None, published=False
     )
 
+    declared_as: str = ""
+    """The key in the spec of a suite that is a row of a matrix."""
+
+    installs: frozenset[tuple[str, str]] | None = None
+    """The variants that it runs for, as branch and name; None for all of the package. The plan fills it in."""
+
+    def runs_for(self, branch: str, name: str) -> bool:
+        """Whether it runs for the variant `name` of its package on `branch`."""
+        return self.installs is None or (branch, name) in self.installs
+
     @property
     def values(self) -> Mapping[str, str]:
         """The values of its row; {} for a suite without a matrix."""
@@ -175,7 +185,7 @@ def each_row(suites: Mapping[str, Any]) -> Mapping[str, Suite]:
             alike = sum(other == name or other.startswith(f"{name}-x") for other in found)
             called = f"{name}-x{alike + 1}" if alike else name
             row = SuiteMatrix(values={axis: (value,) for axis, value in values.items()})
-            found[called] = replace(suite, name=called, matrix=row)
+            found[called] = replace(suite, name=called, declared_as=suite.name, matrix=row)
         if not suite.matrix:
             found[suite.name] = suite
     return found

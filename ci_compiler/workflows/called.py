@@ -12,8 +12,8 @@ from ci_compiler.files.compiled_by import COMPILED_BY
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.proof import is_imported_only, job_title
 from ci_compiler.plan.routing import Route
-from ci_compiler.plan.sharding import Shard, stages_of
-from ci_compiler.plan.suites import benches, legs, suites_of
+from ci_compiler.plan.sharding import Shard, cell_packages, stages_of
+from ci_compiler.plan.suites import bench_of, benches, has_rows, legs, suites_of
 from ci_compiler.spec.model import Package, Pool, RunsOn, Spec
 from ci_compiler.spec.publishers import GITHUB_RELEASE, RELEASE_TOKEN, TRUSTED
 from ci_compiler.spec.versions import VARIABLE, decides_versions
@@ -21,7 +21,10 @@ from ci_compiler.stages import PUBLISH, Stage
 from ci_compiler.workflows import compiler_cache
 from ci_compiler.workflows.common import CELL, JOINED, SELECT, SELECTED, VARIANT, VERSIONS, expression, runs_on
 from ci_compiler.workflows.model import READ, Permissions, input_node
+from ci_compiler.workflows.steps import reuses
 from ci_compiler.workflows.writer import Node, Remarked
+
+_FINDS_EARLIER: Permissions = {"actions": Remarked("read", "the artifacts of earlier runs")}
 
 ATTEST: Permissions = READ | {
     "id-token": Remarked("write", "actions/attest signs with the run's identity"),
@@ -52,11 +55,29 @@ def package_inputs(spec: Spec) -> dict[str, Node]:
     return title_inputs(spec) | suites
 
 
-def package_values(spec: Spec, package: Package, route: Route) -> dict[str, str]:
-    """The values of `package_inputs` for a variant of `package` that takes `route`."""
-    own = [*suites_of(package, route.left_out)]
-    suites = {one.job: json.dumps(legs(own, one)) for one in benches(listed_packages(spec))}
-    return titles(spec, package) | suites
+def package_values(spec: Spec, cell: Cell) -> dict[str, str]:
+    """The values of `package_inputs` for the only variant of `cell`."""
+    (variant,) = cell.variants
+    suites = suites_of(spec, cell, variant)
+    shards = {one.job: json.dumps(legs(suites, one)) for one in benches(listed_packages(spec))}
+    return titles(spec, spec.packages[variant.package]) | shards
+
+
+def shard_inputs(spec: Spec) -> dict[str, Node]:
+    """The input with the legs of the test suites of a cell, where these differ between cells."""
+    said = "The shards of the test suites, by job, as JSON."
+    return {SUITES: input_node(said)} if has_rows(cell_packages(spec)) else {}
+
+
+def shard_values(spec: Spec, cell: Cell) -> dict[str, str]:
+    """The values of `shard_inputs` for `cell`."""
+    if not shard_inputs(spec):
+        return {}
+    found = dict[str, list[dict[str, str]]]()
+    for variant in cell.variants:
+        suites = suites_of(spec, cell, variant)
+        found |= {one.job_of(variant.package): legs(suites, one) for one in dict.fromkeys(map(bench_of, suites))}
+    return {SUITES: json.dumps(found)}
 
 
 def title_inputs(spec: Spec) -> dict[str, Node]:
@@ -131,6 +152,9 @@ def route_values(route: Route) -> dict[str, str]:
     return {MACHINES: _json(tuple((name, pool.name, pool.runs_on) for name, pool in pools.items()))}
 
 
+SUITES = "suites"
+"""The input with the shards of test suites, by job."""
+
 MACHINES = "machines"
 """The input with the machine of each stage, and of each bench by its `machine`, as JSON."""
 
@@ -177,7 +201,7 @@ def _json(pools: tuple[tuple[str, str, RunsOn], ...]) -> str:
 def build_permissions(spec: Spec) -> Permissions:
     """What a build asks for, which is the most that any stage does: every caller must grant it."""
     # Assumes `called-permissions`, `called-identity`, `called-attestation`, `attestation`.
-    return ATTEST if spec.attest else READ
+    return (ATTEST if spec.attest else READ) | (_FINDS_EARLIER if reuses(spec) else {})
 
 
 def secret_passed(spec: Spec) -> dict[str, str]:

@@ -34,5 +34,6 @@ def workflow(spec: Spec) -> Workflow:
 def _inputs(spec: Spec) -> dict[str, Node]:
     return {
         "cell": input_node("What its variants' names end in, after the package."),
+        **called.shard_inputs(spec),
         **called.cell_inputs(spec),
     }

@@ -60,7 +60,6 @@ from ci_compiler.workflows.writer import Node, Remarked
 
 if TYPE_CHECKING:
     from ci_compiler.plan.pipeline import Plan
-    from ci_compiler.plan.routing import Route
     from ci_compiler.plan.selection import RunSelection
 
 CELLS, LISTED, JOINED_BUILDS = "cells", "listed", "joined"
@@ -214,7 +213,7 @@ def matrices(plan: Plan, branches: Sequence[RunSelection], commit: str) -> dict[
 def _legs(handed: HandedFiles, branches: Iterable[RunSelection], job: str) -> list[dict[str, Any]]:
     """The legs of the matrix of `job`: each cell with its branch and its stages' machines."""
     return [
-        (_named(handed, cell, route, part) if job == LISTED else _chosen(handed, cell, part))
+        (_named(handed, cell, part) if job == LISTED else _chosen(handed, cell, part))
         | {"branch": part.branch, "onto": part.onto}
         | called.route_values(route)
         for part in branches
@@ -244,12 +243,13 @@ def _joined_legs(handed: HandedFiles, plan: Plan, branches: Iterable[RunSelectio
 
 def _chosen(handed: HandedFiles, cell: Cell, part: RunSelection) -> dict[str, Any]:
     names = [variant.name for variant in cell.variants if variant.name in part.variants]
-    return {"cell": cell.suffix, "chosen": json.dumps([*names, *_built_before(handed, [cell], part)])}
+    chosen = json.dumps([*names, *_built_before(handed, [cell], part)])
+    return {"cell": cell.suffix, "chosen": chosen, **called.shard_values(handed.spec, cell)}
 
 
-def _named(handed: HandedFiles, cell: Cell, route: Route, part: RunSelection) -> dict[str, Any]:
+def _named(handed: HandedFiles, cell: Cell, part: RunSelection) -> dict[str, Any]:
     spec = handed.spec
-    values = called.package_values(spec, spec.packages[cell.variants[0].package], route)
+    values = called.package_values(spec, cell)
     return {"name": cell.called, **_as_chosen(handed, [cell], part), **values}
 
 
@@ -285,7 +285,7 @@ def _calls(spec: Spec, name: str, output: str, needs: Sequence[str], after: int 
     # Assumes `implicit-success`.
     subject = {
         LISTED: ("name", *called.package_inputs(spec)),
-        CELLS: ("cell",),
+        CELLS: ("cell", *called.shard_inputs(spec)),
         JOINED_BUILDS: ("build", "name", "legs"),
     }[name]
     succeeded = [f"needs.{job}.result == 'success'" for job in needs[:after]]

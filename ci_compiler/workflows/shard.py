@@ -16,7 +16,6 @@ from ci_compiler.plan.job_graph import built_after
 from ci_compiler.plan.joins import cells_by_build
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.needs import Needs
-from ci_compiler.plan.routing import Route
 from ci_compiler.plan.sharding import ALL, UNPUBLISHED, Shard, job_id, job_name
 from ci_compiler.plan.sources import locks_of, path_filters
 from ci_compiler.spec.model import Pool, Spec
@@ -288,7 +287,7 @@ def _cells(spec: Spec, shard: Shard) -> dict[str, CallJob]:
             uses=local(called.called_file(cell)),
             permissions=permissions,
             with_={
-                **_subject(spec, cell, route, joined.get(cell.joined, ())),
+                **_subject(spec, cell, joined.get(cell.joined, ())),
                 **shared,
                 **machines[id(route)],
                 **({} if cell.joined else called.neighbours(cell, route)),
@@ -338,9 +337,9 @@ def _ready(preflights: Sequence[str], *, at_all: bool = False) -> list[str]:
     return ["!cancelled()", f"needs.{SELECT}.result == 'success'", *passed]
 
 
-def _subject(spec: Spec, cell: Cell, route: Route, joined: Sequence[Cell]) -> dict[str, Node]:
+def _subject(spec: Spec, cell: Cell, joined: Sequence[Cell]) -> dict[str, Node]:
     if joined:
         return {**joined_values(joined)}
     if cell.called:
-        return {"name": cell.called, **called.package_values(spec, spec.packages[cell.variants[0].package], route)}
-    return {"cell": cell.suffix}
+        return {"name": cell.called, **called.package_values(spec, cell)}
+    return {"cell": cell.suffix, **called.shard_values(spec, cell)}

@@ -20,7 +20,7 @@ from ci_compiler.plan.matrix import Cell, Variant
 from ci_compiler.plan.needs import hands_files
 from ci_compiler.plan.proof import job_title
 from ci_compiler.plan.sharding import stages_of, waits_for
-from ci_compiler.plan.suites import Bench, benches, legs, longest_minutes
+from ci_compiler.plan.suites import Bench, benches, has_rows, legs, longest_minutes
 from ci_compiler.record import record
 from ci_compiler.spec.model import Package, Spec
 from ci_compiler.stages import BUILD, Stage, StageKind
@@ -28,6 +28,7 @@ from ci_compiler.variant import variant_name
 from ci_compiler.workflows import compiler_cache
 from ci_compiler.workflows.artifacts import BESIDE_MANIFEST, MANIFEST, SUBJECTS, artifact_expression
 from ci_compiler.workflows.called import (
+    SUITES,
     build_permissions,
     cell_inputs,
     environment,
@@ -59,7 +60,16 @@ from ci_compiler.workflows.model import (
     action_step,
     input_node,
 )
-from ci_compiler.workflows.steps import NEEDS_OPTION, NOTE_NOT_BUILT, build_step, checked_out, fetch_needs, upload
+from ci_compiler.workflows.steps import (
+    NEEDS_OPTION,
+    NOTE_NOT_BUILT,
+    build_step,
+    checked_out,
+    fetch_earlier,
+    fetch_needs,
+    note_inputs,
+    upload,
+)
 from ci_compiler.workflows.writer import Node
 
 TEST_STEP = "Test"
@@ -133,9 +143,14 @@ class Subject:
         """What the test suites of the package need, or those of any package that can be listed."""
         return benches([self.package] if self.package else listed_packages(spec))
 
+    @property
+    def has_rows(self) -> bool:
+        """Whether the caller passes the shards of the test suites of the package."""
+        return self.package is not None and has_rows([self.package])
+
     def suites(self, bench: Bench) -> str:
         """The id of the job of the suites that need `bench`."""
-        return f"{self.package.name}_{bench.job}" if self.package else bench.job
+        return bench.job_of(self.package.name) if self.package else bench.job
 
 
 def workflow(spec: Spec) -> Workflow:
@@ -226,11 +241,13 @@ def _build(spec: Spec, subject: Subject, stage: Stage) -> Job:
         *checked_out(spec),
         RunStep(name="Prove that this machine can build it", run='ci-runner doctor --for build "$NAME"'),
         *(fetch_needs() if subject.gets_files(spec) else ()),
+        *fetch_earlier(spec, gets_files=subject.gets_files(spec)),
         *compiler_cache.fetched(spec, subject.name),
         _build_step(spec, subject),
         *compiler_cache.kept(spec, subject.name),
         NOTE_NOT_BUILT,
         _keep(spec, "Keep the manifest and the log", subject, stage, "build-output/"),
+        *note_inputs(spec),
     ]
     if spec.attest:
         steps.append(action_step("Attest where it was built", "actions/attest", {"subject-checksums": SUBJECTS}))
@@ -315,7 +332,9 @@ def _suites(spec: Spec, subject: Subject, bench: Bench) -> Job:
         + (NEEDS_OPTION if subject.gets_files(spec) else ""),
     )
     keep = _keep(spec, "Keep the report", subject, f"{bench.job}-{expression('strategy.job-index')}", "test-output/")
-    some = [] if subject.package else [f"inputs.{bench.job} != '[]'"]
+    passed = f"fromJSON(inputs.{SUITES})['{subject.suites(bench)}']"
+    some = [f"{passed}[0].suite != ''"] if subject.has_rows else []
+    some = some if subject.package else [f"inputs.{bench.job} != '[]'"]
     conditions = (
         "!cancelled()",
         subject.succeeded(bench.stage),
@@ -325,7 +344,9 @@ def _suites(spec: Spec, subject: Subject, bench: Bench) -> Job:
         _not_paused(bench.machine),
     )
     shards: Node = (
-        [*legs(subject.package.suites.values(), bench)]
+        expression(passed)
+        if subject.has_rows
+        else [*legs(subject.package.suites.values(), bench)]
         if subject.package
         else expression(f"fromJSON(inputs.{bench.job})")
     )

@@ -115,6 +115,7 @@ class GitHub:
         self.releases: dict[int, Json] = {}
         self.cut_upload = ""
         self.deleted_tags: list[str] = []
+        self.moves: dict[str, list[str]] = {}
         self.most_listed = 1000
         self.rerun: list[int] = []
         self.faults: list[Fault] = []
@@ -508,6 +509,22 @@ class GitHub:
         named = request.query.get("name", [])
         return self._page("artifacts", [one for one in found if not named or one["name"] == named[0]], request)
 
+    def list_all_artifacts(self, request: Request) -> Answer:
+        [name] = request.query["name"]
+        found = [
+            one | {"workflow_run": (one["workflow_run"] or {}) | {"id": run}}
+            for run, artifacts in self.artifacts.items()
+            for one in artifacts
+            if one["name"] == name
+        ]
+        return self._page("artifacts", sorted(found, key=lambda one: -one["id"]), request)
+
+    def list_activity(self, request: Request) -> Answer:
+        [ref] = request.query["ref"]
+        [example] = description().example("activity-items")[:1]
+        example |= {"ref": ref, "timestamp": "2026-10-01T12:00:00Z", "activity_type": "push", "actor": None}
+        return Answer(200, [example | {"after": commit} for commit in self.moves.get(ref, ())])
+
     def download(self, request: Request) -> Answer:
         number = int(request.known["artifact_id"])
         expired = {one["id"]: one["expired"] for artifacts in self.artifacts.values() for one in artifacts}
@@ -678,6 +695,8 @@ _ANSWERS: dict[str, Callable[[GitHub, Request], Answer]] = {
     "get /actions/runs/{run_id}": GitHub.run,
     "get /actions/runs/{run_id}/jobs": GitHub.list_jobs,
     "get /actions/runs/{run_id}/artifacts": GitHub.list_artifacts,
+    "get /actions/artifacts": GitHub.list_all_artifacts,
+    "get /activity": GitHub.list_activity,
     "get /actions/artifacts/{artifact_id}/{archive_format}": GitHub.download,
     "get /actions/variables/{name}": GitHub.variable,
     "post /actions/variables": GitHub.create_variable,

@@ -94,3 +94,35 @@ def test_every_caller_passes_the_shards_also_for_a_variant_that_fits_no_axis() -
     cells = tuple(zip(decided.judged.cells, decided.routes, strict=True))
     (leg,) = pull_request.matrices(decided, [RunSelection(branch="main", variants=(), cells=cells)], "c0ffee")["listed"]
     assert leg["cpu-test-suites"] == shard["cpu-test-suites"]
+
+
+def test_a_cell_runs_the_rows_that_install_its_variants() -> None:
+    rows = {"rows": [{"python": "3.13", "dependencies": "oldest"}, {"accelerator": "cuda 12.8 sm90"}]}
+    suite = {"command": "ci/rows.sh", "minutes": 5, "on": "gpu", "matrix": rows}
+    decided = plan(
+        spec_of(small(packages=SMALL["packages"] | {"pytorch": {"attribute": "torch", "suites": {"r": suite}}}))
+    )
+    files = {path: yaml.safe_load(text) for path, text in compile_files(decided).items() if path.endswith(".yml")}
+    made = files[".github/workflows/cell.yml"]["jobs"]
+    found = {name: job for name, job in made.items() if "strategy" in job}
+    assert {job["strategy"]["matrix"]["include"] for job in found.values()} == {
+        f"${{{{ fromJSON(inputs.suites)['{name}'] }}}}" for name in found
+    }
+    passed = [
+        json.loads(job["with"]["suites"])
+        for path, document in files.items()
+        for job in document.get("jobs", {}).values()
+        if job.get("uses", "").endswith("/cell.yml") and "matrix" not in job["with"]["suites"]
+    ]
+    assert len(passed) == len(decided.judged.cells)
+    cases, wanted = [], []
+    for suites, name in itertools.product([*passed, {}], found):
+        machines = {name.removeprefix("pytorch_").replace("-suites", ""): ON["gpu-test-4"]}
+        inputs = {"selected": '{"branch": "main"}', "machines": json.dumps(machines), "suites": json.dumps(suites)}
+        needs = {"pytorch_build": {"result": "success"}, "pytorch_gpu-test": {"result": "success"}}
+        cases.append(
+            (found[name]["if"], {"github": PUSH, "inputs": inputs, "needs": needs, "vars": {}, "status()": "success"})
+        )
+        wanted.append(bool(suites.get(name)))
+    assert condition_values(cases) == wanted
+    assert {True, False} == set(wanted)

@@ -24,7 +24,7 @@ def run(arguments: argparse.Namespace, secrets: Secrets) -> int:
     expect(manifest, path, **asked, backend=spec.backend)
     built = find(spec, arguments.name, arguments.branch)
     results = results_by_hand(built, manifest, path.parent, arguments.results)
-    (one,) = candidates(spec, [(built.cell, built.route)], [arguments.name], results)
+    (one,) = candidates(built.spec, [(built.cell, built.route)], [arguments.name], results)
     if one.because:
         raise failure(arguments.name, Code.NO_TEST_RECORD, f"{one.because}, by the results in {arguments.results}")
     outcome = publish(Job(spec, root, secrets), one, arguments.out, again=arguments.again)

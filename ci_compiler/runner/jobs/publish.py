@@ -149,5 +149,5 @@ def is_published(spec: Spec, root: Path, branch: str, name: str, *, tested: bool
     built = find(spec, name, branch)
     with taking_secrets() as secrets:
         programs = Job(spec, root, secrets).programs(_LOOK_UP_MINUTES, built=built)
-        tests = tuple(required_tests(spec, built.variant, built.route)) if tested else ()
+        tests = tuple(required_tests(built.spec, built.cell, built.variant, built.route)) if tested else ()
         return programs.is_published(name, built.version, built.recipe, tests)

@@ -179,7 +179,7 @@ def results_by_hand(built: BuiltVariant, manifest: Manifest, folder: Path, teste
         for one in map(_json, _files(tested, SUITE_RESULT))
         if any(replace(results, records=[one]).passed(manifest.name, stage) for stage in stages_that_test())
     ]
-    suites = [*suites_of(built.spec.packages[manifest.package], built.route.left_out)]
+    suites = suites_of(built.spec, built.cell, built.variant)
     benches = [bench for bench in built.route.suites if all(leg in shards for leg in legs(suites, bench))]
     return replace(results, suites={manifest.name: benches})
 
@@ -224,8 +224,8 @@ def candidates(
     across = Needs(spec, [cell for cell, _ in every])
     routes = {variant.name: route for cell, route in every for variant in cell.variants}
     for cell, route in cells:
-        tests = {variant.name: required_tests(spec, variant, route) for variant in cell.variants}
-        claims = {variant.name: coverage(spec, variant, route) for variant in cell.variants}
+        tests = {variant.name: required_tests(spec, cell, variant, route) for variant in cell.variants}
+        claims = {variant.name: coverage(spec, cell, variant, route) for variant in cell.variants}
         unproved = {name: results.unproved(name, tests[name]) if name in chosen else "" for name in tests}
         for name in (name for name in tests if not claims[name]):
             unproved[name] = unproved[name] or f"no test covers {name}, and the spec does not say why (`untested`)"
@@ -234,7 +234,7 @@ def candidates(
             needed = {variant.name: tuple(tests[variant.name]) for variant in cell.variants if variant.package in needs}
             for other, need in across.every(cell, package):
                 if other != cell and need.name in chosen:  # of another cell, which serves this one
-                    required = required_tests(spec, need, routes[need.name])
+                    required = required_tests(spec, other, need, routes[need.name])
                     unproved[need.name], needed[need.name] = results.unproved(need.name, required), tuple(required)
             stale = results.stale(name, [need for need in needed if need in chosen])
             because = "; ".join(filter(None, [*map(unproved.get, (name, *needed)), stale]))

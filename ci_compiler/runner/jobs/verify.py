@@ -121,8 +121,8 @@ class Verifier:
     def _tested(self, path: str, ref: str) -> str:
         """The tests that the branch's variant must have passed, of each of which the cache has a signed record."""
         built = next((one for one in self.built if ref == f"refs/heads/{one.cell.branch}"), self.built[0])
-        claimed = coverage(self.spec, built.variant, built.route)
-        tests = tuple(required_tests(self.spec, built.variant, built.route))
+        claimed = coverage(built.spec, built.cell, built.variant, built.route)
+        tests = tuple(required_tests(built.spec, built.cell, built.variant, built.route))
         if not claimed or not tested_there(self.store, self.cache, [path], tests):
             message = f"{self.cache.url} has no signed record that this content {claimed or 'passed any test'}"
             raise failure(path, Code.NO_TEST_RECORD, message)

@@ -1,0 +1,112 @@
+"""The rows of suites that have values of the variants' axes: each is bound to the variants that it installs.
+
+`serves` decides that, as it does for needs: a row may ask for a Python or a toolkit for which nothing is built.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from ci_compiler.codes import Code
+from ci_compiler.errors import Finding
+from ci_compiler.hardware import CPU
+from ci_compiler.plan.matrix import Cell, Variant
+from ci_compiler.plan.needs import Needs, serves
+from ci_compiler.plan.suites import suites_of
+from ci_compiler.spec.axes import AXES, PARTS, Accelerator
+from ci_compiler.spec.model import Package, Spec
+from ci_compiler.spec.suites import Suite
+
+_Held = tuple[Cell, Variant]
+
+
+def with_rows(spec: Spec, cells: Iterable[Cell]) -> tuple[Spec, tuple[Finding, ...]]:
+    """`spec` with each row of a suite bound to the variants that it installs, and an error for each that none serves.
+
+    A row that names no axis of variants, or just the target of the machine, runs for every variant.
+    """
+    if not any(package.suites for package in spec.packages.values()):
+        return spec, ()
+    cells = tuple(cells)
+    bound, findings = _bound(spec, cells)
+    return bound, (*findings, *_joined(bound, cells))
+
+
+def _joined(spec: Spec, cells: Iterable[Cell]) -> Iterator[Finding]:
+    """An error for each package with a suite that runs for a variant of a joined build."""
+    joined = ((cell, variant) for cell in cells if cell.joined for variant in cell.variants)
+    for name in dict.fromkeys(variant.package for cell, variant in joined if suites_of(spec, cell, variant)):
+        message = f"{name} has test suites, which run for builds of one variant only"
+        yield spec.finding(("packages", name, "joins"), Code.JOIN_UNUSABLE, message, key=True)
+
+
+def _bound(spec: Spec, cells: Iterable[Cell]) -> tuple[Spec, list[Finding]]:
+    if not any(installed(spec, suite) for package in spec.packages.values() for suite in package.suites.values()):
+        return spec, []
+    needs, findings, packages = Needs(spec, cells), list[Finding](), {}
+    for name, package in spec.packages.items():
+        suites = {}
+        for key, suite in package.suites.items():
+            wanted = installed(spec, suite)
+            found = _nearest(needs, package, suite, wanted) if wanted else []
+            if wanted and (problem := _problem(needs, package, suite, wanted, found)):
+                path = ("packages", name, "suites", suite.declared_as, "matrix")
+                findings.append(spec.finding(path, Code.WRONG_TEST, problem))
+            bound = frozenset((cell.branch, variant.name) for cell, variant in found)
+            suites[key] = replace(suite, installs=bound) if wanted else suite
+        packages[name] = replace(package, suites=suites)
+    return replace(spec, packages=packages), findings
+
+
+def installed(spec: Spec, suite: Suite) -> Mapping[str, str]:
+    """What the variant that `suite` installs must serve, by axis; {} for a suite that runs for every variant."""
+    values = {axis: value for axis, value in suite.values.items() if axis in {*AXES, *PARTS, *spec.axes}}
+    own = Accelerator.parse(values.pop("accelerator")) if "accelerator" in values else None
+    if own and (values or own.toolkit):
+        values |= {part: value for part, value in zip(PARTS, own, strict=True) if value}
+    return values
+
+
+def _held(needs: Needs, package: Package, suite: Suite) -> Iterator[_Held]:
+    """The variants of `package` that the stage of `suite` runs for."""
+    for branch in needs.spec.branches:
+        for cell, variant in needs.holding(branch, package.name):
+            if cell.target != CPU or not suite.stage.needs_gpu:
+                yield cell, variant
+
+
+def _nearest(needs: Needs, package: Package, suite: Suite, wanted: Mapping[str, str]) -> list[_Held]:
+    """On each branch, the variants of `package` that serve `wanted`, and of those the ones with most equal values."""
+    held = [(cell, variant, _alike(cell, wanted)) for cell, variant in _held(needs, package, suite)]
+    able = [one for one in held if not _unserved(needs.spec, one[0], wanted)]
+    most: dict[str, int] = {}
+    for cell, _, alike in able:
+        most[cell.branch] = max(alike, most.get(cell.branch, 0))
+    return [(cell, variant) for cell, variant, alike in able if alike == most[cell.branch]]
+
+
+def _alike(cell: Cell, wanted: Mapping[str, str]) -> int:
+    return sum(wanted.get(axis) == value for axis, value in cell.conditions.items())
+
+
+def _unserved(spec: Spec, cell: Cell, wanted: Mapping[str, str]) -> list[str]:
+    """The axes on which `cell` does not serve `wanted`."""
+    values = cell.conditions
+    return [axis for axis, value in wanted.items() if not serves(spec, axis, values.get(axis, ""), value)]
+
+
+def _problem(needs: Needs, package: Package, suite: Suite, wanted: Mapping[str, str], found: Iterable[_Held]) -> str:
+    shown = f"packages.{package.name}.suites.{suite.name}"
+    if found:
+        return ""
+    row = ", ".join(f"{axis} {value}" for axis, value in wanted.items())
+    held = [(_unserved(needs.spec, cell, wanted), cell, variant) for cell, variant in _held(needs, package, suite)]
+    if not held:
+        return f"{shown} has a row for {row}, and no variant of {package.name} is built that it could install"
+    axes, cell, variant = min(held, key=lambda one: (len(one[0]), -_alike(one[1], wanted)))
+    lacks = " and ".join(f"{axis} {cell.conditions[axis]} does not serve {wanted[axis]}" for axis in axes)
+    return (
+        f"{shown} has a row for {row}, which no variant of {package.name} serves; the nearest is {variant.name}, whose "
+        f"{lacks} (`axes: {{{axes[0]}: {{serves: …}}}}` says what does)"
+    )
