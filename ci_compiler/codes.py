@@ -221,6 +221,7 @@ class Code(StrEnum):
     UNKNOWN_PLACEHOLDER = "unknown-placeholder"
     UNKNOWN_POOL = "unknown-pool"
     UNKNOWN_PRESET = "unknown-preset"
+    UNKNOWN_PROFILE = "unknown-profile"
     UNKNOWN_PYTHON = "unknown-python"
     UNKNOWN_RECIPE = "unknown-recipe"
     UNKNOWN_RELEASE = "unknown-release"

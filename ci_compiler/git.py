@@ -123,6 +123,10 @@ class Git:
         """The tag that matches `pattern` and is the nearest ancestor of what is checked out. Raises InputError."""
         return self._run("describe", "--tags", "--abbrev=0", f"--match={pattern}").strip()
 
+    def tags_at(self, revision: str) -> list[str]:
+        """The tags of a commit. Raises InputError for an unknown revision."""
+        return self._run("tag", "--points-at", self.resolve(revision)).splitlines()
+
     def shallow_hint(self) -> str:
         """For the message about a missing commit: that the clone is shallow; '' if it is not."""
         shallow = self._run("rev-parse", "--is-shallow-repository").strip() == "true"

@@ -20,6 +20,7 @@ from ci_compiler.plan.limits import limit
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.spec.model import Pool, RunsOn, Spec
 from ci_compiler.stages import BENCHMARK, BUILD, PUBLISH, stages_that_test
+from ci_compiler.workflows.common import NIGHTLY_FILE, PUSH_BATCH, RELEASE_FILE
 from ci_compiler.workflows.tasks import WATCH_ENVIRONMENT, WATCH_SECRET
 
 GUARD = "github.event.pull_request.head.repo.full_name == github.repository"
@@ -481,7 +482,8 @@ def permissions(compiled: Compiled) -> Iterator[str]:
 def _may_write(compiled: Compiled, name: str, job_id: str, job: Mapping[str, Any]) -> set[str]:
     if (name, job_id) == ("pages.yml", "deploy"):
         return {"pages", "id-token"}
-    starts = {("schedule.yml", "start"), ("pages-schedule.yml", "start"), ("images-schedule.yml", "start")}
+    starters = ("schedule.yml", "pages-schedule.yml", "images-schedule.yml", PUSH_BATCH, NIGHTLY_FILE, RELEASE_FILE)
+    starts = {(file, "start") for file in starters}
     if (name, job_id) in {("waves.yml", "waves"), *starts}:
         return {"actions"}
     if (name, job_id) == ("fleet-watch.yml", "coverage") and (watch := compiled.decided.spec.watch):

@@ -44,6 +44,13 @@ SMALL: dict[str, Any] = {
 Said = tuple[str, str, str]
 """An expected finding: its code, a part of its message, and the text at its place in the spec."""
 
+STARTED: dict[str, Any] = {
+    "push": {"batch": "60m"},
+    "nightly": {"schedule": {"days": ["sun"]}, "build": "changed"},
+    "release": {"tags": ["v*"]},
+}
+"""Profiles whose runs `ci-compile start` starts."""
+
 MAIN: dict[str, Any] = SMALL["branches"]["main"]
 MATRIX: dict[str, Any] = {
     "python": ["3.13"],

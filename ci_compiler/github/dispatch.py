@@ -16,6 +16,7 @@ from ci_compiler.plan.lookup import explain
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.sharding import ALL, UNPUBLISHED, Shard
 from ci_compiler.spec.patterns import matcher_of_any
+from ci_compiler.spec.triggers import PROFILE, SINCE
 from ci_compiler.spec.versions import NIGHT
 from ci_compiler.units import duration
 
@@ -70,18 +71,22 @@ class Terms:
     """What holds for all runs of an order: whether they publish, and the request that they belong to.
 
     `again`: they test what passed before, and publish what is already published. `night`: the date of a night.
+    `profile`: the profile that they are of. `since`: the commit since which what they build changed.
     """
 
     publish: bool = False
     again: bool = False
     request: str = ""
     night: str = ""
+    profile: str = ""
+    since: str = ""
 
     def inputs(self, order: ShardOrder) -> dict[str, str]:
         """The inputs of the shard's form."""
         publish = "true" if self.publish and order.publishes else ""
         again = "true" if self.again else ""
         given = {"variant": order.choice, "only": " ".join(order.names), "request": self.request, NIGHT: self.night}
+        given |= {PROFILE: self.profile, SINCE: self.since}
         return {name: text for name, text in (given | {"publish": publish, "again": again}).items() if text}
 
 

@@ -8,15 +8,23 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 
 from ci_compiler.codes import Code
-from ci_compiler.errors import Finding
+from ci_compiler.errors import Finding, nearest, wrong
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.spec.model import Spec
-from ci_compiler.spec.triggers import PULL_REQUEST
+from ci_compiler.spec.triggers import PULL_REQUEST, AnyOf
+
+
+def conditions_of(spec: Spec, profile: str) -> AnyOf:
+    """The conditions of `profile`, of which one must hold. Raises InputError for a profile that the spec lacks."""
+    known = spec.profiles.variants
+    if profile not in known:
+        raise wrong("profile", Code.UNKNOWN_PROFILE, f"the spec has no profile {profile!r}{nearest(profile, known)}")
+    return known[profile]
 
 
 def builds(spec: Spec, event: str, cell: Cell, labels: Iterable[str] = ()) -> bool:
-    """Whether the profile for `event` builds `cell`; `labels` are those of a pull request."""
-    conditions = spec.profiles.variants[event]
+    """Whether the profile for `event` builds `cell`; `labels` are those of a pull request. Raises InputError."""
+    conditions = conditions_of(spec, event)
     if not conditions:
         return True
     added = spec.profiles.pull_request.labels
@@ -28,7 +36,7 @@ def names_built(
     spec: Spec, event: str, cells: Iterable[Cell], names: Collection[str], labels: Collection[str] = ()
 ) -> list[str]:
     """Those of `names`, variants of `cells`, that the profile for `event` builds."""
-    if not spec.profiles.variants[event]:
+    if not conditions_of(spec, event):
         return list(names)
     kept = {variant.name for cell in cells if builds(spec, event, cell, labels) for variant in cell.variants}
     return [name for name in names if name in kept]

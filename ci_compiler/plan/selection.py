@@ -7,7 +7,7 @@ inputs and the ref of a dispatch, and the base commit of a push, a pull request 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,16 +18,16 @@ from ci_compiler.plan.handed import HandedFiles
 from ci_compiler.plan.limits import limit
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.needs import hands_files
-from ci_compiler.plan.profiles import names_built
+from ci_compiler.plan.profiles import builds, conditions_of, names_built
 from ci_compiler.plan.routing import Route
 from ci_compiler.plan.sharding import ALL, UNPUBLISHED, Shard, job_counter
 from ci_compiler.spec.patterns import matcher_of_any
-from ci_compiler.spec.triggers import PULL_REQUEST, PUSH
+from ci_compiler.spec.triggers import NIGHTLY, PROFILE, PULL_REQUEST, PUSH, SINCE
+from ci_compiler.spec.versions import NIGHT, has_nights
 
 if TYPE_CHECKING:
     from ci_compiler.plan.pipeline import Plan
     from ci_compiler.spec.model import Spec
-from ci_compiler.spec.versions import NIGHT
 
 NO_COMMIT = "0" * 40
 """What GitHub states as the commit before a push that created the branch."""
@@ -80,12 +80,13 @@ class Question(NamedTuple):
     """What must be known about an event before `decide` can be asked.
 
     The change is compared with the commit `base` ('': with none), for the branch `branch`. `names` are the variants of
-    which it matters whether they are published.
+    which it matters whether they are published. What differs from one of the commits `since` changed as well.
     """
 
     branch: str
     base: str = ""
     names: tuple[str, ...] = ()
+    since: tuple[str, ...] = ()
 
 
 class Facts(NamedTuple):
@@ -108,7 +109,9 @@ def question(plan: Plan, event: GitHubEvent, shard: Shard | None = None) -> Ques
         case "workflow_dispatch":
             _check_ref(shard, str(event.payload.get("ref", "")), publish=_asks_to_publish(event))
             names = tuple(_dispatched(shard, event))
-            return Question(shard.branch, names=names if _variant(event) == UNPUBLISHED else ())
+            _check_profile(plan.spec, event)
+            since = tuple(commit for commit in str(_inputs(event).get(SINCE) or "").split() if commit != NO_COMMIT)
+            return Question(shard.branch, names=names if _variant(event) == UNPUBLISHED else (), since=since)
         case "push":
             before = str(event.payload.get("before", NO_COMMIT))
             return Question(shard.branch, "" if before == NO_COMMIT else before)
@@ -126,7 +129,8 @@ def decide(plan: Plan, event: GitHubEvent, facts: Facts, shard: Shard | None = N
         return _of_request(plan, event, facts)
     wanted: Sequence[str] = shard.variants
     if event.name == "workflow_dispatch":
-        wanted = [name for name in _dispatched(shard, event) if name not in facts.published]
+        left = {*facts.published, *_unchanged(shard, facts), *_unprofiled(plan, shard, profile_of(event))}
+        wanted = [name for name in _dispatched(shard, event) if name not in left]
     else:
         if shard.branch in facts.rebuilt:
             wanted = facts.rebuilt[shard.branch].variants
@@ -149,6 +153,51 @@ def _asks_to_publish(event: GitHubEvent) -> bool:
 def night_of(event: GitHubEvent) -> str:
     """The date of the night that a dispatch is for; '' if it is for none."""
     return str(_inputs(event).get(NIGHT) or "")
+
+
+def profile_of(event: GitHubEvent) -> str:
+    """The profile that a dispatch is of; '' if it is of none."""
+    return str(_inputs(event).get(PROFILE) or "")
+
+
+def names_of_profile(plan: Plan, profile: str, branch: str) -> set[str]:
+    """The names of the variants of a branch that `profile` builds, of the representatives if it asks for these.
+
+    Raises InputError for a profile that the spec lacks.
+    """
+    spec = plan.spec
+    conditions_of(spec, profile)
+    parts = [part for part in zip(plan.judged.cells, plan.routes, strict=True) if part[0].branch == branch]
+    parts = [part for part in parts if builds(spec, profile, part[0])]
+    if profile == NIGHTLY and spec.profiles.nightly and spec.profiles.nightly.representatives:
+        parts = [*within_limit(parts, spec.profiles.nightly.representatives)]
+    return {variant.name for cell, _ in parts for variant in cell.variants}
+
+
+def _unprofiled(plan: Plan, shard: Shard, profile: str) -> Iterable[str]:
+    """The variants of `shard` that `profile` ('': none) leaves out."""
+    return {*shard.variants} - names_of_profile(plan, profile, shard.branch) if profile else ()
+
+
+def _unchanged(shard: Shard, facts: Facts) -> Iterable[str]:
+    """The variants of `shard` that a run leaves out that builds what changed."""
+    return {*shard.variants} - {*facts.rebuilt[shard.branch].variants} if shard.branch in facts.rebuilt else ()
+
+
+def _check_profile(spec: Spec, event: GitHubEvent) -> None:
+    """Raises InputError for a dispatch of a profile that no run is of, or with inputs that do not belong to it."""
+    profile, night, started = profile_of(event), night_of(event), spec.profiles.started
+    if profile and profile not in started:
+        message = f"no run is of the profile {profile!r}{nearest(profile, started)}"
+        raise wrong("event", Code.UNKNOWN_PROFILE, message)
+    if profile and _asks_to_publish(event) and not spec.profiles.publishes(profile, on_push=spec.publish.on_push):
+        raise wrong("event", Code.WRONG_OPTION, f"it asks to publish, which the profile {profile} does not")
+    if profile and has_nights(spec) and (profile == NIGHTLY) is not bool(night):
+        message = f"the input {NIGHT}, a date, belongs to the profile {NIGHTLY} and to no other"
+        raise wrong("event", Code.WRONG_OPTION, message)
+    if _inputs(event).get(SINCE) and not started.get(profile):
+        message = f"the input {SINCE}, a commit, belongs to a profile that builds what changed"
+        raise wrong("event", Code.WRONG_OPTION, message)
 
 
 def _inputs(event: GitHubEvent) -> Mapping[str, Any]:

@@ -10,8 +10,7 @@ from ci_compiler.plan.handed import HandedFiles
 from ci_compiler.plan.job_graph import with_cells_ordered
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.pipeline import Plan
-from ci_compiler.plan.profiles import builds
-from ci_compiler.plan.selection import in_request
+from ci_compiler.plan.selection import in_request, names_of_profile
 from ci_compiler.plan.sharding import shards
 from ci_compiler.record import record
 from ci_compiler.reports.offers import Profile, fits, kit_of
@@ -46,14 +45,16 @@ def without(plan: Plan, value: str) -> Plan:
 
 
 def of_profile(plan: Plan, profile: str) -> Plan:
-    """`plan` with only what the profile builds, and what must be built with it; a pull request runs its tests alone."""
+    """`plan` with only what the profile builds, and what must be built with it; a pull request runs its tests alone.
+
+    Raises InputError for a profile that the spec lacks.
+    """
     spec, cells = plan.spec, plan.judged.cells
     handed = HandedFiles(spec, cells)
-    named = {(cell.branch, one.name) for cell in cells if builds(spec, profile, cell) for one in cell.variants}
     names = {
         (branch, name)
         for branch in spec.branches
-        for name in handed.built_as_well(branch, (name for at, name in named if at == branch))
+        for name in handed.built_as_well(branch, names_of_profile(plan, profile, branch))
     }
     made = _kept(plan, lambda cell: any((cell.branch, one.name) in names for one in cell.variants))
     if profile != PULL_REQUEST:

@@ -27,8 +27,14 @@ class PullRequest:
     )
 
 
-PULL_REQUEST, PUSH = "pull-request", "push"
-"""The events that have profiles, and their keys."""
+PULL_REQUEST, PUSH, NIGHTLY, RELEASE = "pull-request", "push", "nightly", "release"
+"""The profiles, and their keys."""
+
+PROFILE, SINCE = "profile", "since"
+"""The inputs of a run with the profile that it is of, and with the commit since which its variants changed."""
+
+CHANGED = "changed"
+"""What a night builds that builds only what changed."""
 
 AnyOf = tuple[When, ...]
 """Conditions of which one must hold."""
@@ -52,11 +58,55 @@ def _variants() -> AnyOf:
     )
 
 
+Day = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
+
+
+@declared()
+class Times:
+    """When a workflow starts by the clock."""
+
+    days: tuple[Day, ...] = key(
+        "Days of the week.",
+        title="a list of days (mon, tue, wed, thu, fri, sat, sun)",
+        minItems=1,
+    )
+    at: str = key(
+        "The time of day. On the hour, GitHub is busiest.",
+        title="a time of day (HH:MM)",
+        pattern="^([01][0-9]|2[0-3]):[0-5][0-9]$",
+        default="02:17",
+    )
+    timezone: str = key(
+        "The time zone of `at` and `days`.",
+        title="a time zone of the IANA database (such as Europe/Berlin)",
+        pattern="^[A-Z][A-Za-z]+(/[A-Z][A-Za-z_+-]*[0-9]*)*$",
+        default="UTC",
+        examples=["Europe/Berlin"],
+    )
+
+
+@declared()
+class Schedule(Times):
+    """Scheduled builds. One workflow, `schedule.yml`, starts the shards in waves."""
+
+    build: Literal["all", "unpublished"] = key(
+        "`all` variants, or only those that are still `unpublished`.", default="unpublished"
+    )
+
+
 @declared("profile")
 class PushProfile:
-    """What a push builds of what it rebuilds. The rest is left to the schedule, or to a dispatch."""
+    """What a push builds of what it rebuilds. The rest is left to the schedule, to a night, or to a dispatch."""
 
     variants: AnyOf = _variants()
+    batch: Literal["15m", "30m", "60m", "2h", "4h", "6h", "12h"] | None = key(
+        "How often `push-batch.yml` builds what was pushed: what changed since the last complete run of each shard. A "
+        "push itself then starts no shard.",
+        title="a period (15m, 30m, 60m, 2h, 4h, 6h, 12h)",
+        default=None,
+        published=False,
+        examples=["60m"],
+    )
 
 
 @declared("request-profile")
@@ -81,55 +131,75 @@ class RequestProfile:
 
 
 @declared()
+class NightlyProfile:
+    """What a night builds. `nightly.yml` starts it, with the versions of nights where packages have them."""
+
+    schedule: Times = key()
+    build: Literal["all", "unpublished", "changed"] = key(
+        "Of its variants `all`, those that are still `unpublished`, or those that `changed` since the last complete "
+        "night of their shard.",
+        default="all",
+    )
+    variants: AnyOf = _variants()
+    representatives: int | None = key(
+        "The most cells of a branch that it builds: representatives of every value of every axis. Left out: all.",
+        title="a number of cells from 1 to 64",
+        minimum=1,
+        maximum=64,
+        default=None,
+        published=False,
+        examples=[12],
+    )
+    publish: bool = key("Whether it publishes what passes its tests.", default=False)
+
+
+@declared()
+class ReleaseProfile:
+    """What a release builds. `release.yml` starts it when a tag is pushed to the tip of a branch."""
+
+    tags: tuple[Annotated[str, form(title="a tag, with * for any text", pattern="^[A-Za-z0-9._*-]+$")], ...] = key(
+        "The tags of releases. What is built and published has one of them.", minItems=1, examples=[["v*"]]
+    )
+    variants: AnyOf = _variants()
+    publish: bool = key("Whether it publishes what passes its tests.", default=True)
+
+
+@declared()
 class Profiles:
     """What each event builds. Without a profile, a push builds all that it rebuilds."""
 
     pull_request: RequestProfile = key(default=RequestProfile())
     push: PushProfile = key(default=PushProfile())
+    nightly: NightlyProfile | None = key(default=None, published=False)
+    release: ReleaseProfile | None = key(default=None, published=False)
 
     @property
     def variants(self) -> Mapping[str, AnyOf]:
-        """What each event builds: the conditions of which one must hold; () for everything."""
-        return {PULL_REQUEST: self.pull_request.variants, PUSH: self.push.variants}
+        """The conditions of each profile, of which one must hold; () for everything. Only of those that there are."""
+        own = {NIGHTLY: self.nightly, RELEASE: self.release}
+        always = {PULL_REQUEST: self.pull_request.variants, PUSH: self.push.variants}
+        return always | {name: one.variants for name, one in own.items() if one}
+
+    @property
+    def started(self) -> Mapping[str, bool]:
+        """The profiles whose runs `ci-compile start` starts, each with whether it builds only what changed."""
+        batch = {PUSH: True} if self.push.batch else {}
+        night = {NIGHTLY: self.nightly.build == CHANGED} if self.nightly else {}
+        return {**batch, **night, **({RELEASE: False} if self.release else {})}
+
+    def publishes(self, name: str, *, on_push: bool) -> bool:
+        """Whether a run of a profile publishes; `on_push`: whether pushes do."""
+        own = {NIGHTLY: self.nightly, RELEASE: self.release}.get(name)
+        return own.publish if own else name == PUSH and on_push
 
     @property
     def conditions(self) -> Iterator[tuple[tuple[str | int, ...], When]]:
         """Each condition of a profile, with its path in the spec."""
-        for event, rows in self.variants.items():
-            yield from ((("profiles", event, "variants", index), when) for index, when in enumerate(rows))
+        for name, rows in self.variants.items():
+            yield from ((("profiles", name, "variants", index), when) for index, when in enumerate(rows))
         for name, rows in self.pull_request.labels.items():
             path = ("profiles", PULL_REQUEST, "labels", name)
             yield from (((*path, index), when) for index, when in enumerate(rows))
-
-
-Day = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
-
-
-@declared()
-class Schedule:
-    """Scheduled builds. One workflow, `schedule.yml`, starts the shards in waves."""
-
-    days: tuple[Day, ...] = key(
-        "Days of the week.",
-        title="a list of days (mon, tue, wed, thu, fri, sat, sun)",
-        minItems=1,
-    )
-    build: Literal["all", "unpublished"] = key(
-        "`all` variants, or only those that are still `unpublished`.", default="unpublished"
-    )
-    at: str = key(
-        "The time of day. On the hour, GitHub is busiest.",
-        title="a time of day (HH:MM)",
-        pattern="^([01][0-9]|2[0-3]):[0-5][0-9]$",
-        default="02:17",
-    )
-    timezone: str = key(
-        "The time zone of `at` and `days`.",
-        title="a time zone of the IANA database (such as Europe/Berlin)",
-        pattern="^[A-Z][A-Za-z]+(/[A-Z][A-Za-z_+-]*[0-9]*)*$",
-        default="UTC",
-        examples=["Europe/Berlin"],
-    )
 
 
 @declared()

@@ -7,15 +7,18 @@ as well.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import NamedTuple
 
-from ci_compiler.errors import InputError
+from ci_compiler.codes import Code
+from ci_compiler.errors import InputError, wrong
 from ci_compiler.git import Git
 from ci_compiler.plan.limits import beyond_filters
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.selection import Facts, GitHubEvent, Question, Rebuilt
 from ci_compiler.recipes.affected import affected
 from ci_compiler.spec.carried import carried_paths, default_branch
+from ci_compiler.spec.model import Spec
 from ci_compiler.sync.carried import changes, other_edits
 from ci_compiler.sync.landing import landings, rebuilt_elsewhere, source_branch, tips
 
@@ -29,7 +32,7 @@ class Answer(NamedTuple):
 
 def facts_of_push(git: Git, decided: Plan, question: Question) -> Answer:
     """What a push to a branch rebuilds there."""
-    return _changed(git, decided, question) if question.base else Answer(Facts())
+    return _changed(git, decided, question) if question.base or question.since else Answer(Facts())
 
 
 def facts_of_request(git: Git, decided: Plan, question: Question, carried: Mapping[str, str]) -> Answer:
@@ -58,16 +61,23 @@ def facts_of_request(git: Git, decided: Plan, question: Question, carried: Mappi
     return Answer(Facts(rebuilt), [*found.remarks, *remarks])
 
 
-def changed_since(git: Git, decided: Plan, question: Question) -> tuple[Sequence[str], str]:
-    """The variants of the branch that changed since the base, or all if it is gone (a forced push), and a remark."""
-    head, branch = git.resolve("HEAD"), question.branch
-    try:
-        start = git.merge_base(git.resolve(question.base), head)
-    except InputError:
-        names = [name for shard in decided.shards if shard.branch == branch for name in shard.variants]
-        return names, f"the commit {question.base} is not in the history; everything counts as changed"
-    found = affected(git, base=start, head=head, spec=decided.spec, branch=branch)
-    return [one.name for one in found], ""
+def changed_since(git: Git, decided: Plan, question: Question, revision: str = "HEAD") -> tuple[Sequence[str], str]:
+    """The variants of the branch that changed up to `revision`, as the question says, and a remark.
+
+    They are all if a commit of the question is gone (a forced push).
+    """
+    head, branch = git.resolve(revision), question.branch
+    found: dict[str, None] = {}
+    for base in filter(None, (question.base, *question.since)):
+        try:
+            start = git.resolve(base)
+            start = git.merge_base(start, head) if base == question.base else start
+        except InputError:
+            names = [name for shard in decided.shards if shard.branch == branch for name in shard.variants]
+            return names, f"the commit {base} is not in the history; everything counts as changed"
+        changed = affected(git, base=start, head=head, spec=decided.spec, branch=branch)
+        found |= dict.fromkeys(one.name for one in changed)
+    return list(found), ""
 
 
 def dispatched_onto(git: Git, decided: Plan, event: GitHubEvent, branch: str, carried: Mapping[str, str]) -> str:
@@ -81,9 +91,21 @@ def dispatched_onto(git: Git, decided: Plan, event: GitHubEvent, branch: str, ca
     return str(landings(git, decided, carried, {branch: heads[branch]})[branch])
 
 
+def released_tag(git: Git, spec: Spec) -> str:
+    """The tag of what is checked out that is a tag of releases. Raises InputError if it has none."""
+    wanted = spec.profiles.release.tags if spec.profiles.release else ()
+    tags = git.tags_at("HEAD")
+    for tag in tags:
+        if any(fnmatchcase(tag, pattern) for pattern in wanted):
+            return tag
+    has = f"has the tags {', '.join(tags)}" if tags else f"has no tag{git.shallow_hint()}"
+    message = f"a release is built from a commit with a tag such as {' or '.join(wanted)}; this one {has}"
+    raise wrong("event", Code.WRONG_REF, message)
+
+
 def _changed(git: Git, decided: Plan, question: Question) -> Answer:
     names, remark = changed_since(git, decided, question)
-    remark = remark or unseen_files(git, question.base)
+    remark = remark or (unseen_files(git, question.base) if question.base else "")
     return Answer(Facts({question.branch: Rebuilt(names)}), [remark] if remark else [])
 
 

@@ -15,6 +15,7 @@ from ci_compiler.plan.routing import Route
 from ci_compiler.plan.sharding import Shard, stages_of
 from ci_compiler.plan.suites import benches, legs, suites_of
 from ci_compiler.spec.model import Package, Pool, RunsOn, Spec
+from ci_compiler.spec.publishers import GITHUB_RELEASE, RELEASE_TOKEN, TRUSTED
 from ci_compiler.spec.versions import VARIABLE, decides_versions
 from ci_compiler.stages import PUBLISH, Stage
 from ci_compiler.workflows import compiler_cache
@@ -186,6 +187,25 @@ def secret_passed(spec: Spec) -> dict[str, str]:
     """The publishing secret, for the steps that may have it. Its value is that of the job's environment."""
     name = spec.backend.secret
     return {name: expression(f"secrets.{name}")}
+
+
+def publishing_permissions(spec: Spec) -> Permissions:
+    """What the token of a job that publishes may do."""
+    places = _places(spec)
+    release: Permissions = {"contents": Remarked("write", "the release")} if GITHUB_RELEASE in places else {}
+    trusted: Permissions = {"id-token": Remarked("write", "proves to the index where it comes from")}
+    return READ | release | (trusted if TRUSTED in places else {})
+
+
+def release_token(spec: Spec) -> dict[str, str]:
+    """The token of the workflow, for the step that makes a release."""
+    return {RELEASE_TOKEN: expression("github.token")} if GITHUB_RELEASE in _places(spec) else {}
+
+
+def _places(spec: Spec) -> set[str]:
+    """The kinds of ready publishers of the packages."""
+    commands = (one.command for one in spec.packages.values())
+    return {one.publisher.to for one in commands if one and one.publisher}
 
 
 def record_key_passed(spec: Spec) -> dict[str, str]:

@@ -21,6 +21,7 @@ from ci_compiler.plan.sharding import ALL, UNPUBLISHED, Shard, job_id, job_name
 from ci_compiler.plan.sources import locks_of, path_filters
 from ci_compiler.spec.model import Pool, Spec
 from ci_compiler.spec.packages import RecipeKind
+from ci_compiler.spec.triggers import PROFILE, SINCE
 from ci_compiler.spec.versions import NIGHT, has_nights
 from ci_compiler.stages import BUILD, PUBLISH
 from ci_compiler.variant import RECIPES, cell_suffix, recipe_path, variant_name
@@ -49,6 +50,9 @@ _SAID = expression(f"toJSON(needs.{SELECT}.outputs)")
 
 _REQUESTED = expression("inputs.request && format(' [{0}]', inputs.request) || ''")
 _WHAT = expression("inputs.only && 'a selection' || inputs.variant || github.event_name")
+_SINCE = expression(f"inputs.{SINCE} && format(' {{0}} since {{1}}', inputs.{PROFILE}, inputs.{SINCE}) || ''")
+"""What the title of a run says that builds what changed (`github.batches`)."""
+
 _MAY_PUBLISH = {True: "github.event_name == 'push' || inputs.publish == true", False: "inputs.publish == true"}
 """Whether a run may publish, by whether pushes publish."""
 
@@ -84,10 +88,11 @@ def workflow(spec: Spec, shard: Shard) -> Workflow:
         expression("inputs.only && github.run_id || inputs.variant || github.run_id"),
         expression("inputs.publish"),  # so that a run that does not publish never replaces one that does
         expression("inputs.again"),
+        *([expression(f"inputs.{PROFILE}")] if spec.profiles.started else ()),
     ]
     return Workflow(
         name=shard.title,
-        run_name=f"{shard.title}{_REQUESTED} ({_WHAT})",
+        run_name=f"{shard.title}{_REQUESTED} ({_WHAT}){_SINCE if _batched(spec) else ''}",
         on=_triggers(spec, shard),
         permissions=READ,
         concurrency=one_at_a_time("-".join(group)),
@@ -107,10 +112,21 @@ def _triggers(spec: Spec, shard: Shard) -> dict[str, Node]:
     if has_nights(spec):
         inputs[NIGHT] = _text("The date of a night (20261123), whose versions have it.")
     inputs["again"] = _switch("Test what passed before, and publish what shows as published (a changed recipe).")
+    if spec.profiles.started:
+        inputs[PROFILE] = _text("The profile that this run is of.")
+    if _batched(spec):
+        inputs[SINCE] = _text("Of a profile: build what changed since this commit.")
+    if spec.profiles.push.batch:
+        return {"workflow_dispatch": {"inputs": inputs}}
     return {
         "workflow_dispatch": {"inputs": inputs},
         "push": {"branches": [shard.branch], "paths": _paths(spec, shard)},  # Assumes `path-filters`, `push-branches`.
     }
+
+
+def _batched(spec: Spec) -> bool:
+    """Whether runs of a profile build what changed since a commit."""
+    return any(spec.profiles.started.values())
 
 
 def _text(description: str) -> Node:
@@ -217,6 +233,7 @@ def _publications(spec: Spec, shard: Shard) -> dict[str, CallJob]:
             needs=[SELECT, preflight_id(pool), *jobs],
             if_=expression(" && ".join(conditions)),
             uses=local(SHARD_PUBLISH),
+            permissions=None if (granted := called.publishing_permissions(spec)) == READ else granted,
             with_={
                 SELECTED: _SAID,
                 shard_called.NEEDS: expression("toJSON(needs)"),  # the digests that the builds reported

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from ci_compiler.spec.carried import carried_paths, default_branch
 from ci_compiler.spec.model import Spec, Sync
-from ci_compiler.spec.triggers import Schedule
+from ci_compiler.spec.triggers import PROFILE, Schedule, Times
 from ci_compiler.spec.upstream import Update
 from ci_compiler.spec.versions import NIGHT, has_nights
 from ci_compiler.workflows.common import PAUSED, WORKFLOW_TOKEN, expression, one_at_a_time
@@ -33,6 +33,14 @@ def cron(time: str, days: Iterable[str] = ()) -> dict[str, Node]:
     """
     numbers = ",".join(str(_DAYS[day]) for day in sorted(days, key=_DAYS.__getitem__))
     return {"cron": f"{time} * * {numbers or '*'}"}
+
+
+def at_times(wanted: Times) -> dict[str, Node]:
+    """The entry of a schedule at `wanted`. The time zone is left out if it is GitHub's default, UTC."""
+    hour, minute = map(int, wanted.at.split(":"))
+    # Assumes `schedule-zone`.
+    zone: dict[str, Node] = {} if wanted.timezone == "UTC" else {"timezone": wanted.timezone}
+    return cron(f"{minute} {hour}", wanted.days) | zone
 
 
 _DAYS = {"sun": 0, "mon": 1, "tue": 2, "wed": 3, "thu": 4, "fri": 5, "sat": 6}
@@ -131,7 +139,7 @@ def fleet_watch(spec: Spec) -> Workflow:
 
 # waves.yml and schedule.yml
 
-_MAY_START = READ | {"actions": Remarked("write", "starts the workflows of the shards")}
+MAY_START = READ | {"actions": Remarked("write", "starts the workflows of the shards")}
 
 _MINUTES, _RESERVE = 350, 20
 """The time limit of the job in minutes, and how long before it the job hands over to the next run."""
@@ -161,25 +169,27 @@ def waves(spec: Spec) -> Workflow:
     shard twice.
     """
     texts = _TEXTS | ({NIGHT: "The date of a night (20261123), whose versions have it."} if has_nights(spec) else {})
+    texts |= {PROFILE: "The profile that the runs are of."} if spec.profiles.started else {}
     inputs: dict[str, Node] = {name: input_node(text, required=False) for name, text in texts.items()}
     for name, text in _SWITCHES.items():
         inputs[name] = input_node(text, "boolean", required=False, default=False)
     env = {name.upper(): expression(f"inputs.{name}") for name in texts} | {"REQUEST": _REQUEST}
     env |= {name.upper(): expression(f"inputs.{name} && 'yes' || ''") for name in _SWITCHES}
     of_night = ' --night "$NIGHT"' if has_nights(spec) else ""
+    of_profile = f' --{PROFILE} "${PROFILE.upper()}"' if spec.profiles.started else ""
     start = RunStep(
         name="Start wave after wave",
         env={**TOKEN, **PAUSED, **env},
         run='ci-compile waves --patterns "$PATTERNS" --branch "$BRANCH" --shard "$SHARD" --about "$ABOUT" '
         f'--request "$REQUEST" --minutes {_MINUTES - _RESERVE} '
-        f"${{UNPUBLISHED:+--unpublished}} ${{PUBLISH:+--publish}} ${{AGAIN:+--again}}{of_night}",
+        f"${{UNPUBLISHED:+--unpublished}} ${{PUBLISH:+--publish}} ${{AGAIN:+--again}}{of_night}{of_profile}",
     )
     job = hosted_job(
         spec,
         "Waves",
         minutes=_MINUTES,
         if_=expression(on_default_branch(spec)),
-        permissions=_MAY_START,
+        permissions=MAY_START,
         steps=[checkout(), SETUP, start],
     )
     return Workflow(
@@ -194,18 +204,15 @@ def waves(spec: Spec) -> Workflow:
 def schedule(spec: Spec, wanted: Schedule) -> Workflow:
     """`schedule.yml`: starts the scheduled builds of all shards, from a file of its own (`starts`).
 
-    It exists if the spec has `schedule`. The time zone is left out if it is GitHub's default, UTC.
+    It exists if the spec has `schedule`.
     """
     run = f"ci-compile dispatch --{wanted.build} --waves"
     run += ' --night "$(date -u +%Y%m%d)"' if has_nights(spec) else ""
     start = RunStep(name="Start the shards in waves", env=TOKEN, run=run)
-    hour, minute = map(int, wanted.at.split(":"))
-    # Assumes `schedule-zone`.
-    zone: dict[str, Node] = {} if wanted.timezone == "UTC" else {"timezone": wanted.timezone}
-    job = hosted_job(spec, "Start", permissions=_MAY_START, steps=[checkout(), SETUP, start])
+    job = hosted_job(spec, "Start", permissions=MAY_START, steps=[checkout(), SETUP, start])
     return Workflow(
         name="schedule",
-        on={"schedule": [cron(f"{minute} {hour}", wanted.days) | zone], "workflow_dispatch": None},
+        on={"schedule": [at_times(wanted)], "workflow_dispatch": None},
         concurrency=one_at_a_time("schedule"),
         jobs={"start": job},
     )

@@ -23,7 +23,7 @@ from ci_compiler.canary.repository import files
 from ci_compiler.plan.pipeline import plan
 from ci_compiler.workflows.render import render
 from tests.github.state import _ANSWERS
-from tests.specs import small, spec_of
+from tests.specs import STARTED, small, spec_of
 
 TABLE = Path(__file__).with_name("derived.toml")
 ROOT = Path(__file__).parents[2]
@@ -51,6 +51,8 @@ def written() -> frozenset[str]:
     texts = [path.read_text("utf-8") for path in compiled()]
     zoned = plan(spec_of(small(schedule={"days": ["sat"], "build": "all", "timezone": "Europe/Berlin"})))
     texts.append(render(zoned.spec, zoned.shards)[".github/workflows/schedule.yml"])
+    started = plan(spec_of(small(profiles=STARTED)))
+    texts += [text for path, text in render(started.spec, started.shards).items() if "/workflows/" in path]
     return frozenset({one for text in texts for one in constructs(load(text))} | calls())
 
 

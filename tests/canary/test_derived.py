@@ -41,7 +41,7 @@ JOB: dict[str, object] = {"runs-on": "ubuntu-24.04", "steps": [{"run": "true"}]}
     ("document", "construct"),
     [
         ({"on": {"workflow_run": None}}, "on.workflow_run"),
-        ({"on": {"push": {"tags": ["v*"]}}}, "on.push.tags"),
+        ({"on": {"push": {"tags-ignore": ["v*"]}}}, "on.push.tags-ignore"),
         ({"on": ["push", "release"]}, "on.release"),
         ({"on": {"workflow_dispatch": {"inputs": {"a": {"type": "number"}}}}}, "on.workflow_dispatch.inputs.number"),
         ({"defaults": {}}, "workflow.defaults"),

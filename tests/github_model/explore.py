@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tests.github_model.meanings import wanted
-from tests.github_model.model import Play, World, is_of_shard, leaves, request_of
+from tests.github_model.model import Play, World, is_of_shard, request_of
+from tests.github_model.paths import leaves
 from tests.github_model.state import FAILURE, SKIPPED, SUCCESS, Frozen, Run, State
 from tests.github_model.switches import SWITCHES, UndecidedError
 

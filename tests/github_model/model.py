@@ -10,12 +10,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
 
 from tests.checkers.expressions import ExpressionError
+from tests.github_model.contexts import OWN, default_of, github, told, typed, variables
 from tests.github_model.expressions import JsonTexts, condition, evaluated, shown, text_of
 from tests.github_model.meanings import Standing, StepFailedError, meaning_of
+from tests.github_model.paths import ancestors, caller, closure, container, containers, is_leg, leaves, parts
 from tests.github_model.state import (
     ALL,
     CANCELLED,
@@ -33,8 +34,6 @@ from tests.github_model.state import (
 )
 from tests.github_model.switches import UndecidedError
 from tests.github_model.tree import JobText, Tree, matches
-
-OWN = "my-org/stack"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +122,7 @@ class Play:
             return
         declared = (self.tree.files[file]["on"]["workflow_dispatch"] or {}).get("inputs", {})
         assert inputs.keys() <= declared.keys(), (file, inputs, declared)
-        given = {name: inputs.get(name, _default(one)) for name, one in declared.items()}
+        given = {name: inputs.get(name, default_of(one)) for name, one in declared.items()}
         payload = json.dumps({"inputs": {name: shown(value) for name, value in given.items()}})
         event = Event("workflow_dispatch", f"refs/heads/{branch}", self.tip, json.dumps(given), payload)
         about = ", ".join(f"{name}: {shown(value)}" for name, value in inputs.items())
@@ -160,7 +159,7 @@ class Play:
         again, opened = self._again(run, kind, path)
         jobs: dict[str, JobState] = {}
         for one, job in run.jobs.items():
-            if any(above in again - opened for above in _all_above(one)):
+            if any(outer in again - opened for outer in containers(one)):
                 continue  # made again with the call or the matrix that it is in
             if one in again:
                 kept = "{}" if kind == ALL else job.outputs
@@ -228,13 +227,13 @@ class Play:
     def _again(self, run: Run, kind: str, path: str) -> tuple[set[str], set[str]]:
         """The jobs that a re-run plays again, and the calls and matrices of which it plays a part again."""
         if kind == ALL:
-            return {one for one in run.jobs if not _above(one)}, set()
+            return {one for one in run.jobs if not container(one)}, set()
         failed = {FAILURE, CANCELLED} if self._among_failed(run) else {FAILURE}
         first = {path} if path else {one for one in leaves(run) if run.jobs[one].result in failed}
         again: set[str] = set()
         opened: set[str] = set()
         for one in first:
-            chain = [one, *_all_above(one)]
+            chain = [one, *containers(one)]
             opened.update(chain[1:])
             again.update(chain, *(self._after(run, link) for link in chain))
         return again, opened
@@ -254,7 +253,7 @@ class Play:
 
     def _needs_of(self, file: str, prefix: str, local: str) -> frozenset[str]:
         """The ids of all jobs that a job waits for, at any distance."""
-        return _closure(self.tree, file, prefix + local)
+        return closure(self.tree, file, prefix + local)
 
     def _outputs_remain(self, kind: str) -> bool:
         return self.holds("outputs-rerun-failed" if kind == FAILED else "outputs-rerun")
@@ -335,11 +334,11 @@ class Play:
             if job.status == "blocked" and self._ready(run, path):
                 self._decide(number, path)
                 moved = True
-            elif job.status == "open" and all(run.jobs[one].is_done for one in _within(run, path)):
+            elif job.status == "open" and all(run.jobs[one].is_done for one in parts(run, path)):
                 self._close(number, path)
                 moved = True
         run = self.runs[number - 1]
-        if all(job.is_done for path, job in run.jobs.items() if not _above(path)):
+        if all(job.is_done for path, job in run.jobs.items() if not container(path)):
             self.runs[number - 1] = run._replace(status="done")
             self.said.append(f"run {number} ends: {self.runs[number - 1].conclusion}")
             self._leave((number, ""))
@@ -347,8 +346,8 @@ class Play:
         return moved
 
     def _ready(self, run: Run, path: str) -> bool:
-        prefix, above = path[: path.rfind("/") + 1], _above(path)
-        begun = not above or run.jobs[above].status == "open"
+        prefix, outer = path[: path.rfind("/") + 1], container(path)
+        begun = not outer or run.jobs[outer].status == "open"
         return begun and all(run.jobs[prefix + need].is_done for need in self.tree.job(run.file, path).needs)
 
     def _wanted(self, number: int, path: str) -> bool:
@@ -367,10 +366,10 @@ class Play:
     def _start_or_skip(self, number: int, path: str) -> None:
         run = self.runs[number - 1]
         job, text = run.jobs[path], self.tree.job(run.file, path)
-        if not _is_leg(path) and not self._wanted(number, path):
+        if not is_leg(path) and not self._wanted(number, path):
             self._put(number, path, job._replace(status="done", result=SKIPPED))
             return
-        if text.matrix is not None and not _is_leg(path):
+        if text.matrix is not None and not is_leg(path):
             self._expand(number, path)
         elif text.calls:
             self._call(number, path)
@@ -396,29 +395,29 @@ class Play:
         assert given.keys() <= inputs.keys(), (path, given.keys() - inputs.keys())
         missing = [name for name, one in inputs.items() if one.get("required") and name not in given]
         assert not missing, (path, missing)
-        typed = {name: _typed(one, given.get(name)) for name, one in inputs.items()}
-        self._put(number, path, job._replace(status="open", given=json.dumps(typed)))
-        for inner in () if _within(run, path) else self.tree.files[text.calls]["jobs"]:
+        values = {name: typed(one, given.get(name)) for name, one in inputs.items()}
+        self._put(number, path, job._replace(status="open", given=json.dumps(values)))
+        for inner in () if parts(run, path) else self.tree.files[text.calls]["jobs"]:
             self._put(number, f"{path}/{inner}", JobState(attempt=job.attempt))
 
     def _close(self, number: int, path: str) -> None:
         """Ends a call or a matrix all of whose jobs have ended."""
         run = self.runs[number - 1]
-        within = _within(run, path)
-        results = {run.jobs[one].result for one in within}
+        inside = parts(run, path)
+        results = {run.jobs[one].result for one in inside}
         result = next((one for one in (CANCELLED, FAILURE, SUCCESS) if one in results), SKIPPED)
         if FAILURE in results and not run.cancelled:
             result = FAILURE
         text = self.tree.job(run.file, path)
         outputs: dict[str, Any] = {}
-        if text.calls and not (text.matrix is not None and not _is_leg(path)):
+        if text.calls and not (text.matrix is not None and not is_leg(path)):
             declared = self.tree.files[text.calls]["on"]["workflow_call"].get("outputs") or {}
-            inner = ((one.rpartition("/")[2], run.jobs[one]) for one in within)
-            jobs = ", ".join(f'"{name}": {_told(job.result, job.outputs)}' for name, job in inner)
+            inner = ((one.rpartition("/")[2], run.jobs[one]) for one in inside)
+            jobs = ", ".join(f'"{name}": {told(job.result, job.outputs)}' for name, job in inner)
             contexts = {**self._common(run), "jobs": f"{{{jobs}}}", "inputs": run.jobs[path].given}
             outputs = {name: text_of(one["value"], contexts) for name, one in declared.items()}
         else:
-            for one in within:
+            for one in inside:
                 outputs |= json.loads(run.jobs[one].outputs)
         self._put(number, path, run.jobs[path]._replace(status="done", result=result, outputs=json.dumps(outputs)))
 
@@ -488,8 +487,10 @@ class Play:
         return not refused
 
     def _environment(self, run: Run, path: str) -> str:
-        text = self.tree.job(run.file, path)
-        return text_of(text.environment, {**self._contexts(run, path), "matrix": run.jobs[path].matrix})
+        name = self.tree.job(run.file, path).environment
+        if "${{" not in (name or ""):
+            return name or ""
+        return text_of(name, {**self._contexts(run, path), "matrix": run.jobs[path].matrix})
 
     def _guarded(self, run: Run, path: str) -> bool:
         there = self.world.environments.get(self._environment(run, path))
@@ -516,7 +517,7 @@ class Play:
     # Contexts.
 
     def _common(self, run: Run) -> dict[str, str]:
-        return {"github": _github(run.event, run.number, run.attempt, run.file), "vars": _vars(self._variables(run))}
+        return {"github": github(run.event, run.number, run.attempt, run.file), "vars": variables(self._variables(run))}
 
     def _variables(self, run: Run) -> str:
         if run.attempt > 1 and run.pause != self.pause:
@@ -524,18 +525,18 @@ class Play:
         return self.pause
 
     def _contexts(self, run: Run, path: str) -> dict[str, str]:
-        above = _above_call(path)
+        outer = caller(path)
         prefix = path[: path.rfind("/") + 1]
         needs = ((one, run.jobs[prefix + one]) for one in self.tree.job(run.file, path).needs)
-        told = ", ".join(f'"{name}": {_told(job.result, job.outputs)}' for name, job in needs)
-        inputs = run.jobs[above].given if above else run.event.inputs
-        return {**self._common(run), "inputs": inputs, "needs": f"{{{told}}}"}
+        ended = ", ".join(f'"{name}": {told(job.result, job.outputs)}' for name, job in needs)
+        inputs = run.jobs[outer].given if outer else run.event.inputs
+        return {**self._common(run), "inputs": inputs, "needs": f"{{{ended}}}"}
 
     def _status(self, run: Run, path: str) -> str:
         """What the status functions speak of: the run, and the results of all jobs above."""
         if run.cancelled:
             return CANCELLED
-        results = {run.jobs[one].result for one in _above_all(self.tree, run.file, path)}
+        results = {run.jobs[one].result for one in ancestors(self.tree, run.file, path)}
         if FAILURE in results:
             return FAILURE
         if CANCELLED in results and not self.holds("pending-cancelled"):
@@ -631,14 +632,15 @@ class Play:
 
     def _step_contexts(self, run: Run, path: str) -> dict[str, str]:
         job = run.jobs[path]
-        hosted = "self-hosted" not in self._runs_on(run, path)
+        text = self.tree.job(run.file, path)
+        hosted = text.asks_runner and "self-hosted" not in self._runs_on(run, path)
         return {
             **self._contexts(run, path),
-            "vars": _vars(job.seen[0]),
+            "vars": variables(job.seen[0]),
             "matrix": job.matrix,
-            "strategy": json.dumps({"job-index": int(path.rpartition("#")[2])}) if _is_leg(path) else "{}",
+            "strategy": json.dumps({"job-index": int(path.rpartition("#")[2])}) if is_leg(path) else "{}",
             "secrets": json.dumps(dict.fromkeys(self._secrets(run, path), "secret")),
-            "runner": json.dumps({"environment": "github-hosted" if hosted else "self-hosted"}),
+            "runner": f'{{"environment": "{"github" if hosted else "self"}-hosted"}}',
         }
 
     def _secrets(self, run: Run, path: str) -> list[str]:
@@ -646,7 +648,7 @@ class Play:
         there = self.world.environments.get(self._environment(run, path))
         if there is None or not there.secrets or not self.tree.job(run.file, path).uses_secrets:
             return []
-        callers = [self.tree.job(run.file, one) for one in _all_above(path)]
+        callers = [self.tree.job(run.file, one) for one in containers(path)]
         passed = [one.body.get("secrets", {}) for one in callers if one.calls]
         names = [name for name in self.tree.secrets if all(one == "inherit" or name in one for one in passed)]
         return names if not passed or self.holds("called-secret") else []
@@ -687,11 +689,6 @@ def text_outputs(text: JobText, contexts: JsonTexts) -> dict[str, str]:
     return {name: text_of(value, contexts) for name, value in text.body.get("outputs", {}).items()}
 
 
-def _is_leg(path: str) -> bool:
-    """Whether a job is one of a matrix."""
-    return "#" in path.rpartition("/")[2]
-
-
 def is_of_shard(run: Run) -> bool:
     """Whether a run is one of a shard, by the form that started it."""
     return run.event.name == "push" or '"only"' in run.event.inputs
@@ -701,93 +698,6 @@ def request_of(run: Run) -> str:
     """The request for waves that a run belongs to; '' for none."""
     request = str(json.loads(run.event.inputs).get("request") or "")
     return request or ("" if is_of_shard(run) else str(run.number))
-
-
-def leaves(run: Run) -> list[str]:
-    """The paths of the jobs of a run that have steps, or were never begun."""
-    return [path for path in run.jobs if not _within(run, path)]
-
-
-def _within(run: Run, path: str) -> list[str]:
-    """The jobs directly in a call or a matrix."""
-    legs = [one for one in run.jobs if one.startswith(f"{path}#") and "/" not in one[len(path) :]]
-    inner = f"{path}/"
-    return legs or [one for one in run.jobs if one.startswith(inner) and not {"/", "#"} & set(one[len(inner) :])]
-
-
-def _above(path: str) -> str:
-    """The call or the matrix that a job is in; '' for none."""
-    last = path.rpartition("/")[2]
-    return path.rpartition("#")[0] if "#" in last else path.rpartition("/")[0]
-
-
-def _all_above(path: str) -> list[str]:
-    """The calls and matrices that a job is in, the innermost first."""
-    above = _above(path)
-    return [above, *_all_above(above)] if above else []
-
-
-def _above_call(path: str) -> str:
-    return path.rpartition("/")[0]
-
-
-@cache
-def _closure(tree: Tree, file: str, path: str) -> frozenset[str]:
-    prefix = path[: path.rfind("/") + 1]
-    found: set[str] = set()
-    for need in tree.job(file, path).needs:
-        found |= {need} | _closure(tree, file, prefix + need)
-    return frozenset(found)
-
-
-@cache
-def _above_all(tree: Tree, file: str, path: str) -> tuple[str, ...]:
-    """The jobs above a job, also those above the calls that it is in."""
-    prefix = path[: path.rfind("/") + 1]
-    own = [prefix + one for one in _closure(tree, file, path)]
-    above = _above_call(path)
-    return (*own, *(_above_all(tree, file, above) if above else ()))
-
-
-@cache
-def _told(result: str, outputs: str) -> str:
-    """What the contexts `needs` and `jobs` tell of a job, as JSON."""
-    return f'{{"result": "{result}", "outputs": {outputs}}}'
-
-
-@cache
-def _github(event: Event, number: int, attempt: int, file: str) -> str:
-    payload = {"repository": {"fork": False, "default_branch": "main"}, **json.loads(event.payload)}
-    context = {
-        "event_name": event.name,
-        "ref": event.ref,
-        "ref_name": event.branch,
-        "base_ref": payload.get("pull_request", {}).get("base", {}).get("ref", ""),
-        "sha": event.sha,
-        "repository": OWN,
-        "run_id": str(number),
-        "run_attempt": str(attempt),
-        "workflow": file,
-        "token": "token",
-        "event": payload,
-    }
-    return json.dumps(context)
-
-
-@cache
-def _vars(pause: str) -> str:
-    return json.dumps({"CI_PAUSED": pause} if pause else {})
-
-
-def _default(one: Mapping[str, Any]) -> Any:
-    return one.get("default", False if one.get("type") == "boolean" else "")
-
-
-def _typed(one: Mapping[str, Any], value: Any) -> Any:
-    """The value of an input of a called workflow."""
-    if value is None:
-        return _default(one)
-    return value if one["type"] in {"boolean", "number"} else shown(value)
 
 
 def _entity(entity: Entity) -> str:

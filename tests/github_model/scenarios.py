@@ -70,9 +70,11 @@ class Stack:
 
 @cache
 def bundled() -> Stack:
-    """The bundled stack, as it is compiled in this repository."""
+    """The bundled stack, as it is compiled in this repository, with two of its shards."""
     tree = read_tree(ROOT / ".github/workflows", bundled_spec())
-    return Stack(tree=tree, shard="build-cuda-13_0-sm121", branch="cuda-13_0")
+    shards = ("build-cuda-13_0-sm121.yml", "build-cuda-13_0-cpu.yml")
+    files = {name: one for name, one in tree.files.items() if not name.startswith("build-") or name in shards}
+    return Stack(tree=Tree(tree.plan, files), shard="build-cuda-13_0-sm121", branch="cuda-13_0")
 
 
 @cache
@@ -107,6 +109,11 @@ def scenarios(stack: Stack) -> dict[str, Scenario]:
         ),
         "a push, a pause and a re-run": Scenario(
             world=one, happenings=[first, *pause("all"), *reruns(1, "all"), *reruns(1, "failed")]
+        ),
+        "two pushes and a pause, as registered": Scenario(world=one, happenings=[first, second, *pause("all")]),
+        "a push, a cancel, a pause and every re-run, as registered": Scenario(
+            world=one,
+            happenings=[first, cancel(1), *pause("all"), *reruns(1, "all"), *reruns(1, "failed"), *alone],
         ),
         "two cells and a pause of the publishing pool": Scenario(
             world=both, happenings=[first, *pause(f"pool:{pool}")]

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from pathlib import Path
+from functools import cache
 from typing import Any
 
 import pytest
 
-from ci_compiler.spec.build import load_spec
+from ci_compiler.spec.build import bundled_spec, load_spec
 from tests.github_model.explore import Scenario, explore
 from tests.github_model.model import Environment, Play, World
-from tests.github_model.scenarios import FIRST, SECOND, Stack, bundled, miniature, scenarios
+from tests.github_model.scenarios import FIRST, ROOT, SECOND, Stack, bundled, miniature, scenarios
 from tests.github_model.state import ALL, FAILED, FAILURE, SUCCESS, Frozen, State
 from tests.github_model.switches import AS_REGISTERED
 from tests.github_model.tree import Document, Tree, read_tree, tree_of
 
-EXAMPLES = Path(__file__).parents[1] / "examples/good"
+EXAMPLES = ROOT / "tests/examples/good"
+
+EXAMPLE_NAMES = ["", *sorted(path.name for path in EXAMPLES.iterdir())]
 
 Action = Callable[[Play], None]
 
@@ -63,7 +65,11 @@ class Repository:
         self.end()
 
 
+@cache
 def example(name: str) -> Tree:
+    """A compiled tree: an example, or what this repository compiles for the bundled stack ('')."""
+    if not name:
+        return read_tree(ROOT / ".github/workflows", bundled_spec())
     folder = EXAMPLES / name
     return read_tree(folder / "expected/.github/workflows", load_spec(folder / "ci-matrix.yaml", shown="spec"))
 
@@ -73,7 +79,7 @@ def touched(document: Mapping[str, Any]) -> str:
     return str(document["on"]["push"]["paths"][0]).replace("**", "a").replace("*", "a")
 
 
-@pytest.mark.parametrize("name", sorted(path.name for path in EXAMPLES.iterdir()))
+@pytest.mark.parametrize("name", EXAMPLE_NAMES)
 def test_a_push_builds_tests_and_publishes_the_first_variant_of_every_shard(name: str) -> None:
     tree = example(name)
     for shard in tree.plan.shards:
@@ -215,6 +221,13 @@ def test_a_verdict_that_is_re_run_alone_after_a_pause_stays_bad(stack: Stack, se
 
 
 # Schedules beside other events.
+
+
+@pytest.mark.parametrize("name", EXAMPLE_NAMES)
+def test_no_workflow_with_a_schedule_is_started_by_a_push(name: str) -> None:
+    """GitHub would disable both."""
+    files = example(name).files
+    assert [file for file, document in files.items() if {"schedule", "push"} <= document["on"].keys()] == []
 
 
 def test_what_github_disables_after_60_days_builds_and_publishes_nothing(stack: Stack) -> None:

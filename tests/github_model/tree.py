@@ -65,6 +65,11 @@ class JobText:
         return any("\nfor result in" in f"\n{step.get('run', '')}" for step in self.body.get("steps", ()))
 
     @cached_property
+    def asks_runner(self) -> bool:
+        """Whether its steps ask what machine they are on."""
+        return "runner." in json.dumps(self.body["steps"])
+
+    @cached_property
     def uses_secrets(self) -> bool:
         """Whether its steps use secrets."""
         return "secrets." in json.dumps(self.body["steps"])

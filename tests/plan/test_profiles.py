@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import json
+import re
+from random import Random
 from typing import Any
 
 import pytest
 
+from ci_compiler.errors import InputError
+from ci_compiler.github.batches import standing
 from ci_compiler.plan.pipeline import Plan, plan
-from ci_compiler.plan.selection import Facts, GitHubEvent, Rebuilt, decide
+from ci_compiler.plan.selection import Facts, GitHubEvent, Rebuilt, decide, names_of_profile, question
+from ci_compiler.reports.profiles import of_profile_in_both, profile_changes
 from ci_compiler.reports.without import of_profile
 from ci_compiler.spec.build import parse_spec
 from ci_compiler.stages import BUILD
 from ci_compiler.workflows.common import CELL
+from ci_compiler.workflows.profiles import workflows as profile_files
 from ci_compiler.workflows.pull_request import workflow
+from ci_compiler.workflows.shard import workflow as shard_workflow
 
 COMMAND = {"build": "ci/build.sh", "files": ["dist/*"], "install": "pip install x", "publish": "upload"}
 REQUEST = {
@@ -125,3 +132,160 @@ def test_a_profile_builds_what_its_variants_need_and_cannot_fetch() -> None:
     facts = Facts({"main": Rebuilt(["fast-python313-cpu-avx2"])})
     (branch,) = decide(made, request(), facts).branches
     assert set(branch.variants) == {"fast-python313-cpu-avx2", "lib-python313-cpu-avx2"}
+
+
+# Runs that `ci-compile start` starts: nights, releases, and batches of pushes.
+
+NIGHT = {"schedule": {"days": ["mon", "fri"], "at": "01:30", "timezone": "Europe/Berlin"}, "publish": True}
+STARTED = {
+    "push": {"batch": "60m", "variants": [{"python": "3.13"}]},
+    "nightly": NIGHT | {"variants": [{"isa": "avx512"}], "representatives": 2},
+    "release": {"tags": ["v*"]},
+}
+
+
+def dispatched(made: Plan, shard: str, names: list[str] | None = None, **inputs: str) -> tuple[str, ...]:
+    (part,) = (one for one in made.shards if one.name == shard)
+    event = GitHubEvent("workflow_dispatch", {"ref": "refs/heads/main", "inputs": {"variant": "all"} | inputs})
+    question(made, event, part)
+    facts = Facts({} if names is None else {"main": Rebuilt(names)})
+    return decide(made, event, facts, part).branches[0].variants
+
+
+def test_a_run_builds_what_its_profile_says() -> None:
+    made = decided(STARTED)
+    whole = [name for shard in made.shards for name in dispatched(made, shard.name, profile="nightly")]
+    assert whole == sorted(names_of_profile(made, "nightly", "main"))
+    assert len(whole) == 2
+    assert all(name.endswith("avx512") for name in whole)
+    assert len(dispatched(made, "build-main-sm90", profile="release", publish="true")) == 4
+    assert len(dispatched(made, "build-main-sm90")) == 4
+    changed = ["fast-python313-cuda13_0-sm90-avx2", "fast-python312-cuda13_0-sm90-avx2"]
+    assert dispatched(made, "build-main-sm90", changed, profile="push", since="1" * 40) == tuple(changed[:1])
+
+
+@pytest.mark.parametrize(
+    ("profiles", "inputs", "says"),
+    [
+        (STARTED, {"profile": "nigthly"}, "no run is of the profile 'nigthly'; did you mean nightly?"),
+        (STARTED, {"profile": "pull-request"}, "no run is of the profile 'pull-request'"),
+        ({}, {"profile": "nightly"}, "no run is of the profile 'nightly'"),
+        (STARTED, {"profile": "nightly", "since": "1" * 40}, "a profile that builds what changed"),
+        (STARTED, {"since": "1" * 40}, "a profile that builds what changed"),
+        ({"release": {"tags": ["v*"], "publish": False}}, {"profile": "release", "publish": "true"}, "does not"),
+    ],
+)
+def test_a_run_of_another_profile_or_with_inputs_of_another_is_an_error(
+    profiles: dict[str, Any], inputs: dict[str, str], says: str
+) -> None:
+    with pytest.raises(InputError, match=re.escape(says)):
+        dispatched(decided(profiles), "build-main-sm90", **inputs)
+
+
+def test_a_night_has_a_date_and_no_other_run_of_a_profile_has_one() -> None:
+    night = {"fast": {"command": COMMAND | {"version": {"night": "{version}.dev{date}"}}}}
+    made = decided(STARTED, packages=night)
+    assert dispatched(made, "build-main-sm90", night="20261123")
+    assert dispatched(made, "build-main-cpu", profile="nightly", night="20261123")
+    for inputs in ({"profile": "nightly"}, {"profile": "release", "night": "20261123"}):
+        with pytest.raises(InputError, match="belongs to the profile nightly and to no other"):
+            dispatched(made, "build-main-sm90", **inputs)
+
+
+def test_a_profile_that_the_spec_lacks_has_no_plan() -> None:
+    with pytest.raises(InputError, match=r"the spec has no profile 'nightly'; .*unknown-profile"):
+        of_profile(decided(), "nightly")
+
+
+def test_runs_of_profiles_are_started_by_files_of_their_own() -> None:
+    made = decided(STARTED)
+    files = dict(profile_files(made.spec))
+    assert files["push-batch.yml"].on["schedule"] == [{"cron": "17 * * * *"}]
+    assert files["nightly.yml"].on["schedule"] == [{"cron": "30 1 * * 1,5", "timezone": "Europe/Berlin"}]
+    assert files["release.yml"].on["push"] == {"tags": ["v*"]}
+    for shard in made.shards:
+        on = shard_workflow(made.spec, shard).on
+        assert list(on) == ["workflow_dispatch"]
+        assert {"profile", "since"} <= on["workflow_dispatch"]["inputs"].keys()
+    without = decided({"nightly": NIGHT})
+    assert [name for name, _ in profile_files(without.spec)] == ["nightly.yml"]
+    on = shard_workflow(without.spec, without.shards[0]).on
+    assert "push" in on
+    assert "since" not in on["workflow_dispatch"]["inputs"]
+
+
+class Batches:
+    """A branch with three variants, and GitHub's runs of the profile `push` in its shard, the newest first."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = Random(seed)  # noqa: S311
+        self.history = [dict.fromkeys("abc", 0)]
+        self.runs: list[dict[str, Any]] = []
+        self.built: dict[str, int] = {}
+
+    def push(self, **contents: int) -> None:
+        self.history.append(self.history[-1] | contents)
+
+    def tick(self) -> None:
+        """The schedule: starts a run for what changed, as `ci-compile start push` does."""
+        tip, stand = len(self.history) - 1, standing(self.runs, "push")
+        others = [self.history[int(commit)] for commit in stand.since] or [{}]
+        now = self.history[-1].items()
+        names = [name for name, content in now if any(content != before.get(name) for before in others)]
+        if stand.is_due(str(tip)) and names:
+            self.add(f"main (all) push since {' '.join(stand.since)}", names)
+
+    def add(self, title: str, names: list[str]) -> None:
+        run = {"display_title": title, "head_sha": str(len(self.history) - 1), "names": names}
+        self.runs.insert(0, run | {"status": "queued", "conclusion": ""})
+
+    def end(self, *, passing: float) -> None:
+        """The newest run ends, or is repeated if it failed. Each variant is built with the probability `passing`."""
+        run = self.runs[0]
+        if run["conclusion"] != "success":
+            passed = [name for name in run["names"] if self.random.random() < passing]
+            run |= {"status": "completed", "conclusion": "success" if passed == run["names"] else "failure"}
+            self.built |= {name: self.history[int(run["head_sha"])][name] for name in passed}
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_batches_miss_nothing_that_was_pushed(seed: int) -> None:
+    """Truth by content: after a complete run, each variant was built from the content that it has."""
+    branch = Batches(seed)
+    branch.tick()
+    random = branch.random
+    for _ in range(150):
+        branch.push(**{random.choice("abc"): random.randrange(4)})
+        if random.random() < 0.2:  # a dispatch of other variants, or of one, is no batch
+            branch.end(passing=0.5)
+            branch.add(random.choice(["main (all)", "main (a selection) push since 0"]), [random.choice("abc")])
+            branch.end(passing=0.7)
+        if random.random() < 0.7:  # GitHub drops some ticks
+            branch.tick()
+        if random.random() < 0.5:
+            branch.end(passing=0.5)
+        if branch.runs[0]["conclusion"] == "success" and "(all) push" in branch.runs[0]["display_title"]:
+            assert branch.built == branch.history[int(branch.runs[0]["head_sha"])]
+    branch.end(passing=0.0)
+    branch.push(a=9)
+    branch.tick()
+    branch.end(passing=1.0)
+    assert branch.built == branch.history[-1]
+
+
+def test_a_change_says_what_each_profile_builds_and_publishes() -> None:
+    before, after = decided({}), decided(STARTED)
+    assert profile_changes(before, before) == ()
+    assert list(map(str, profile_changes(before, after))) == [
+        "the profile pull-request: 12 variants, not published",
+        "the profile push: 6 variants, published (before: 12 variants, published)",
+        "the profile nightly: 2 variants, published (before: not declared)",
+        "the profile release: 12 variants, published (before: not declared)",
+    ]
+    for one, other in [(before, after), (after, before)]:
+        plans = of_profile_in_both(one, other, "nightly")
+        assert [sum(len(shard.variants) for shard in made.shards) for made in plans] == [
+            2 if made is after else 0 for made in (one, other)
+        ]
+    with pytest.raises(InputError, match="no profile 'release'"):
+        of_profile_in_both(before, before, "release")

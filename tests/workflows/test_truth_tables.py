@@ -33,7 +33,7 @@ from ci_compiler.workflows.artifacts import artifact_expression, artifact_name
 from ci_compiler.workflows.steps import FETCH_NEEDS, NOT_BUILT
 from tests.checkers import condition_values, expression_values, require
 from tests.processes import MINUTES
-from tests.specs import SMALL, small, spec_of
+from tests.specs import SMALL, STARTED, small, spec_of
 
 EXAMPLES = Path(__file__).parents[1] / "examples/good"
 TREES = (
@@ -90,7 +90,8 @@ def specs(name: str) -> Spec:
         failure = {"variants": "*", "stage": "cpu-test", "because": "a reason", "until": "2999-12-31"}
         return spec_of(small(**{"expected-failures": [failure]}))
     if name in {"flox-by-the-clock", "nix-by-the-clock"}:
-        return spec_of(small(backend=name.partition("-")[0], schedule={"days": ["sun"]}))
+        profiles = {"profiles": STARTED} if name.startswith("nix") else {}
+        return spec_of(small(backend=name.partition("-")[0], schedule={"days": ["sun"]}, **profiles))
     if name in {"listed", "measured"}:
         packages = SMALL["packages"] | {"wheelhouse": {"variants": {"wheelhouse-linux": {"system": "x86_64-linux"}}}}
         document = small(packages=packages, **({"tests": {"benchmark": "required"}} if name == "measured" else {}))
@@ -472,9 +473,10 @@ def _publish_rows(branch: str, preflight: str, cells: list[str], *, on_push: boo
             }
             contexts["needs"][preflight] = {"result": ready, "outputs": {"result": "success"}}
             yield contexts, must and set(ended.values()) != {"skipped"}
-            contexts = contexts | {"needs": dict(contexts["needs"])}
-            contexts["needs"][preflight] = {"result": "success", "outputs": {"result": ready}}
-            yield contexts, must and set(ended.values()) != {"skipped"}
+            if state == "success":  # its own output counts as well
+                contexts = contexts | {"needs": dict(contexts["needs"])}
+                contexts["needs"][preflight] = {"result": "success", "outputs": {"result": ready}}
+                yield contexts, must and set(ended.values()) != {"skipped"}
 
 
 def test_only_a_dispatch_that_says_so_publishes_again(compiled: Tree) -> None:
@@ -1001,6 +1003,9 @@ def test_a_run_of_a_shard_says_what_it_builds_and_for_which_request(compiled: Tr
         ({"variant": "all", "only": "a b"}, ["", "a selection"]),
         (requested, [" [77]", "a selection"]),
     ]
+    if compiled.plan.spec.profiles.started:
+        since = {"variant": "all", "profile": "push", "since": "1 2"}
+        rows = [*((inputs, [*wanted, ""]) for inputs, wanted in rows), (since, ["", "all", " push since 1 2"])]
     titles = [compiled.files[f"{shard.name}.yml"]["run-name"] for shard in compiled.plan.shards]
     cases = [
         (one, {"inputs": inputs, "github": {"event_name": "push"}})
@@ -1028,6 +1033,7 @@ def test_the_schedule_starts_waves_from_a_file_of_its_own(compiled: Tree) -> Non
     scheduled = {name for name, document in compiled.files.items() if "schedule" in document["on"]}
     spec = compiled.plan.spec
     own = {"schedule.yml": schedule, "update.yml": spec.update, "images-schedule.yml": spec.images}
+    own |= {"push-batch.yml": spec.profiles.push.batch, "nightly.yml": spec.profiles.nightly}
     assert scheduled == {"fleet-watch.yml", "pages-schedule.yml", *(name for name, wanted in own.items() if wanted)}
     assert not any("push" in compiled.files[name]["on"] for name in scheduled)  # GitHub may disable these files
 

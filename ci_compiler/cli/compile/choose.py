@@ -15,10 +15,11 @@ from ci_compiler.errors import Finding, InputError, StageError
 from ci_compiler.git import Git
 from ci_compiler.plan.pause import words_of_cells
 from ci_compiler.plan.pipeline import Plan
-from ci_compiler.plan.selection import GitHubEvent, decide, may_publish, night_of, question
+from ci_compiler.plan.selection import GitHubEvent, decide, may_publish, night_of, profile_of, question
 from ci_compiler.reports.summary import left_to_dispatch, not_built, rebuilt_by_branch
+from ci_compiler.spec.triggers import RELEASE
 from ci_compiler.spec.versions import decides_versions, with_versions
-from ci_compiler.sync.events import Answer, dispatched_onto, facts_of_push, facts_of_request
+from ci_compiler.sync.events import Answer, dispatched_onto, facts_of_push, facts_of_request, released_tag
 from ci_compiler.units import markdown_text
 from ci_compiler.workflows.common import VERSIONS
 from ci_compiler.workflows.pull_request import matrices
@@ -46,6 +47,8 @@ def _of_shard(arguments: argparse.Namespace, git: Git, decided: Plan, event: Git
     decided, versions = _versions(decided, git, [shard.branch], night_of(event))
     asked = question(decided, event, shard)
     answer = _remarked(facts_of_push(git, decided, asked))
+    if profile_of(event) == RELEASE:
+        released_tag(git, decided.spec)
     published = {name for name in asked.names if _published(decided, git.root, shard.branch, name)}
     (choice,) = decide(decided, event, answer.facts._replace(published=published), shard).branches
     carried = carried_of(git.root, decided.spec)

@@ -15,6 +15,7 @@ from ci_compiler.plan.pipeline import plan
 from ci_compiler.reports.costs import bill_row
 from ci_compiler.reports.diff import ChangeGroup, PlanDifference, diff
 from ci_compiler.reports.diff_markdown import markdown
+from ci_compiler.reports.profiles import of_profile_in_both, profile_changes
 from ci_compiler.spec.revision import base_spec
 from ci_compiler.sync.events import unseen_files
 from ci_compiler.units import markdown_text
@@ -26,14 +27,19 @@ def run(arguments: argparse.Namespace) -> int:
     root, given = root_of(arguments), getattr(arguments, "spec", None)
     within = _within(given, root) if given is not None else None
     before = plan(base_spec(root, arguments.base, within or SPEC.as_posix(), required=within is not None))
+    profiles = [one for one in profile_changes(before, after) if arguments.profile in {None, one.name}]
+    if name := arguments.profile:
+        before, after = of_profile_in_both(before, after, name)
     found = diff(before, after)
     unseen = _unseen(root, arguments.base)
     if unseen:
         note(unseen)
     if arguments.json:
-        print_json(_as_json(found))
+        print_json(_as_json(found) | ({"profiles": list(map(asdict, profiles))} if profiles else {}))
     else:
         print(markdown(found), *([markdown_text(unseen)] if unseen else []), sep="\n")
+        if profiles:
+            print("\nEach profile, if it builds everything:\n", *(f"- {one}" for one in profiles), sep="\n")
     return 0
 
 

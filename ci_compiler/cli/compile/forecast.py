@@ -19,14 +19,15 @@ from ci_compiler.reports.costs import bill_row
 from ci_compiler.reports.forecast import NO_HISTORY, Forecast, PoolForecast, Spread, forecast, pool_table
 from ci_compiler.reports.history import History, read_history
 from ci_compiler.reports.without import Substitute, axis_values, substitutes, without
-from ci_compiler.spec.triggers import PULL_REQUEST
+from ci_compiler.spec.model import Spec
+from ci_compiler.spec.triggers import PUSH
 from ci_compiler.units import counted, duration, guess, machine_hours, size
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints the forecast. Raises InputError if the history cannot be read or the chart cannot be written."""
     decided = profiled(arguments, plan_of(arguments))
-    publish = not arguments.no_publish and arguments.profile != PULL_REQUEST
+    publish = not arguments.no_publish and _publishes(decided.spec, arguments.profile)
     history = read_history(arguments.history) if arguments.history is not None else NO_HISTORY
     found = forecast(decided, history=history, publish=publish)
     off = accuracy(decided, history.records) if history.records else None
@@ -53,6 +54,11 @@ def run(arguments: argparse.Namespace) -> int:
     for line in document.guessed:
         note(f"{document.file}:{line}: guessed, and so is what follows from it")
     return 0
+
+
+def _publishes(spec: Spec, profile: str | None) -> bool:
+    """Whether a run of the profile publishes. A dispatch may, and so may what builds what a push leaves out."""
+    return profile in {None, PUSH} or spec.profiles.publishes(str(profile), on_push=True)
 
 
 def _print(found: Forecast, history: History, off: Accuracy | None) -> None:

@@ -23,7 +23,13 @@ def run(arguments: argparse.Namespace) -> int:
     waves = [[wanted[name] for name in wave.shards] for wave in load.waves]
     note(f"{load}; {len(waves)} waves")
     client = client_of(arguments, root_of(arguments))
-    terms = Terms(publish=arguments.publish, again=arguments.again, request=arguments.request, night=arguments.night)
+    terms = Terms(
+        publish=arguments.publish,
+        again=arguments.again,
+        request=arguments.request,
+        night=arguments.night,
+        profile=arguments.profile,
+    )
     until, paused = client.clock.passed() + arguments.minutes * 60, os.environ.get(PAUSE_VARIABLE, "")
     if run_waves(client, decided, waves, terms, until=until, paused=paused):
         print("every wave has ended")
