@@ -84,12 +84,11 @@ class Job(NamedTuple):
             shares=self.shared,
             needs=needs,
             needed=needed,
-            target=partial(target_of, commands.publisher, values, self.secrets, self.root)
-            if commands and commands.publisher
-            else None,
-            whole=partial(members_of, every[0]) if commands and commands.is_whole else None,
-            keep=nights_of(commands) if commands else None,
         )
+        if commands and commands.publisher:
+            target = partial(target_of, commands.publisher, values, self.secrets, self.root)
+            whole = partial(members_of, every[0]) if commands.is_whole else None
+            context = replace(context, target=target, whole=whole, keep=nights_of(commands))
         return self.spec.backend.programs(context)
 
     def _environment(self, built: BuiltVariant, values: Mapping[str, str]) -> dict[str, str]:
