@@ -65,6 +65,8 @@ ALLOWED = {
     "update.remote": "an archive that git makes of a commit",
     # Files of the machine that are not parsed, or only their first bytes.
     "backends.command_files": "copies regular files",
+    "publishing.s3": "sends a file that it digests",
+    "publishing.trusted": "sends a file",
     "checkout": "files of git, which a check with a stamp reads before it imports anything",
     "cli.runner.start": "locks a file",
     "cli.stamp": "digests regular files before anything is imported",

@@ -43,8 +43,10 @@ from ci_compiler.backends.wheels import check_wheels
 from ci_compiler.codes import Code
 from ci_compiler.errors import failure, wrong
 from ci_compiler.process import Ended, find_program, follow
+from ci_compiler.publishing.plan import Upload, expired
+from ci_compiler.publishing.target import place_failures, planned, upload
 from ci_compiler.secret import Secret
-from ci_compiler.units import duration
+from ci_compiler.units import counted, duration
 
 _PIP = "python -m pip --disable-pip-version-check install --no-input "
 
@@ -187,20 +189,53 @@ class CommandPrograms:
         return bool(recipe)
 
     def is_published(self, name: str, version: str, recipe: str, tests: Sequence[str]) -> bool:  # noqa: ARG002
-        """Whether the declared command says that the version is published; False if there is none."""
+        """Whether the target, or the declared command, says that the version is published; False if there is none."""
+        if self.job.target:
+            with place_failures(name):
+                return bool({(name, version), ("", version)} & set(self.job.target().versions()))
         return bool(self._published())
 
     def published(self, build: BuildRecord, tests: Sequence[str]) -> str:  # noqa: ARG002
-        """The command that says so."""
+        """The files that the target shows, or the command that says so."""
+        if self.job.target:
+            with place_failures(build.name):
+                wanted = self._uploads(build)
+                there = planned(self.job.target(), wanted).present
+            return f"{' and '.join(there)} is there" if len(there) == len(wanted) else ""
         return self._published()
 
+    def upload(self, build: BuildRecord) -> str:
+        """Uploads the files of a whole release to the target, which does not show them yet."""
+        if not self.job.target or not self.job.whole:
+            return ""
+        with place_failures(build.name):
+            target, every = self.job.target(), self.job.whole()
+            upload(target, self._uploads(build), show)
+            missing = sorted({*every} - {*target.staged(build.version, every)})
+        return f"{' and '.join(missing)} did not pass and get there yet" if missing else ""
+
     def publish(self, build: BuildRecord) -> None:
-        """Publishes by the declared command."""
+        """Publishes by the target, where nights that are not kept then end, or by the declared command."""
+        if self.job.target:
+            with place_failures(build.name):
+                target = self.job.target()
+                upload(target, self._uploads(build), show)
+                target.finish(build.version, self.job.whole() if self.job.whole else [build.name])
+                if self.job.keep and (gone := expired(target.versions(), self.job.keep, datetime.now(UTC))):
+                    target.withdraw(gone, "")
+                    show(f"{counted(len(gone), 'night')} removed")
+            return
         verify(build.name, self.job.folder, build.closure)
-        ended = self._with_secret(self._commands().publish, VARIANT_FILES=self._files())
+        ended = self._with_secret(str(self._commands().publish), VARIANT_FILES=self._files())
         if ended.status != 0:
             message = f"the publishing command ended with {ended.status} after {duration(ended.seconds)}: {ended.said}"
             raise failure(build.name, Code.PUBLISH_FAILED, message)
+
+    def _uploads(self, build: BuildRecord) -> list[Upload]:
+        """The files of a build, verified, with the digests that its manifest states."""
+        digests = {self.job.folder / path: digest.removeprefix("sha256:") for path, digest in build.closure.items()}
+        files = verify(build.name, self.job.folder, build.closure)
+        return [Upload(path.name, digests[path], path, build.name, build.version) for path in files]
 
     def _published(self) -> str:
         line = self._commands().published

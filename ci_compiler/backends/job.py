@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -13,6 +13,8 @@ from ci_compiler.backends.protocol import BinaryCache
 from ci_compiler.codes import Code
 from ci_compiler.errors import failure
 from ci_compiler.process import PAST_LIMIT, Ended
+from ci_compiler.publishing.plan import Nights
+from ci_compiler.publishing.target import Target
 from ci_compiler.secret import Secret
 from ci_compiler.units import duration
 
@@ -44,8 +46,8 @@ class DeclaredCommands(Protocol):
         """The command that fetches the published files; '' for none."""
 
     @property
-    def publish(self) -> str:
-        """The command that publishes the files."""
+    def publish(self) -> object:
+        """The command that publishes the files; something else where the job has a target."""
 
     @property
     def published(self) -> str:
@@ -73,6 +75,8 @@ class JobContext(NamedTuple):
     that its build script runs in ('': none), and `commands` what the spec declares for its package. `recipes` is the
     tree that recipes are read from, None for `root`. Unless it `shares`, it writes nothing to the cache, and no record
     of a test counts. `needed` are the files that were handed over, in build order, below the folder `needs`.
+    `target` opens the place that files are published to without a command, `whole` names all variants of the release
+    that are shown there together (None: each alone), and `keep` says which nights stay there.
     """
 
     root: Path
@@ -89,6 +93,9 @@ class JobContext(NamedTuple):
     shares: bool = True
     needs: Path | None = None
     needed: tuple[NeededFiles, ...] = ()
+    target: Callable[[], Target] | None = None
+    whole: Callable[[], Sequence[str]] | None = None
+    keep: Nights | None = None
 
 
 def variables(values: Mapping[str, str]) -> dict[str, str]:
@@ -278,6 +285,12 @@ class BackendPrograms(Protocol):
 
     def published(self, build: BuildRecord, tests: Sequence[str]) -> str:
         """What shows that a build is already published, having passed `tests`; '' if nothing does."""
+
+    def upload(self, build: BuildRecord) -> str:
+        """Brings a build that is of a whole release to where that is published, without showing it.
+
+        Returns what the release waits for, in words; '' if the build may be published.
+        """
 
     def publish(self, build: BuildRecord) -> None:
         """Publishes a build."""

@@ -380,12 +380,20 @@ class Store:
         asked = {(cache.url, cache.public_key, path, *options) for path in paths}
         if asked <= self._verified:
             return True
-        key = ("--option", "trusted-public-keys", cache.public_key)
-        where = ("--store", cache.url, "--no-contents", *options)
-        valid = self._nix("store", "verify", *_FRESH, *key, *where, *paths).status == 0
+        valid = self.signed_by([cache.public_key], cache.url, paths, *options)
         if valid:
             self._verified |= asked
         return valid
+
+    def signed_by(self, keys: Sequence[str], url: str, paths: Sequence[str], *options: str) -> bool:
+        """Whether the cache at `url` holds `paths`, each with a valid signature by one of `keys`."""
+        trusted = ("--option", "trusted-public-keys", " ".join(keys))
+        where = ("--store", url, "--no-contents", *options)
+        return self._nix("store", "verify", *_FRESH, *trusted, *where, *paths).status == 0
+
+    def cat(self, path: str, url: str) -> Ended:
+        """The content of a path of the cache at `url` that is a file."""
+        return self._nix("store", "cat", *_FRESH, "--store", url, path)
 
     def reach(self, cache: BinaryCache) -> None:
         """Raises StageError where the cache does not answer, or not without credentials."""

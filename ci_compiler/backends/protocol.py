@@ -49,6 +49,10 @@ class BinaryCache(Protocol):
         """The key that its paths are signed with, as NAME:BASE64."""
 
     @property
+    def builder_keys(self) -> tuple[str, ...]:
+        """The keys with which builders' daemons sign what they build."""
+
+    @property
     def public(self) -> bool:
         """Whether anyone may fetch from it."""
 

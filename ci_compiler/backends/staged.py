@@ -60,18 +60,28 @@ def stage(
 
 
 def fetch_staged(
-    store: Store, cache: BinaryCache, path: str, *, recipe: Path, closure: Mapping[str, str] | None = None
+    store: Store,
+    cache: BinaryCache,
+    path: str,
+    *,
+    recipe: Path,
+    closure: Mapping[str, str] | None = None,
+    signed: Sequence[str] = (),
 ) -> Ended:
     """Copies the closure of the build that is staged at `path` here: the staged paths, and the rest from the cache.
 
-    `closure` has the content of each path that is wanted; None for what the staged build states itself.
+    `closure` has the content of each path that is wanted; None for what the staged build states itself. With `signed`,
+    nothing shows that `path` is what a build staged: these paths must then be signed by the builders' keys, and all
+    others by a key that is trusted here.
     """
     ended = store.copy(paths=[path], source=staging(cache))
     if ended.status != 0:
         return ended
     try:
         with _opened(path) as (folder, stated):
-            return _take(store, cache, folder, closure or stated, recipe)
+            if signed and not store.signed_by(cache.builder_keys, f"file://{folder}", signed):
+                return Ended(status=1, err=f"error: {path} has no build that a builder's key signed")
+            return _take(store, cache, folder, closure or stated, recipe, proved=not signed)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return Ended(status=1, err=f"error: {path} is not a staged build")
     finally:
@@ -94,8 +104,11 @@ def _opened(path: str) -> Iterator[tuple[Path, Mapping[str, str]]]:
         yield folder, closure
 
 
-def _take(store: Store, cache: BinaryCache, folder: Path, closure: Mapping[str, str], recipe: Path) -> Ended:
-    """Copies what the store lacks of `closure`, which has references first."""
+def _take(
+    store: Store, cache: BinaryCache, folder: Path, closure: Mapping[str, str], recipe: Path, *, proved: bool
+) -> Ended:
+    """Copies what the store lacks of `closure`, which has references first; only what is signed, unless `proved`."""
+    trust = ("--no-check-sigs",) if proved else ("--option", "extra-trusted-public-keys", " ".join(cache.builder_keys))
     url, staged = f"file://{folder}", set(held(folder))
     for path, content in store.contents(sorted(staged), url).items():
         if closure.get(path) != content:
@@ -104,10 +117,10 @@ def _take(store: Store, cache: BinaryCache, folder: Path, closure: Mapping[str, 
     for here, part in groupby(store.lacks(list(closure)), staged.__contains__):
         paths = list(part)
         if here:
-            ended = store.copy("--no-recursive", "--no-check-sigs", paths=paths, source=url)
+            ended = store.copy("--no-recursive", *trust, paths=paths, source=url)
         else:
-            proved = store.holds(cache, {path: closure[path] for path in paths})
-            ended = store.fetch(cache, paths, proved=proved, recipe=recipe)
+            same = proved and store.holds(cache, {path: closure[path] for path in paths})
+            ended = store.fetch(cache, paths, proved=same, recipe=recipe)
         if ended.status != 0:
             return ended
     return ended

@@ -204,8 +204,10 @@ class _Router:
         return replace(route, suites=pools, skipped_suites=skipped) if suites else route
 
     def _fitting(self, stage: Stage, cell: Cell) -> list[Pool]:
-        """The pools that run `stage` and have the hardware for `cell`."""
-        return [pool for pool in self._pools_for(stage, cell) if self._fits(stage, cell, pool)]
+        """The pools that run `stage` and have the hardware for `cell`. Where there is none, any publishes files."""
+        pools = self._pools_for(stage, cell)
+        fitting = [pool for pool in pools if self._fits(stage, cell, pool)]
+        return pools if not fitting and stage is PUBLISH and self.spec.backend.uses_artifacts else fitting
 
     def _pools_for(self, stage: Stage, cell: Cell) -> list[Pool]:
         """The pools that run `stage`; of those, a listed variant takes its own alone, but others may publish it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from ci_compiler.plan.job_graph import built_after
 from ci_compiler.plan.matrix import Cell, Variant
@@ -48,13 +48,17 @@ def rebuilt_packages(spec: Spec, changed: Iterable[str]) -> dict[str, str]:
 
 
 def _first(package: Package, paths: Iterable[str]) -> str:
-    """The first of `paths` that the package's filters match; the last filter that matches decides, as on GitHub."""
+    return next(read_by(package, paths), "")
+
+
+def read_by(package: Package, paths: Iterable[str]) -> Iterator[str]:
+    """Those of `paths` that the package's filters match; the last filter that matches decides, as on GitHub."""
     rules = [(not one.startswith("!"), _expression(one.removeprefix("!"))) for one in _filters(package)]
 
     def read(path: str) -> bool:
         return next((wanted for wanted, rule in reversed(rules) if rule.fullmatch(path)), False)
 
-    return next(filter(read, paths), "")
+    return filter(read, paths)
 
 
 def _expression(pattern: str) -> re.Pattern[str]:

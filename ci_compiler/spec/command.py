@@ -7,6 +7,7 @@ from ci_compiler.backends.command import SCRIPT
 from ci_compiler.spec.axes import SettingRow, SettingRows, setting_rows
 from ci_compiler.spec.declare import declared, form, key
 from ci_compiler.spec.forms import LINE
+from ci_compiler.spec.publishers import Publisher, publisher
 from ci_compiler.spec.read import read
 
 Line = Annotated[str, form(title="a shell command (one line)", minLength=1, maxLength=2000, pattern=LINE)]
@@ -163,6 +164,12 @@ class Command:
         examples=[f"quay.io/pypa/manylinux_2_28_x86_64@sha256:{64 * '0'}"],
     )
     compiler_cache: CompilerCache | None = key(default=None, published=False)
+    reuse: bool = key(
+        "Whether a build takes the files of an earlier run of the same repository that built from the same inputs. A "
+        "run of a branch takes only what a run of that branch built.",
+        default=False,
+        published=False,
+    )
     sources: tuple[SourcePattern, ...] = key(
         "Files and folders that the build reads; a change of one of them rebuilds every variant. Left out: everything "
         "but the repository's `.github`.",
@@ -190,8 +197,12 @@ class Command:
         published=False,
         examples=['pip install --find-links "$VARIANT_FILES" my-package=="$VARIANT_VERSION"'],
     )
-    publish: Line = key(
-        "The command that publishes the files; the publishing secret is in its environment as PUBLISH_TOKEN.",
+    publish: str | Publisher = key(
+        "The command that publishes the files; the publishing secret is in its environment as PUBLISH_TOKEN. Or a "
+        "place that ci-runner publishes to by itself.",
+        title="a shell command (one line), or a mapping with `to`",
+        written=Line | Publisher,
+        convert=publisher,
         examples=['TWINE_PASSWORD="$PUBLISH_TOKEN" twine upload "$VARIANT_FILES"/*'],
     )
     published: Line = key(
@@ -200,6 +211,16 @@ class Command:
         published=False,
         examples=['pip download --no-deps --dest /tmp my-package=="$VARIANT_VERSION"'],
     )
+
+    @property
+    def publisher(self) -> Publisher | None:
+        """The ready publisher; None if a command publishes."""
+        return self.publish if isinstance(self.publish, Publisher) else None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all variants of the package are published together."""
+        return bool(self.publisher and self.publisher.is_whole)
 
     @property
     def rows(self) -> Iterator[tuple[tuple[str | int, ...], SettingRow]]:

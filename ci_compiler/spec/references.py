@@ -16,6 +16,7 @@ from ci_compiler.hardware.families import family_of
 from ci_compiler.spec.alike import alike_findings
 from ci_compiler.spec.axes import SHORT_FAMILY
 from ci_compiler.spec.build_order import circle, circle_in_words
+from ci_compiler.spec.command import Command
 from ci_compiler.spec.load import Path_
 from ci_compiler.spec.model import Branch, GpuAxis, Matrix, Package, Spec
 from ci_compiler.spec.packages import RecipeKind
@@ -185,9 +186,23 @@ def _check_commands(spec: Spec) -> Iterator[Finding]:
             if len(sources) > 1:
                 message = f"{package.name} has its version from {' and from '.join(sources)}; keep one"
                 yield spec.finding((*path, "command", "version"), Code.VERSION_UNKNOWN, message, key=True)
+            yield from _check_publisher(spec, (*path, "command", "publish"), package.command)
             yield from placeholder_findings(spec, (*path, "command", "install"), package.command.install)
             for below, row in package.command.rows:
                 yield from placeholder_findings(spec, (*path, "command", *below, "value"), row.value)
+
+
+def _check_publisher(spec: Spec, path: Path_, command: Command) -> Iterator[Finding]:
+    """The keys of a ready publisher must fit its kind, and nights that end must be known by their versions."""
+    if publisher := command.publisher:
+        name, why = publisher.problem
+        if name:
+            where = (*path, name) if getattr(publisher, name) else path
+            yield spec.finding(where, Code.WRONG_VALUE, f"{publisher.to}: `{name}` {why}")
+        if publisher.retention and not (command.version and command.version.night):
+            message = "only nights end: declare the pattern of their versions, `version: {night: …}`"
+            yield spec.finding((*path, "retention"), Code.WRONG_VALUE, message, key=True)
+        yield from placeholder_findings(spec, (*path, "url"), publisher.url)
 
 
 def _check_repository(spec: Spec, package: Package) -> Iterator[Finding]:

@@ -22,6 +22,9 @@ MANIFEST = f"build-output/{MANIFEST_FILE}"
 BESIDE_MANIFEST = f"beside-output/{MANIFEST_FILE}"
 """The path of the manifest of the second build in a job that takes two; there is none if there is no such build."""
 
+EARLIER_OUTPUT = "earlier-output"
+"""The folder into which a build downloads the output of an earlier one from the same inputs."""
+
 NEEDS_OUTPUT = "needs-output"
 """The folder into which a job downloads the artifacts of what its variant needs."""
 
@@ -61,6 +64,11 @@ def artifact_name(stage: Stage | str, variant: str, branch: str) -> str:
     """The name of the artifact of `stage` of `variant` on `branch`."""
     # Assumes `artifact-names`.
     return f"{stage}-{variant}@{_escaped(branch)}"
+
+
+def inputs_artifact(inputs: str) -> str:
+    """The artifact with the manifest of a build from `inputs`, by which a later run finds its files."""
+    return f"inputs-{inputs}"
 
 
 def artifact_expression(stage: Stage | str, variant: str, branches: Iterable[str]) -> str:

@@ -15,12 +15,16 @@ from ci_compiler.plan.routing import Route
 from ci_compiler.plan.sharding import Shard, cell_packages, stages_of
 from ci_compiler.plan.suites import bench_of, benches, has_rows, legs, suites_of
 from ci_compiler.spec.model import Package, Pool, RunsOn, Spec
+from ci_compiler.spec.publishers import GITHUB_RELEASE, RELEASE_TOKEN, TRUSTED
 from ci_compiler.spec.versions import VARIABLE, decides_versions
 from ci_compiler.stages import PUBLISH, Stage
 from ci_compiler.workflows import compiler_cache
 from ci_compiler.workflows.common import CELL, JOINED, SELECT, SELECTED, VARIANT, VERSIONS, expression, runs_on
 from ci_compiler.workflows.model import READ, Permissions, input_node
+from ci_compiler.workflows.steps import reuses
 from ci_compiler.workflows.writer import Node, Remarked
+
+_FINDS_EARLIER: Permissions = {"actions": Remarked("read", "the artifacts of earlier runs")}
 
 ATTEST: Permissions = READ | {
     "id-token": Remarked("write", "actions/attest signs with the run's identity"),
@@ -197,13 +201,32 @@ def _json(pools: tuple[tuple[str, str, RunsOn], ...]) -> str:
 def build_permissions(spec: Spec) -> Permissions:
     """What a build asks for, which is the most that any stage does: every caller must grant it."""
     # Assumes `called-permissions`, `called-identity`, `called-attestation`, `attestation`.
-    return ATTEST if spec.attest else READ
+    return (ATTEST if spec.attest else READ) | (_FINDS_EARLIER if reuses(spec) else {})
 
 
 def secret_passed(spec: Spec) -> dict[str, str]:
     """The publishing secret, for the steps that may have it. Its value is that of the job's environment."""
     name = spec.backend.secret
     return {name: expression(f"secrets.{name}")}
+
+
+def publishing_permissions(spec: Spec) -> Permissions:
+    """What the token of a job that publishes may do."""
+    places = _places(spec)
+    release: Permissions = {"contents": Remarked("write", "the release")} if GITHUB_RELEASE in places else {}
+    trusted: Permissions = {"id-token": Remarked("write", "proves to the index where it comes from")}
+    return READ | release | (trusted if TRUSTED in places else {})
+
+
+def release_token(spec: Spec) -> dict[str, str]:
+    """The token of the workflow, for the step that makes a release."""
+    return {RELEASE_TOKEN: expression("github.token")} if GITHUB_RELEASE in _places(spec) else {}
+
+
+def _places(spec: Spec) -> set[str]:
+    """The kinds of ready publishers of the packages."""
+    commands = (one.command for one in spec.packages.values())
+    return {one.publisher.to for one in commands if one and one.publisher}
 
 
 def record_key_passed(spec: Spec) -> dict[str, str]:

@@ -232,6 +232,7 @@ def _publications(spec: Spec, shard: Shard) -> dict[str, CallJob]:
             needs=[SELECT, preflight_id(pool), *jobs],
             if_=expression(" && ".join(conditions)),
             uses=local(SHARD_PUBLISH),
+            permissions=None if (granted := called.publishing_permissions(spec)) == READ else granted,
             with_={
                 SELECTED: _SAID,
                 shard_called.NEEDS: expression("toJSON(needs)"),  # the digests that the builds reported

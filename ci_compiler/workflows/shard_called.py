@@ -183,7 +183,7 @@ def _publish(spec: Spec) -> Workflow:
         if_=expression(f"!cancelled() && {RUN_GUARD} && {_on_branch(spec)} && {_not_paused()}"),
         runs_on=expression(f"fromJSON(inputs.{called.MACHINE}).runs-on"),
         timeout_minutes=expression(f"inputs.{MINUTES}"),
-        permissions=READ,
+        permissions=called.publishing_permissions(spec),
         # Assumes `environment-secret`, `environment-branches`, `approval-holds-group`, `approval-each-job`.
         environment=spec.publish.environment,
         concurrency=one_at_a_time(f"publish-{expression(selected(SHARD))}-{expression(_POOL)}", queue=True),
@@ -211,7 +211,8 @@ def _publication_steps(spec: Spec, secrets: dict[str, str]) -> list[Step]:
             "NEEDS": expression(f"inputs.{NEEDS}"),
             "AGAIN": expression("github.event.inputs.again == 'true' && 'yes' || ''"),
         }
-        | versions,
+        | versions
+        | called.release_token(spec),
         run='ci-runner publish-run "$SHARD" --pool "$POOL" --chosen "$CHOSEN" --commit "$COMMIT" '
         f'--needs "$NEEDS" --results {RESULTS_FOLDER} --out {PUBLISH_OUTPUT} ${{AGAIN:+--again}}',
     )

@@ -11,7 +11,7 @@ from ci_compiler.record import record
 from ci_compiler.spec.model import Spec
 from ci_compiler.spec.versions import decides_versions
 from ci_compiler.workflows import compiler_cache
-from ci_compiler.workflows.artifacts import NEEDS_OUTPUT
+from ci_compiler.workflows.artifacts import EARLIER_OUTPUT, MANIFEST, NEEDS_OUTPUT
 from ci_compiler.workflows.common import SETUP_ACTION, VERSIONS, expression, in_own_repository, selected
 from ci_compiler.workflows.model import READ, Job, Permissions, RunStep, Step, UsesStep, action_step
 from ci_compiler.workflows.writer import Node, Remarked
@@ -95,6 +95,42 @@ def fetch_needs() -> Iterator[Step]:
     yield action_step(FETCH_NEEDS, "actions/download-artifact", files, if_=some)
 
 
+def reuses(spec: Spec) -> bool:
+    """Whether a package takes files of earlier runs."""
+    return any(one.command and one.command.reuse for one in spec.packages.values())
+
+
+def fetch_earlier(spec: Spec, *, gets_files: bool) -> Iterator[Step]:
+    """The steps that fetch the files of an earlier build of `$NAME` from the same inputs, where packages ask for it.
+
+    Its artifact may be gone by then, or GitHub may not answer: the variant is then built.
+    """
+    if not reuses(spec):
+        return
+    token, found = expression("github.token"), "steps.earlier.outputs"
+    run, env = 'ci-runner earlier "$NAME" --branch "$BRANCH"', {"GITHUB_TOKEN": token}
+    if gets_files:
+        run, env = f'{run}{NEEDS_OPTION} --chosen "$CHOSEN"', {**env, "CHOSEN": expression(selected("chosen"))}
+    yield RunStep(name="Look for an earlier build from the same inputs", id="earlier", env=env, run=run)
+    files: dict[str, Node] = {
+        "name": expression(f"{found}.artifact"),
+        "path": EARLIER_OUTPUT,
+        "run-id": expression(f"{found}.run"),
+        "github-token": token,
+    }
+    some = expression(f"{found}.run != ''")
+    download = "actions/download-artifact"
+    yield action_step("Fetch the earlier build", download, files, id="fetched", if_=some, continue_on_error=True)
+
+
+def note_inputs(spec: Spec) -> Iterator[Step]:
+    """The step after the files are kept, by which later runs find them."""
+    if reuses(spec):
+        inputs = "steps.build.outputs.inputs"
+        some = expression(f"{inputs} != ''")
+        yield upload("Note what it was built from", expression(inputs), MANIFEST, if_=some)
+
+
 NEEDS_OPTION = f" --needs {NEEDS_OUTPUT}"
 """What a command gets after these steps."""
 
@@ -104,6 +140,9 @@ def build_step(spec: Spec, *, gets_files: bool) -> RunStep:
     run, env = 'ci-runner build "$NAME" --branch "$BRANCH" --out build-output', compiler_cache.environment(spec)
     if gets_files:
         run, env = f'{run}{NEEDS_OPTION} --chosen "$CHOSEN"', {**env, "CHOSEN": expression(selected("chosen"))}
+    if reuses(spec):  # a folder of that name in the repository is no earlier build
+        fetched = expression(f"steps.fetched.outcome == 'success' && '{EARLIER_OUTPUT}' || ''")
+        run, env = f'{run} ${{EARLIER:+--earlier "$EARLIER"}}', {**env, "EARLIER": fetched}
     return RunStep(name="Build", id="build", env=env or None, run=run)
 
 

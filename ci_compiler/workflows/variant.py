@@ -60,7 +60,16 @@ from ci_compiler.workflows.model import (
     action_step,
     input_node,
 )
-from ci_compiler.workflows.steps import NEEDS_OPTION, NOTE_NOT_BUILT, build_step, checked_out, fetch_needs, upload
+from ci_compiler.workflows.steps import (
+    NEEDS_OPTION,
+    NOTE_NOT_BUILT,
+    build_step,
+    checked_out,
+    fetch_earlier,
+    fetch_needs,
+    note_inputs,
+    upload,
+)
 from ci_compiler.workflows.writer import Node
 
 TEST_STEP = "Test"
@@ -232,11 +241,13 @@ def _build(spec: Spec, subject: Subject, stage: Stage) -> Job:
         *checked_out(spec),
         RunStep(name="Prove that this machine can build it", run='ci-runner doctor --for build "$NAME"'),
         *(fetch_needs() if subject.gets_files(spec) else ()),
+        *fetch_earlier(spec, gets_files=subject.gets_files(spec)),
         *compiler_cache.fetched(spec, subject.name),
         _build_step(spec, subject),
         *compiler_cache.kept(spec, subject.name),
         NOTE_NOT_BUILT,
         _keep(spec, "Keep the manifest and the log", subject, stage, "build-output/"),
+        *note_inputs(spec),
     ]
     if spec.attest:
         steps.append(action_step("Attest where it was built", "actions/attest", {"subject-checksums": SUBJECTS}))

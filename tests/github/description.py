@@ -62,7 +62,9 @@ class Description:
     def _templates(self) -> list[tuple[re.Pattern[str], str]]:
         """The paths, those with the fewest parameters first: `…/generate-jitconfig` before `…/{runner_id}`."""
         templates = sorted(self._content["paths"], key=lambda path: (path.count("{"), path))
-        return [(re.compile(re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>[^/]+)", re.escape(path))), path) for path in templates]
+        forms = (re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>[^/]+)", re.escape(path)) for path in templates)
+        whole = (form.replace("(?P<ref>[^/]+)", "(?P<ref>.+)") for form in forms)  # a ref has slashes of its own
+        return [(re.compile(form), path) for form, path in zip(whole, templates, strict=True)]
 
     def operation(self, method: str, path: str) -> Operation | None:
         """The operation of a request."""
@@ -94,6 +96,10 @@ class Description:
         if rule is None:
             if body is not None:
                 yield f"{asked.template}: {asked.method} takes no body"
+            return
+        if isinstance(body, bytes):
+            if "application/octet-stream" not in rule["content"]:
+                yield f"{asked.template} takes no file"
             return
         at = f"{_pointer(asked)}/requestBody/content/application~1json/schema"
         yield from self._problems(at, body, f"body of {asked.template}")

@@ -24,7 +24,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def handle_any(self) -> None:
         length = int(self.headers.get("Content-Length") or 0)
-        body = json.loads(self.rfile.read(length)) if length else None
+        sent = self.rfile.read(length) if length else b""
+        is_file = not self.headers.get("Content-Type", "application/json").startswith("application/json")
+        body = (sent if is_file else json.loads(sent)) if sent else None
         if self.path.startswith("/storage/"):  # not of the API: where artifacts are
             content = self.github.stored(self.path, self.headers)
             self._send(404 if content is None else 200, {"Content-Type": "application/zip"}, content or b"")

@@ -7,6 +7,7 @@ and fail the test. Time stands still: the test itself triggers every event.
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import re
 import threading
@@ -111,6 +112,10 @@ class GitHub:
         self.annotations: dict[int, list[str]] = {}
         self.artifacts: dict[int, list[Json]] = {}
         self.storage: dict[str, bytes] = {}
+        self.releases: dict[int, Json] = {}
+        self.cut_upload = ""
+        self.deleted_tags: list[str] = []
+        self.moves: dict[str, list[str]] = {}
         self.most_listed = 1000
         self.rerun: list[int] = []
         self.faults: list[Fault] = []
@@ -306,6 +311,55 @@ class GitHub:
         tail = re.sub(r"^/(repos/\{owner\}/\{repo\}|orgs/\{org\})", "", asked.template)
         return _ANSWERS[f"{asked.method} {tail}"](self, request)
 
+    def list_releases(self, request: Request) -> Answer:
+        return self._page("", [*self.releases.values()], request)
+
+    def create_release(self, request: Request) -> Answer:
+        number, example = self._number(), description().example("release")
+        url = f"{self.url}/repos/{REPOSITORY}/releases/{number}"
+        upload = {"url": url, "upload_url": f"{url}/assets{{?name,label}}", "id": number, "assets": []}
+        self.releases[number] = example | upload | {"body": "", "draft": False} | request.body
+        return Answer(201, self.releases[number])
+
+    def update_release(self, request: Request) -> Answer:
+        release = self.releases[int(request.known["release_id"])]
+        release.update({key: value for key, value in request.body.items() if value is not None})
+        return Answer(200, release)
+
+    def delete_release(self, request: Request) -> Answer:
+        del self.releases[int(request.known["release_id"])]
+        return Answer(204)
+
+    def delete_tag(self, request: Request) -> Answer:
+        self.deleted_tags.append(request.known["ref"])
+        return Answer(204)
+
+    def list_assets(self, request: Request) -> Answer:
+        return self._page("", self.releases[int(request.known["release_id"])]["assets"], request)
+
+    def upload_asset(self, request: Request) -> Answer:
+        """Keeps an asset; one whose upload is cut becomes a `starter` (GitHub Docs, "Upload a release asset")."""
+        release, name = self.releases[int(request.known["release_id"])], request.query["name"][0]
+        if any(asset["name"] == name for asset in release["assets"]):
+            return refusal(422, "already_exists")
+        number, broken = self._number(), name == self.cut_upload
+        more = {
+            "id": number,
+            "url": f"{self.url}/repos/{REPOSITORY}/releases/assets/{number}",
+            "name": name,
+            "state": "starter" if broken else "uploaded",
+            "size": len(request.body),
+            "digest": None if broken else f"sha256:{hashlib.sha256(request.body).hexdigest()}",
+        }
+        release["assets"].append(description().example("release-asset") | more)
+        self.cut_upload = "" if broken else self.cut_upload
+        return refusal(502, "the upload was cut") if broken else Answer(201, release["assets"][-1])
+
+    def delete_asset(self, request: Request) -> Answer:
+        for release in self.releases.values():
+            release["assets"] = [one for one in release["assets"] if one["id"] != int(request.known["asset_id"])]
+        return Answer(204)
+
     def repository(self, _: Request) -> Answer:
         repository = description().example("full-repository-default-response")
         del repository["parent"], repository["source"]  # GitHub's own example lacks what its description requires
@@ -455,6 +509,22 @@ class GitHub:
         named = request.query.get("name", [])
         return self._page("artifacts", [one for one in found if not named or one["name"] == named[0]], request)
 
+    def list_all_artifacts(self, request: Request) -> Answer:
+        [name] = request.query["name"]
+        found = [
+            one | {"workflow_run": (one["workflow_run"] or {}) | {"id": run}}
+            for run, artifacts in self.artifacts.items()
+            for one in artifacts
+            if one["name"] == name
+        ]
+        return self._page("artifacts", sorted(found, key=lambda one: -one["id"]), request)
+
+    def list_activity(self, request: Request) -> Answer:
+        [ref] = request.query["ref"]
+        [example] = description().example("activity-items")[:1]
+        example |= {"ref": ref, "timestamp": "2026-10-01T12:00:00Z", "activity_type": "push", "actor": None}
+        return Answer(200, [example | {"after": commit} for commit in self.moves.get(ref, ())])
+
     def download(self, request: Request) -> Answer:
         number = int(request.known["artifact_id"])
         expired = {one["id"]: one["expired"] for artifacts in self.artifacts.values() for one in artifacts}
@@ -596,12 +666,21 @@ class GitHub:
         url = f"{self.url}{request.path}?per_page={size}&page="
         link = ", ".join(f'<{url}{number}>; rel="{rel}"' for rel, number in links.items())
         shown = found[:most][(page - 1) * size : page * size]
-        return Answer(200, {"total_count": len(found), item: shown}, {"Link": link} if link else {})
+        body = {"total_count": len(found), item: shown} if item else shown
+        return Answer(200, body, {"Link": link} if link else {})
 
 
 _ANSWERS: dict[str, Callable[[GitHub, Request], Answer]] = {
     "get ": GitHub.repository,
     "get /installation": GitHub.installation,
+    "get /releases": GitHub.list_releases,
+    "post /releases": GitHub.create_release,
+    "patch /releases/{release_id}": GitHub.update_release,
+    "delete /releases/{release_id}": GitHub.delete_release,
+    "delete /git/refs/{ref}": GitHub.delete_tag,
+    "get /releases/{release_id}/assets": GitHub.list_assets,
+    "post /releases/{release_id}/assets": GitHub.upload_asset,
+    "delete /releases/assets/{asset_id}": GitHub.delete_asset,
     "post /app/installations/{installation_id}/access_tokens": GitHub.installation_token,
     "get /actions/runners": GitHub.list_runners,
     "post /actions/runners/generate-jitconfig": GitHub.register,
@@ -616,6 +695,8 @@ _ANSWERS: dict[str, Callable[[GitHub, Request], Answer]] = {
     "get /actions/runs/{run_id}": GitHub.run,
     "get /actions/runs/{run_id}/jobs": GitHub.list_jobs,
     "get /actions/runs/{run_id}/artifacts": GitHub.list_artifacts,
+    "get /actions/artifacts": GitHub.list_all_artifacts,
+    "get /activity": GitHub.list_activity,
     "get /actions/artifacts/{artifact_id}/{archive_format}": GitHub.download,
     "get /actions/variables/{name}": GitHub.variable,
     "post /actions/variables": GitHub.create_variable,

@@ -16,6 +16,7 @@ from ci_compiler.runner.jobs.setting import Job, Secrets
 from ci_compiler.runner.targets import find
 from ci_compiler.runner.versions import decided_versions
 from ci_compiler.spec.versions import VARIABLE, decides_versions, with_versions
+from ci_compiler.workflows.artifacts import inputs_artifact
 
 
 @reproducible([LOG])
@@ -26,7 +27,8 @@ def run(arguments: argparse.Namespace, secrets: Secrets) -> int:
     branch = branch_of(arguments, spec, root)
     if VARIABLE not in os.environ and decides_versions(spec):
         spec = with_versions(spec, decided_versions(spec, root, [branch]))
-    given = Given(staged_builds(arguments.staged), tuple(arguments.needs), tuple(chosen_of(arguments).get("", [])))
+    chosen = tuple(chosen_of(arguments).get("", []))
+    given = Given(staged_builds(arguments.staged), tuple(arguments.needs), chosen, arguments.earlier)
     job = Job(spec, root, secrets, shared=not arguments.unshared)
     built = find(spec, arguments.name, branch)
     compiled = "compiler-cache=yes\n" if job.shared and keeps(built, os.environ) else ""
@@ -37,6 +39,7 @@ def run(arguments: argparse.Namespace, secrets: Secrets) -> int:
         return 0
     manifest, digest = build(job, arguments.name, branch, arguments.out, given)
     was_built = "yes" if manifest.built else "no"
-    append_to("GITHUB_OUTPUT", f"manifest={digest}\nstaged={manifest.staged}\nbuilt={was_built}\n{compiled}")
+    inputs = f"inputs={inputs_artifact(manifest.inputs)}\n" if manifest.inputs else ""
+    append_to("GITHUB_OUTPUT", f"manifest={digest}\nstaged={manifest.staged}\nbuilt={was_built}\n{compiled}{inputs}")
     print(manifest.store_path)
     return 0

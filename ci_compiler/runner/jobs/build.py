@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +26,7 @@ from ci_compiler.runner.jobs.attested import subjects
 from ci_compiler.runner.jobs.files import output_folder, write_json
 from ci_compiler.runner.jobs.manifest import Builder, Manifest
 from ci_compiler.runner.jobs.needed import HandedOver, hand_over
+from ci_compiler.runner.jobs.reuse import inputs_of, result_of, taken
 from ci_compiler.runner.jobs.setting import Job
 from ci_compiler.runner.jobs.summary import add_row, reporting
 from ci_compiler.runner.targets import find
@@ -40,12 +42,14 @@ LOG = "build.log"
 class Given(NamedTuple):
     """What a build gets from others: the `staged` builds of what it needs, or folders of the outputs of builds.
 
-    `chosen` are the variants that the run builds.
+    `chosen` are the variants that the run builds. `earlier` has the output of an earlier build, which is taken if it is
+    from the same inputs.
     """
 
     staged: tuple[str, ...] = ()
     needs: tuple[Path, ...] = ()
     chosen: tuple[str, ...] = ()
+    earlier: Path | None = None
 
 
 NOTHING = Given()
@@ -61,7 +65,7 @@ def build(job: Job, name: str, branch: str, out: Path, given: Given = NOTHING) -
     output_folder(out, (MANIFEST_FILE, SUBJECTS_FILE, LOG))
     with reporting(name, BUILD), TemporaryDirectory(prefix="ci-runner-build-") as scratch:
         handed = hand_over(job, [built], given.needs, Path(scratch), given.chosen)
-        manifest, others = _build(job, built, out, given.staged, handed)
+        manifest, others = _build(job, built, out, given, handed)
     for remark in others:
         show(remark)
     digest = write_json(out / MANIFEST_FILE, manifest.as_json())
@@ -71,10 +75,16 @@ def build(job: Job, name: str, branch: str, out: Path, given: Given = NOTHING) -
     if manifest.seed:
         remarks.append("{found} of {of} host objects from the compiler seed".format_map(manifest.seed))
     if not manifest.built:
-        remarks.insert(0, "not built: the store or a substituter already had it")
+        remarks.insert(0, _not_built(manifest))
     size, seconds = manifest.closure_size, manifest.seconds
     add_row(name=name, stage=BUILD.name, result="built", seconds=seconds, size=size, remarks=remarks)
     return manifest, digest
+
+
+def _not_built(manifest: Manifest) -> str:
+    if manifest.origin:
+        return f"not built: taken from an earlier run, which built it from {manifest.origin[:12]}"
+    return "not built: the store or a substituter already had it"
 
 
 def staged_builds(text: str) -> tuple[str, ...]:
@@ -88,23 +98,30 @@ def staged_builds(text: str) -> tuple[str, ...]:
 
 
 def _build(
-    job: Job, built: BuiltVariant, out: Path, staged: tuple[str, ...], handed: HandedOver
+    job: Job, built: BuiltVariant, out: Path, given: Given, handed: HandedOver
 ) -> tuple[Manifest, tuple[str, ...]]:
     """The manifest of the build, and remarks about other builds of the same derivation."""
     spec = job.spec
     commit = commit_of(spec, job.root, built)
     programs = job.programs(spec.timeouts[BUILD], built=built, folder=out, needs=handed.folder, needed=handed.files)
     needs = tuple(_needed(spec, built))
-    order = BuildOrder(name=built.variant.name, recipe=built.recipe, needs=needs, log=out / LOG, staged=staged)
+    order = BuildOrder(name=built.variant.name, recipe=built.recipe, needs=needs, log=out / LOG, staged=given.staged)
     # A build takes hours and an evaluation seconds, so this comes first.
     if different := list(differences(spec, built, programs.evaluate(built.recipe))):
         place, code = Place(file=built.recipe), Code.EVALUATION_DIFFERS
         raise StageError([Finding(place=place, code=code, message=message) for message in different])
+    inputs = inputs_of(job, built, handed, os.environ)
+    earlier = taken(order.name, given.earlier, inputs, handed, out)
     with watched_memory(uses_nix=spec.backend.nix is not NixUse.NONE) as peak:
-        result = programs.build(order)
+        result = result_of(earlier) if earlier else programs.build(order)
     host = this_machine(spec.hardware, software=False)
-    machine = Builder(system=host.system, cpu=host.cpu, cores=host.cores)
-    manifest = replace(manifest_of(spec, built, result, commit=commit, machine=machine), needs=handed.contents)
+    machine = earlier.machine if earlier else Builder(system=host.system, cpu=host.cpu, cores=host.cores)
+    manifest = replace(
+        manifest_of(spec, built, result, commit=commit, machine=machine),
+        needs=handed.contents,
+        inputs=inputs[0] if inputs else "",
+        origin=(earlier.origin or earlier.commit) if earlier else "",
+    )
     if result.built:
         seed = found_in((out / LOG).read_text("utf-8", errors="replace")) or {}
         manifest = replace(manifest, memory=peak.memory, seed=seed)

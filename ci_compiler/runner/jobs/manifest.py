@@ -25,6 +25,8 @@ from ci_compiler.stages import stage_of
 from ci_compiler.variant import ATTRIBUTE
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
+INPUTS = re.compile("(protected|request)-[0-9a-f]{64}")
+"""What identifies the inputs of a build: the trust in the run, and a digest."""
 _PIN = re.compile(rf"({_COMMIT.pattern})?")
 
 Reader = Callable[[Any], Any]
@@ -52,6 +54,8 @@ class Manifest:
     `seed` has how many host objects were `found` in the compiler seed, `of` how many; it is empty without a seed.
     `python_modules` are the paths that nixpkgs' `withPackages` adds to an interpreter with the package (none: unknown).
     `needs` has the content of each needed variant whose files were handed over, by name.
+    `inputs` identifies what the build was made from, where a later run may take its files ('': none does), and `origin`
+    is the commit whose build made the files, where they were taken from an earlier run.
     """
 
     name: str
@@ -76,6 +80,8 @@ class Manifest:
     python_modules: tuple[str, ...] = ()
     seed: Mapping[str, int] = field(default_factory=dict)
     needs: Mapping[str, str] = field(default_factory=dict)
+    inputs: str = ""
+    origin: str = ""
 
     @property
     def content(self) -> str:
@@ -86,8 +92,8 @@ class Manifest:
         """What the file says."""
         plain = {"backend": self.backend.name, "machine": self.machine._asdict(), "untested": dict(self.untested)}
         found = {field.name: getattr(self, field.name) for field in fields(self)} | plain | {"seed": dict(self.seed)}
-        del found["needs"]
-        return found | ({"needs": dict(self.needs)} if self.needs else {})
+        later = {key: found.pop(key) for key in ("needs", "inputs", "origin")} | {"needs": dict(self.needs)}
+        return found | {key: value for key, value in later.items() if value}
 
 
 def read_manifest(path: Path, digest: str | None = None) -> Manifest:
@@ -203,7 +209,7 @@ def _seed(value: Any) -> dict[str, int]:
     return row  # type: ignore[no-any-return]
 
 
-_OPTIONAL = frozenset({"memory", "needs", "python_modules", "seed", "staged"})
+_OPTIONAL = frozenset({"inputs", "memory", "needs", "origin", "python_modules", "seed", "staged"})
 """Fields that a manifest of an earlier version lacks."""
 
 _READERS: dict[str, Reader] = {
@@ -222,5 +228,7 @@ _READERS: dict[str, Reader] = {
     "untested": _untested,
     "memory": _count,
     "seed": _seed,
+    "inputs": _if(INPUTS.fullmatch),
+    "origin": _if(_COMMIT.fullmatch),
     "needs": lambda value: {_name(key): _digest(content) for key, content in _dict(value).items()},
 }

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
 from ci_compiler.backends.checkout import JobCheckout
+from ci_compiler.backends.job import BackendPrograms
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError, failure
 from ci_compiler.plan.proof import required_tests
@@ -21,6 +23,9 @@ from ci_compiler.spec.model import Spec
 from ci_compiler.stages import PUBLISH
 from ci_compiler.variant import recipe_path
 from ci_compiler.workflows.artifacts import PUBLISHED
+
+HELD_BACK = "uploaded, and held back until the release is whole"
+"""How the result of a variant begins whose release is not complete."""
 
 _LOOK_UP_MINUTES = 12
 
@@ -74,7 +79,8 @@ def publish(job: Job, candidate: Candidate, out: Path, *, again: bool = False) -
         if candidate.manifest is None:
             raise InputError(candidate.refused)
         outcome = _publish(job, candidate.manifest, candidate, again=again)
-    result = "published" if outcome.published else "published already"
+    held = outcome.result.startswith(HELD_BACK)
+    result = "published" if outcome.published else "held back" if held else "published already"
     size, seconds = candidate.manifest.closure_size, time.monotonic() - start
     name, remarks = candidate.name, [outcome.result]
     add_row(name=name, stage=PUBLISH.name, result=result, seconds=seconds, size=size, remarks=remarks)
@@ -88,7 +94,17 @@ def write_outcome(candidate: Candidate, outcome: Outcome, out: Path) -> None:
     write_json(out / PUBLISHED, {"name": candidate.name, **outcome._asdict()})
 
 
-def _publish(job: Job, manifest: Manifest, candidate: Candidate, *, again: bool) -> Outcome:
+def upload(job: Job, candidate: Candidate) -> None:
+    """Uploads a variant of a whole release, so that the last one that gets there shows all. Raises as `publish`."""
+    if candidate.manifest is None:
+        raise InputError(candidate.refused)
+    with _proved(job, candidate.manifest, candidate) as programs:
+        programs.upload(candidate.manifest)
+
+
+@contextmanager
+def _proved(job: Job, manifest: Manifest, candidate: Candidate) -> Iterator[BackendPrograms]:
+    """The programs that may publish the build: it is what the commit says, and so is what it needs."""
     built, evidence = find(job.spec, manifest.name, manifest.branch), candidate.evidence
     version = built.version or manifest.version
     if manifest.version != version:
@@ -109,8 +125,16 @@ def _publish(job: Job, manifest: Manifest, candidate: Candidate, *, again: bool)
                 )
                 raise failure(manifest.name, Code.NO_TEST_RECORD, message)
         programs.attest(manifest, evidence.tests)
+        yield programs
+
+
+def _publish(job: Job, manifest: Manifest, candidate: Candidate, *, again: bool) -> Outcome:
+    evidence = candidate.evidence
+    with _proved(job, manifest, candidate) as programs:
         if not again and (shown := programs.published(manifest, evidence.tests)):
             return Outcome(published=False, result=f"published already: {shown}")
+        if waits := programs.upload(manifest):
+            return Outcome(published=False, result=f"{HELD_BACK}: {waits}")
         programs.publish(manifest)
     made = f"{manifest.version} from {manifest.branch} at {manifest.commit[:12]}"
     return Outcome(published=True, result=made if evidence.tests else f"{made}, {evidence.claims}")

@@ -13,6 +13,7 @@ GitHub says that all of its jobs did.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ from ci_compiler.plan.sharding import Shard, job_id
 from ci_compiler.plan.suites import Bench, legs, suites_of
 from ci_compiler.runner.jobs.files import digest_of
 from ci_compiler.runner.jobs.manifest import Manifest, read_manifest
-from ci_compiler.runner.jobs.publish import Candidate, Outcome, PassedTests, publish, write_outcome
+from ci_compiler.runner.jobs.publish import Candidate, Outcome, PassedTests, publish, upload, write_outcome
 from ci_compiler.runner.jobs.setting import Job
 from ci_compiler.runner.jobs.summary import add_row
 from ci_compiler.spec.model import Pool, Spec
@@ -256,6 +257,10 @@ def publish_run(
     """
     lines: list[str] = []
     failures: list[Finding] = []
+    for candidate in found:  # of a whole release, everything is uploaded before anything is shown
+        if not candidate.because and _is_whole(job.spec, candidate):
+            with suppress(StageError, InputError):  # reported below
+                upload(job, candidate)
     for candidate in found:
         name, because, folder = candidate.name, candidate.because, out / candidate.name
         if because and not candidate.refused:
@@ -273,6 +278,11 @@ def publish_run(
             write_outcome(candidate, Outcome(published=False, result=result), folder)
             failures += [replace(finding, place=Place(file=name)) for finding in error.findings]
     return tuple(lines), tuple(failures)
+
+
+def _is_whole(spec: Spec, candidate: Candidate) -> bool:
+    commands = spec.packages[candidate.manifest.package].command if candidate.manifest else None
+    return bool(commands and commands.is_whole)
 
 
 def cells_of_pool(shard: Shard, pool: Pool) -> tuple[tuple[Cell, Route], ...]:

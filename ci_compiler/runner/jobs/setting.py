@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
@@ -15,9 +16,11 @@ from ci_compiler.plan.lookup import BuiltVariant
 from ci_compiler.plan.matrix import command_values, values_in
 from ci_compiler.runner.detect.this_machine import this_machine
 from ci_compiler.runner.jobs import compiler_cache
+from ci_compiler.runner.jobs.publishers import members_of, nights_of, target_of
 from ci_compiler.runner.limits import compile_jobs, job_seconds
 from ci_compiler.secret import Secret
 from ci_compiler.spec.model import Spec
+from ci_compiler.spec.publishers import RELEASE_TOKEN
 from ci_compiler.stages import BUILD, Stage
 
 Secrets = Mapping[str, Secret]
@@ -27,7 +30,7 @@ Secrets = Mapping[str, Secret]
 @contextmanager
 def taking_secrets() -> Iterator[Secrets]:
     """The publishing secrets. Within it, they are not in the environment, so that no program inherits them."""
-    names = [backend.secret for backend in backends()]
+    names = [*(backend.secret for backend in backends()), RELEASE_TOKEN]
     before = {name: os.environ.pop(name) for name in names if name in os.environ}
     try:
         yield {name: Secret(text) for name, text in before.items() if text.strip()}
@@ -81,6 +84,11 @@ class Job(NamedTuple):
             shares=self.shared,
             needs=needs,
             needed=needed,
+            target=partial(target_of, commands.publisher, values, self.secrets, self.root)
+            if commands and commands.publisher
+            else None,
+            whole=partial(members_of, every[0]) if commands and commands.is_whole else None,
+            keep=nights_of(commands) if commands else None,
         )
         return self.spec.backend.programs(context)
 

@@ -1,0 +1,25 @@
+"""What the names and the metadata of Python's distributions say: wheels (PEP 427) and sources (PEP 625)."""
+
+from __future__ import annotations
+
+import re
+from email.message import Message
+from email.parser import Parser
+from pathlib import Path
+
+from ci_compiler.outside import member_of
+
+_MOST = 1 << 20
+"""The most bytes of metadata that are read."""
+_DISTRIBUTION = re.compile(r"(?P<project>[A-Za-z0-9][A-Za-z0-9._]*)-(?P<version>[^-]+)(-.+\.whl|\.tar\.gz)")
+
+
+def metadata_of(path: Path) -> Message:
+    """The metadata of the wheel at `path`. Raises OSError if it has none that can be read."""
+    return Parser().parsestr(member_of(path, r"[^/]+\.dist-info/METADATA", _MOST), headersonly=True)
+
+
+def project_of(name: str) -> str:
+    """The project of the distribution file `name`, as PEP 503 spells it; '' for another file."""
+    match = _DISTRIBUTION.fullmatch(name)
+    return re.sub(r"[-_.]+", "-", match["project"].lower()) if match else ""

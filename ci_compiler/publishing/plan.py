@@ -1,0 +1,116 @@
+"""Decisions about uploads, and nothing else: what is to be uploaded, and which nights are to be removed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+from ci_compiler.record import record
+
+DATE = "%Y%m%d"
+"""How versions of nights spell their date."""
+
+
+class Upload(NamedTuple):
+    """A file of `version` of a variant that is to be published; `digest` is its SHA-256 in hexadecimal digits."""
+
+    name: str
+    digest: str
+    path: Path
+    variant: str
+    version: str
+
+
+class HeldFile(NamedTuple):
+    """A file that a target holds: its SHA-256 ('': unknown, or of a broken upload), and whether users see it."""
+
+    digest: str
+    shown: bool
+
+
+@record
+class UploadPlan:
+    """What there is to do for each file, by name.
+
+    `upload` are missing. `present` are published with the same content. `refused` are published with another content.
+    `resumed` were uploaded before, and are not shown yet. `replaced` are left over from a broken upload.
+    """
+
+    upload: tuple[str, ...]
+    present: tuple[str, ...]
+    refused: tuple[str, ...]
+    resumed: tuple[str, ...]
+    replaced: tuple[str, ...]
+
+    @property
+    def put(self) -> tuple[str, ...]:
+        """The files whose content has to be sent."""
+        return self.upload + self.replaced
+
+
+def plan_upload(wanted: Mapping[str, str], held: Mapping[str, HeldFile]) -> UploadPlan:
+    """What there is to do for the files `wanted`, digests by name, at a target that holds `held`.
+
+    What is shown to users never changes: a file of the same name and another content is refused.
+    """
+    kinds: dict[str, list[str]] = {kind: [] for kind in ("upload", "present", "refused", "resumed", "replaced")}
+    for name, digest in wanted.items():
+        there = held.get(name)
+        if there is None:
+            kind = "upload"
+        elif there.shown:
+            kind = "present" if there.digest == digest else "refused"
+        else:
+            kind = "resumed" if there.digest == digest else "replaced"
+        kinds[kind].append(name)
+    return UploadPlan(**{kind: tuple(names) for kind, names in kinds.items()})
+
+
+def release_of(version: str) -> str:
+    """The release that a version of a variant is of: without its local part, which may differ between variants."""
+    return version.partition("+")[0]
+
+
+class HeldVersion(NamedTuple):
+    """A version of a variant that users see at a target. `variant` is '' where a version is of all variants."""
+
+    variant: str
+    version: str
+
+
+@record
+class Nights:
+    """Which nights are kept: those of the last `days`, and of each variant no more than `most` (0: no limit).
+
+    `pattern` is that of their versions, with `{version}` and `{date}`.
+    """
+
+    pattern: str
+    days: int = 0
+    most: int = 0
+
+    def date(self, version: str) -> datetime | None:
+        """The date of the night that made `version`, as UTC; None for a release."""
+        form = re.escape(self.pattern).replace(r"\{version\}", "[0-9].*?").replace(r"\{date\}", "([0-9]{8})")
+        match = re.fullmatch(rf"{form}(?:\+.*)?", version)
+        try:
+            return datetime.strptime(match[1], DATE).replace(tzinfo=UTC) if match else None
+        except ValueError:
+            return None
+
+
+def expired(held: Iterable[HeldVersion], keep: Nights, now: datetime) -> tuple[HeldVersion, ...]:
+    """The nights among `held` that are to be removed. Releases, and the last night of each variant, always stay."""
+    nights: dict[str, list[tuple[datetime, HeldVersion]]] = {}
+    for version in dict.fromkeys(held):
+        if date := keep.date(version.version):
+            nights.setdefault(version.variant, []).append((date, version))
+    return tuple(
+        version
+        for dated in nights.values()
+        for index, (date, version) in enumerate(sorted(dated, key=lambda night: night[0], reverse=True))
+        if index and ((keep.most and index >= keep.most) or (keep.days and (now - date).days > keep.days))
+    )

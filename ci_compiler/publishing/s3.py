@@ -1,0 +1,123 @@
+"""A bucket of S3-compatible storage as the place of an index of wheels.
+
+Requests are signed here (AWS, "Signature Version 4"), in few lines: boto3 would bring 15 MB to every machine that
+publishes, and runners are installed without extras. A page is replaced only if nobody replaced it since it was read,
+by `If-Match` and `If-None-Match` (Amazon S3, "How to prevent object overwrites with conditional writes"); storage that
+ignores these does not protect pages against writers at the same time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from time import sleep
+from urllib.parse import quote, urlsplit
+
+import requests
+
+from ci_compiler.publishing.stores import Stored
+from ci_compiler.record import record
+from ci_compiler.secret import Secret
+
+_TIMEOUT = (30, 300)
+_ATTEMPTS = 4
+_REFUSED = frozenset({409, 412})
+"""What a conditional write is answered with if the page was replaced, or is being replaced, by another writer."""
+_TYPES = {".html": "text/html; charset=utf-8", ".json": "application/vnd.pypi.simple.v1+json"}
+
+
+@record
+class Keys:
+    """The access key of a bucket: its public id, and its secret."""
+
+    id: str
+    secret: Secret
+    region: str
+
+
+def signed(method: str, url: str, headers: Mapping[str, str], digest: str, keys: Keys, at: datetime) -> dict[str, str]:
+    """`headers` with the signature of a request without a query; `digest` is the SHA-256 of its body."""
+    where = urlsplit(url)
+    stamp, scope = at.strftime("%Y%m%dT%H%M%SZ"), f"{at:%Y%m%d}/{keys.region}/s3/aws4_request"
+    every = {**headers, "Host": where.netloc, "x-amz-content-sha256": digest, "x-amz-date": stamp}
+    lower = {name.lower(): value.strip() for name, value in every.items()}
+    names = ";".join(sorted(lower))
+    lines = "".join(f"{name}:{lower[name]}\n" for name in sorted(lower))
+    request = f"{method}\n{where.path}\n\n{lines}\n{names}\n{digest}"
+    text = f"AWS4-HMAC-SHA256\n{stamp}\n{scope}\n{hashlib.sha256(request.encode()).hexdigest()}"
+    key = f"AWS4{keys.secret.reveal()}".encode()
+    for part in scope.split("/"):
+        key = hmac.digest(key, part.encode(), "sha256")
+    signature = hmac.digest(key, text.encode(), "sha256").hex()
+    proof = f"AWS4-HMAC-SHA256 Credential={keys.id}/{scope},SignedHeaders={names},Signature={signature}"
+    return every | {"Authorization": proof}
+
+
+class Bucket:
+    """The objects below `prefix` of the bucket at the address `root`. An object appears whole, or not at all."""
+
+    def __init__(self, root: str, prefix: str, keys: Keys) -> None:
+        self._root = f"{root}/{prefix}" if prefix else root
+        self._keys = keys
+        self._session = requests.Session()
+        self._session.auth = lambda request: request  # else `.netrc` could replace the signature
+
+    def size(self, key: str) -> int | None:
+        """The size of an object."""
+        answer = self._ask("HEAD", key)
+        return int(answer.headers.get("Content-Length", 0)) if answer.ok else None
+
+    def read(self, key: str) -> Stored | None:
+        """A page; its ETag is the tag."""
+        answer = self._ask("GET", key)
+        return Stored(answer.content, answer.headers.get("ETag", "")) if answer.ok else None
+
+    def put(self, key: str, path: Path) -> None:
+        """Uploads a file, in one request: S3 takes 5 GB at once."""
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        self._ask("PUT", key, path, digest=digest)
+
+    def write(self, key: str, text: str, tag: str | None = None) -> bool:
+        """Writes a page, on the condition that its ETag is still `tag`."""
+        condition = {} if tag is None else {"If-Match": tag} if tag else {"If-None-Match": "*"}
+        kind = _TYPES[Path(key).suffix]
+        headers = {"Content-Type": kind, "Cache-Control": "no-cache", **condition}
+        return self._ask("PUT", key, text.encode(), headers=headers).ok
+
+    def delete(self, key: str) -> None:
+        """Deletes an object."""
+        self._ask("DELETE", key)
+
+    def _ask(
+        self,
+        method: str,
+        key: str,
+        body: bytes | Path = b"",
+        *,
+        digest: str = "",
+        headers: Mapping[str, str] | None = None,
+    ) -> requests.Response:
+        """The answer: success, no such object, or a condition that does not hold. Raises OSError for any other."""
+        url = f"{self._root}/{quote(key, safe='/-_.~')}"
+        digest = digest or hashlib.sha256(body if isinstance(body, bytes) else b"").hexdigest()
+        expected = {404} if method != "PUT" else _REFUSED if {"If-Match", "If-None-Match"} & {*(headers or ())} else ()
+        for attempt in range(_ATTEMPTS):
+            sleep(attempt / 2)
+            proof = signed(method, url, headers or {}, digest, self._keys, datetime.now(UTC))
+            answer = self._send(method, url, proof, body)
+            if answer.status_code < 500:
+                break
+        if answer.ok or answer.status_code in expected:
+            return answer
+        message = f"{self._root} answered {method} of {key} with {answer.status_code}"
+        raise OSError(message)
+
+    def _send(self, method: str, url: str, headers: Mapping[str, str], body: bytes | Path) -> requests.Response:
+        if isinstance(body, bytes):
+            return self._session.request(method, url, headers=headers, data=body, timeout=_TIMEOUT)
+        with body.open("rb") as file:
+            return self._session.request(method, url, headers=headers, data=file, timeout=_TIMEOUT)

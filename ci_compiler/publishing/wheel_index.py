@@ -1,0 +1,175 @@
+"""An index of wheels: files under their digests, and pages that are written last.
+
+The JSON page of a project is the truth: it is replaced only if nobody changed it since it was read, so that writers at
+the same time lose nothing of each other. The HTML page follows from it, and is written until it is that of the last
+JSON page. A file appears on pages only when it is whole, and is never written twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+from ci_compiler.codes import Code
+from ci_compiler.errors import failure
+from ci_compiler.outside import object_of
+from ci_compiler.publishing.distributions import metadata_of, project_of
+from ci_compiler.publishing.pages import IndexFile, files_of, place_of, project_html, project_json, root_html, root_json
+from ci_compiler.publishing.plan import HeldFile, HeldVersion, Upload, release_of
+from ci_compiler.publishing.stores import Store
+from ci_compiler.units import grouped
+
+_ATTEMPTS = 50
+"""The most attempts to write a page that others write as well."""
+
+Change = Callable[[tuple[IndexFile, ...]], tuple[IndexFile, ...]]
+
+
+class WheelIndex:
+    """The files of `package` in the index of wheels in `store`; `shown` names the index in messages.
+
+    Its methods also raise OSError if the store fails.
+    """
+
+    def __init__(self, store: Store, shown: str, package: str) -> None:
+        self._store = store
+        self._shown = shown
+        self._package = package
+
+    def held(self, wanted: Sequence[Upload]) -> Mapping[str, HeldFile]:
+        """What the pages show, and what was uploaded whole before."""
+        held: dict[str, HeldFile] = {}
+        for project, uploads in grouped(wanted, self._project).items():
+            shown = {file.name: file for file in self._files(f"{project}/index.json")}
+            for upload in uploads:
+                if file := shown.get(upload.name):
+                    held[upload.name] = HeldFile(file.digest, shown=True)
+                elif self._store.size(f"{project}/{place_of(upload)}") is not None:
+                    held[upload.name] = HeldFile(upload.digest, shown=False)
+        return held
+
+    def put(self, file: Upload) -> None:
+        """Uploads a file to the place that its digest names; no page shows it yet."""
+        self._store.put(f"{self._project(file)}/{place_of(file)}", file.path)
+
+    def stage(self, wanted: Sequence[Upload]) -> None:
+        """Writes a page of the variant's files below `.staged`, which no installer reads."""
+        files = [self._described(upload) for upload in wanted]
+        self._store.write(self._stage(wanted[0].version, wanted[0].variant), project_json(self._package, files))
+
+    def staged(self, version: str, variants: Collection[str]) -> Collection[str]:
+        """The variants with such a page, and those that are shown."""
+        shown = {held.variant for held in self.versions() if release_of(held.version) == release_of(version)}
+        return [one for one in variants if one in shown or self._store.size(self._stage(version, one)) is not None]
+
+    def finish(self, version: str, variants: Collection[str]) -> None:
+        """Adds the files to the pages of their projects: a page shows those of all variants at once."""
+        stages = [self._stage(version, variant) for variant in variants]
+        files = [file for stage in stages for file in self._files(stage)]
+        for project, new in grouped(files, lambda file: project_of(file.name)).items():
+            self._change(f"{project}/index.json", partial(_added, new=new))
+            self._list(project)
+        for stage in stages:
+            self._store.delete(stage)
+
+    def versions(self) -> Collection[HeldVersion]:
+        """The versions of the package on the pages, those that are yanked included."""
+        return {HeldVersion(file.variant, file.version) for _, file in self._own()}
+
+    def withdraw(self, versions: Collection[HeldVersion], because: str) -> None:
+        """Yanks the files of versions (PEP 592); without a reason, takes them from the pages and then deletes them."""
+        gone = [(project, file) for project, file in self._own() if (file.variant, file.version) in versions]
+        for project, files in grouped(gone, lambda one: one[0]).items():
+            self._change(f"{project}/index.json", _withdrawn({file.name for _, file in files}, because))
+        for project, file in gone if not because else ():
+            self._store.delete(f"{project}/{place_of(file)}")
+
+    def _own(self) -> list[tuple[str, IndexFile]]:
+        """The files of the package on all pages, with their projects."""
+        every = ((project, file) for project in self._projects() for file in self._files(f"{project}/index.json"))
+        return [(project, file) for project, file in every if file.package == self._package]
+
+    def _projects(self) -> list[str]:
+        stored = self._store.read("index.json")
+        return [row["name"] for row in object_of(stored.content)["projects"]] if stored else []
+
+    def _described(self, upload: Upload) -> IndexFile:
+        return IndexFile(
+            name=upload.name,
+            digest=upload.digest,
+            requires_python=metadata_of(upload.path).get("Requires-Python", "") if upload.path.suffix == ".whl" else "",
+            package=self._package,
+            variant=upload.variant,
+            version=upload.version,
+        )
+
+    def _project(self, upload: Upload) -> str:
+        if not (project := project_of(upload.name)):
+            message = f"{upload.name} is no wheel or source distribution, which alone an index takes"
+            raise failure(upload.variant, Code.PUBLISH_FAILED, message)
+        return project
+
+    def _stage(self, version: str, variant: str) -> str:
+        return f".staged/{self._package}/{release_of(version)}/{variant}.json"
+
+    def _files(self, page: str) -> tuple[IndexFile, ...]:
+        stored = self._store.read(page)
+        return self._read(page, stored.content) if stored else ()
+
+    def _read(self, page: str, content: bytes) -> tuple[IndexFile, ...]:
+        try:
+            return files_of(content)
+        except ValueError as error:
+            raise failure(f"{self._shown}/{page}", Code.PUBLISH_FAILED, f"{error}; publish to another place") from None
+
+    def _change(self, page: str, change: Change) -> None:
+        """Changes a JSON page, and then writes the HTML page until both say the same."""
+        for _ in range(_ATTEMPTS):
+            stored = self._store.read(page)
+            before = self._read(page, stored.content) if stored else ()
+            after, project = change(before), page.partition("/")[0]
+            tag = stored.tag if stored else ""
+            if after == before or self._store.write(page, project_json(project, after), tag):
+                self._follow(project)
+                return
+        raise failure(self._shown, Code.PUBLISH_FAILED, f"{page} is written by others all the time; publish again")
+
+    def _follow(self, project: str) -> None:
+        """Writes the HTML page of the JSON page that is stored, until no other one was stored meanwhile."""
+        tag = None
+        page = f"{project}/index.json"
+        while (stored := self._store.read(page)) and stored.tag != tag:
+            tag = stored.tag
+            self._store.write(f"{project}/index.html", project_html(project, self._read(page, stored.content)))
+
+    def _list(self, project: str) -> None:
+        """Lists a project on the pages of the index."""
+        tag = None
+        while not (stored := self._store.read("index.json")) or stored.tag != tag:
+            names = self._projects()
+            if project not in names:
+                self._store.write("index.json", root_json([*names, project]), stored.tag if stored else "")
+            elif stored:
+                tag = stored.tag
+                self._store.write("index.html", root_html(names))
+
+
+def _added(there: tuple[IndexFile, ...], new: Sequence[IndexFile]) -> tuple[IndexFile, ...]:
+    """The page `there` with `new`. Raises StageError for a name that then has two contents."""
+    known = {file.name: file for file in there}
+    for file in new:
+        if known.setdefault(file.name, file).digest != file.digest:
+            message = f"{file.name} was published meanwhile with another content"
+            raise failure(file.variant, Code.PUBLISH_FAILED, message)
+    return tuple(sorted(known.values(), key=lambda file: file.name))
+
+
+def _withdrawn(names: Collection[str], because: str) -> Change:
+    """The change of a page that yanks the files `names`, or removes them where there is no reason."""
+
+    def change(there: tuple[IndexFile, ...]) -> tuple[IndexFile, ...]:
+        kept = (file for file in there if because or file.name not in names)
+        return tuple(replace(file, yanked=because) if file.name in names else file for file in kept)
+
+    return change

@@ -1,0 +1,105 @@
+"""Keys of the spec about ready publishers, which take the place of a publishing command."""
+
+from typing import Annotated, Any, Literal
+
+from ci_compiler.spec.declare import declared, form, key
+from ci_compiler.spec.read import read
+
+S3 = "s3://"
+"""How the address of a bucket begins: `s3://BUCKET/PREFIX`."""
+
+WHEEL_INDEX = "wheel-index"
+GITHUB_RELEASE = "github-release"
+TRUSTED = "trusted-publishing"
+
+_URLS = {
+    WHEEL_INDEX: "must be an absolute folder or s3://BUCKET/PREFIX",
+    GITHUB_RELEASE: "is not needed: the release is in this repository",
+    TRUSTED: "must be the http or https address that takes uploads",
+}
+
+RELEASE_TOKEN = "RELEASE_TOKEN"  # noqa: S105
+"""The environment variable with the token of the workflow, for a release on GitHub."""
+
+Address = Annotated[str, form(title="an http or https address", pattern=r"^https?://[^\s\x00-\x1f\x7f\"'`<>]+$")]
+
+
+@declared(minProperties=1)
+class Retention:
+    """How long nights are kept. The last night of each variant always stays, and so does every release."""
+
+    nights: Annotated[str, form(title="a number of days, such as 14d", pattern="^[1-9][0-9]{0,3}d$")] = key(
+        "How many days a night is kept.", default="", published=False, examples=["14d"]
+    )
+    most: int = key(
+        "The most nights of a variant; with 1, a night replaces the night before.",
+        title="a number of nights",
+        minimum=1,
+        maximum=1000,
+        default=0,
+        published=False,
+    )
+
+    @property
+    def days(self) -> int:
+        """The number of days; 0 for no limit."""
+        return int(self.nights.removesuffix("d") or 0)
+
+
+@declared()
+class Publisher:
+    """Where the files are published, without a command: an index of wheels, a release on GitHub, or an index server."""
+
+    to: Literal["wheel-index", "github-release", "trusted-publishing"] = key("The kind of place.")
+    url: str = key(
+        "The place: for `wheel-index` a folder or `s3://BUCKET/PREFIX`, in which placeholders stand for the variant's "
+        "values; for `trusted-publishing` the address that takes uploads. `github-release` has none.",
+        title="an absolute folder, s3://BUCKET/PREFIX, or an http or https address",
+        pattern=r"^(/|s3://[a-z0-9]|https?://)[^\s\x00-\x1f\x7f\"'`<>]+$",
+        default="",
+        published=False,
+        examples=["s3://wheels/@accelerator-tag@"],
+    )
+    endpoint: Address = key(
+        "The address of S3-compatible storage. Left out: that of Amazon.", default="", published=False
+    )
+    region: Annotated[str, form(title="a region", pattern="^[a-z0-9-]{1,50}$")] = key(
+        "The region of the bucket.", default="us-east-1"
+    )
+    index: Address = key(
+        "For `trusted-publishing`, the address of the simple index that shows what was uploaded.",
+        default="",
+        published=False,
+    )
+    whole: bool = key(
+        "Whether the files of all variants of the package are one release: they are uploaded first, and shown only if "
+        "each variant passed and was uploaded. A release on GitHub always is.",
+        default=False,
+    )
+    retention: Retention | None = key(default=None, published=False)
+
+    @property
+    def problem(self) -> tuple[str, str]:
+        """The key that does not fit the kind of place, and why; '' if all do."""
+        local, trusted = self.url.startswith(("/", S3)), self.to == TRUSTED
+        checks = {
+            "url": (local if self.to == WHEEL_INDEX else bool(self.url) == trusted and not local, _URLS[self.to]),
+            "index": (bool(self.index) == trusted, f"is what `{TRUSTED}` needs, and nothing else has"),
+            "endpoint": (not self.endpoint or self.url.startswith(S3), "is only for a bucket"),
+            "whole": (
+                not self.whole or not (trusted or "@" in self.url),
+                "is impossible where a file is shown at once, or `url` differs between variants",
+            ),
+            "retention": (not self.retention or not trusted, "is impossible: an index server removes no files"),
+        }
+        return next(((name, why) for name, (is_right, why) in checks.items() if not is_right), ("", ""))
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all variants are published together."""
+        return self.whole or self.to == GITHUB_RELEASE
+
+
+def publisher(value: str | dict[str, Any]) -> str | Publisher:
+    """A publishing command, or the publisher that a mapping describes."""
+    return value if isinstance(value, str) else read(Publisher, value)

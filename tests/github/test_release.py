@@ -1,0 +1,65 @@
+"""A release on GitHub: a draft until all variants are there, an upload that broke off, a withdrawal."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from ci_compiler.errors import StageError
+from ci_compiler.github.errors import GitHubError
+from ci_compiler.github.release import GitHubRelease
+from ci_compiler.publishing.plan import HeldVersion, Nights, expired
+from ci_compiler.publishing.target import publish, upload
+from tests.publishing.places import wheel
+
+from .state import GitHub
+from .talk import talk
+
+NAMES = ["fastpath-cpu", "fastpath-sm90"]
+
+
+def quiet(_: str) -> None:
+    pass
+
+
+def test_a_release_is_a_draft_until_every_variant_is_there(github: GitHub, tmp_path: Path) -> None:
+    target = GitHubRelease(talk(github).client, "c0ffee")
+    files = [wheel(tmp_path / name, f"1.4.0+{name[9:]}", variant=name) for name in NAMES]
+    github.cut_upload = files[0].name
+    with pytest.raises(GitHubError, match="502"):
+        upload(target, files[:1], quiet)
+    said: list[str] = []
+    upload(target, files[:1], said.append)
+    assert said == [f"{files[0].name}: uploaded again"]
+    assert target.staged("1.4.0", NAMES) == NAMES[:1]
+    [release] = github.releases.values()
+    assert (release["tag_name"], release["draft"]) == ("v1.4.0", True)
+    assert [*target.versions()] == []
+    upload(target, files[1:], quiet)
+    target.finish("1.4.0+cpu", target.staged("1.4.0", NAMES))
+    assert (release["draft"], release["prerelease"]) == (False, False)
+    assert sorted(asset["name"] for asset in release["assets"]) == sorted(
+        [*(file.name for file in files), *(f"{name}.sha256" for name in NAMES)]
+    )
+    publish(target, files[:1], said.append)
+    assert said[-1] == f"{files[0].name}: published already"
+    with pytest.raises(StageError, match="published with another content"):
+        publish(target, [files[0]._replace(digest="a1")], quiet)
+    target.withdraw([HeldVersion("", "1.4.0")], "wrong results")
+    assert (release["name"], release["prerelease"]) == ("v1.4.0 (withdrawn)", True)
+    assert release["body"].startswith("**Withdrawn:** wrong results")
+    # GitHub's documentation names the state, and its description of the API lacks it.
+    github.problems = [problem for problem in github.problems if "'starter' is not one of" not in problem]
+
+
+def test_nights_expire_and_releases_stay(github: GitHub, tmp_path: Path) -> None:
+    target = GitHubRelease(talk(github).client, "c0ffee")
+    for version in ("1.4.0", "1.5.0.dev20261122", "1.5.0.dev20261123"):
+        publish(target, [wheel(tmp_path / version, version)], quiet)
+    keep = Nights(pattern="{version}.dev{date}", most=1)
+    target.withdraw(expired(target.versions(), keep, datetime(2026, 11, 23, tzinfo=UTC)), "")
+    assert [release["tag_name"] for release in github.releases.values()] == ["v1.4.0", "v1.5.0.dev20261123"]
+    assert github.deleted_tags == ["tags/v1.5.0.dev20261122"]
+    assert github.problems == []

@@ -1,0 +1,78 @@
+"""A bucket for tests: it verifies signatures and digests, keeps objects, and observes conditions of writes."""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler
+from threading import Lock
+from typing import ClassVar
+
+from ci_compiler.publishing.s3 import Keys, signed
+from ci_compiler.secret import Secret
+
+KEYS = Keys(id="AKIAIOSFODNN7EXAMPLE", secret=Secret("wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"), region="us-east-1")
+"""The keys of Amazon's own examples."""
+
+
+class BucketHandler(BaseHTTPRequestHandler):
+    """Answers requests; `objects` are those of a test, and `broken` says how many answers are errors first."""
+
+    protocol_version = "HTTP/1.1"
+    objects: ClassVar[dict[str, bytes]]
+    lock: ClassVar[Lock]
+    broken: ClassVar[list[int]]
+    refused: ClassVar[list[str]]
+
+    def do_any(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        with self.lock:
+            status, content, etag = self._answer(body)
+        self.send_response_only(status)
+        self.send_header("Content-Length", str(len(content)))
+        if etag:
+            self.send_header("ETag", etag)
+        self.end_headers()
+        self.wfile.write(b"" if self.command == "HEAD" else content)
+
+    do_GET = do_HEAD = do_PUT = do_DELETE = do_any  # noqa: N815
+
+    def _answer(self, body: bytes) -> tuple[int, bytes, str]:  # noqa: PLR0911
+        if problem := self._problem(body):
+            self.refused.append(problem)
+            return 403, problem.encode(), ""
+        if self.broken:
+            return self.broken.pop(), b"", ""
+        key = self.path.removeprefix("/wheels/")
+        there = self.objects.get(key)
+        tag = f'"{hashlib.md5(there).hexdigest()}"' if there is not None else ""  # noqa: S324  (an ETag)
+        if self.command == "DELETE":
+            self.objects.pop(key, None)
+            return 204, b"", ""
+        if self.command != "PUT":
+            return (404, b"", "") if there is None else (200, there, tag)
+        if self.headers.get("If-None-Match") == "*" and tag:
+            return 412, b"", ""
+        if self.headers.get("If-Match", tag) != tag:
+            return 412, b"", ""
+        self.objects[key] = body
+        return 200, b"", ""
+
+    def _problem(self, body: bytes) -> str:
+        digest = hashlib.sha256(body).hexdigest()
+        if self.headers["x-amz-content-sha256"] != digest:
+            return "another content"
+        names = self.headers["Authorization"].partition("SignedHeaders=")[2].partition(",")[0].split(";")
+        at = datetime.strptime(self.headers["x-amz-date"], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
+        own = {name: self.headers[name] for name in names if name != "host" and not name.startswith("x-amz-")}
+        url = f"http://{self.headers['Host']}{self.path}"
+        expected = signed(self.command, url, own, digest, KEYS, at)["Authorization"]
+        return "" if expected == self.headers["Authorization"] else "another signature"
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def handler() -> type[BucketHandler]:
+    """A handler with a bucket of its own."""
+    return type("_Handler", (BucketHandler,), {"objects": {}, "lock": Lock(), "broken": [], "refused": []})

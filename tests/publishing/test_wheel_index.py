@@ -1,0 +1,211 @@
+"""An index of wheels in a folder: what pip installs from it, and what broken uploads leave."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from ci_compiler.errors import StageError
+from ci_compiler.publishing.pages import files_of, place_of
+from ci_compiler.publishing.plan import HeldFile, HeldVersion, Nights, Upload, expired, plan_upload
+from ci_compiler.publishing.stores import FolderStore
+from ci_compiler.publishing.target import publish, upload
+from ci_compiler.publishing.wheel_index import WheelIndex
+from tests.publishing.places import serving_folder, wheel
+
+
+def quiet(_: str) -> None:
+    pass
+
+
+def index(root: Path) -> WheelIndex:
+    return WheelIndex(FolderStore(root), str(root), "fastpath")
+
+
+def shown(root: Path) -> dict[str, str]:
+    """The files on the JSON page, with why they are yanked; the HTML page must say the same."""
+    files = files_of((root / "fastpath/index.json").read_bytes())
+    html = (root / "fastpath/index.html").read_text("utf-8")
+    assert [f">{file.name}</a>" in html for file in files] == [True] * html.count("<a ")
+    return {file.name: file.yanked for file in files}
+
+
+def pip(address: str, wanted: str, folder: Path, *more: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--isolated", "install", "--no-deps", *more]
+    command += ["--no-compile", "--no-cache-dir", "--target", str(folder), "--index-url", address, wanted]
+    env = {"PATH": os.environ["PATH"], "HOME": str(folder), "PIP_CONFIG_FILE": os.devnull}
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=env)
+
+
+def test_plan() -> None:
+    wanted = dict.fromkeys(["new", "same", "other", "whole", "broken"], "a1")
+    held = {
+        "same": HeldFile("a1", shown=True),
+        "other": HeldFile("b2", shown=True),
+        "whole": HeldFile("a1", shown=False),
+        "broken": HeldFile("", shown=False),
+    }
+    plan = plan_upload(wanted, held)
+    assert (plan.upload, plan.present, plan.refused, plan.resumed, plan.replaced) == tuple(
+        (name,) for name in ("new", "same", "other", "whole", "broken")
+    )
+    assert plan.put == ("new", "broken")
+
+
+def test_pip_installs_from_it_and_not_what_was_withdrawn(tmp_path: Path) -> None:
+    root = tmp_path / "index"
+    for version in ("1.4.0", "1.5.0"):
+        publish(index(root), [wheel(tmp_path / version, version, text=version)], quiet)
+    index(root).withdraw([HeldVersion("fastpath-cpu", "1.5.0")], 'wrong "results" <on sm90>')
+    assert shown(root)["fastpath-1.5.0-py3-none-any.whl"].startswith("wrong")
+    with serving_folder(root) as address:
+        done = pip(address, "fastpath", tmp_path / "installed")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (tmp_path / "installed/fastpath.py").read_text("utf-8") == "TEXT = '1.4.0'\n"
+    assert 'data-requires-python="&gt;=3.9"' in (root / "fastpath/index.html").read_text("utf-8")
+
+
+def test_nothing_is_published_twice(tmp_path: Path) -> None:
+    root = tmp_path / "index"
+    said: list[str] = []
+    publish(index(root), [wheel(tmp_path / "a")], quiet)
+    publish(index(root), [wheel(tmp_path / "a")], said.append)
+    assert said == ["fastpath-1.4.0-py3-none-any.whl: published already"]
+    with pytest.raises(StageError, match="published with another content"):
+        publish(index(root), [wheel(tmp_path / "b", text="other")], quiet)
+
+
+class Killed(BaseException):
+    """Stands for the end of the process."""
+
+
+@pytest.mark.parametrize("where", ["in-put", "after-put", "in-finish", "before-html"])
+def test_a_broken_upload_shows_nothing_half_and_is_resumed(
+    tmp_path: Path, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "index"
+    publish(index(root), [wheel(tmp_path / "old", "1.3.0")], quiet)
+    first, second = (
+        wheel(tmp_path / build, text=build)._replace(name=f"fastpath-1.4.0-{build}-py3-none-any.whl") for build in "12"
+    )
+    wanted = [first, second]
+    real, writes = shutil.copyfile, FolderStore.write
+
+    def half(source: Path, target: Path) -> None:
+        Path(target).write_bytes(Path(source).read_bytes()[:10])
+        raise Killed
+
+    def write(store: FolderStore, key: str, text: str, tag: str | None = None) -> bool:
+        if key.endswith("fastpath/index.json" if where == "in-finish" else "fastpath/index.html"):
+            raise Killed
+        return writes(store, key, text, tag)
+
+    with monkeypatch.context() as patch, pytest.raises(Killed):  # noqa: PT012
+        patch.setattr(Path, "unlink", lambda *_, **__: None)  # a process that is killed cleans nothing up
+        if where == "in-put":
+            index(root).put(first)
+            patch.setattr(shutil, "copyfile", half)
+        elif where in {"in-finish", "before-html"}:
+            patch.setattr(FolderStore, "write", write)
+        upload(index(root), wanted, quiet)
+        if where == "after-put":
+            raise Killed
+        index(root).finish("1.4.0", ["fastpath-cpu"])
+    assert shutil.copyfile is real
+    html = (root / "fastpath/index.html").read_text("utf-8")
+    assert html.count("<a ") == 1, "users of the page see the old file alone"
+    said: list[str] = []
+    publish(index(root), wanted, said.append)
+    assert len(shown(root)) == 3
+    again = {"in-put": 1, "after-put": 0, "in-finish": 0, "before-html": 0}[where]
+    assert sum(": uploaded" in line and "before" not in line for line in said) == again
+
+
+def test_writers_at_the_same_time_lose_no_file(tmp_path: Path) -> None:
+    root = tmp_path / "index"
+    uploads = [wheel(tmp_path / str(number), f"1.{number}") for number in range(8)]
+    threads = [Thread(target=publish, args=(index(root), [one], quiet)) for one in uploads]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(shown(root)) == 8
+
+
+def test_two_contents_of_one_name_at_the_same_time(tmp_path: Path) -> None:
+    root = tmp_path / "index"
+    first, second = wheel(tmp_path / "a"), wheel(tmp_path / "b", text="other", variant="fastpath-sm90")
+    upload(index(root), [first], quiet)
+    upload(index(root), [second], quiet)
+    index(root).finish("1.4.0", [first.variant])
+    with pytest.raises(StageError, match="meanwhile with another content"):
+        index(root).finish("1.4.0", [second.variant])
+    file = files_of((root / "fastpath/index.json").read_bytes())[0]
+    assert (root / "fastpath" / place_of(file)).read_bytes() == first.path.read_bytes()
+
+
+def test_a_whole_release_is_shown_at_once(tmp_path: Path) -> None:
+    root, names = tmp_path / "index", ["fastpath-cpu", "fastpath-sm90"]
+    uploads = [wheel(tmp_path / name, f"1.4.0+{name[9:]}", variant=name) for name in names]
+    upload(index(root), uploads[:1], quiet)
+    assert index(root).staged("1.4.0", names) == names[:1]
+    assert not (root / "fastpath/index.html").exists()
+    upload(index(root), uploads[1:], quiet)
+    index(root).finish("1.4.0", index(root).staged("1.4.0", names))
+    assert len(shown(root)) == 2
+    assert index(root).staged("1.4.0", names) == names
+    assert [*(root / ".staged/fastpath").rglob("*.json")] == []
+
+
+def test_only_distributions(tmp_path: Path) -> None:
+    path = tmp_path / "data.zip"
+    path.touch()
+    with pytest.raises(StageError, match="no wheel or source distribution"):
+        publish(index(tmp_path / "index"), [Upload("data.zip", "a1", path, "data", "1")], quiet)
+
+
+def night(day: int, variant: str = "cpu", local: str = "") -> HeldVersion:
+    return HeldVersion(variant, f"1.5.0.dev202611{day:02}{local}")
+
+
+NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
+HELD = [
+    *(night(day) for day in (1, 8, 9, 22, 23)),
+    night(2, "old", "+cu130"),
+    night(1, "old", "+cu130"),
+    HeldVersion("cpu", "1.4.0"),
+    HeldVersion("cpu", "1.5.0.dev20261399"),
+    HeldVersion("cpu", "2.0.dev1"),
+]
+
+
+@pytest.mark.parametrize(
+    ("kept", "gone"),
+    [
+        ({"days": 14}, [night(8), night(1), night(1, "old", "+cu130")]),
+        ({"most": 1}, [night(22), night(9), night(8), night(1), night(1, "old", "+cu130")]),
+        ({"most": 4, "days": 30}, [night(1)]),
+        ({}, []),
+    ],
+)
+def test_nights_expire_and_nothing_else(kept: dict[str, Any], gone: list[HeldVersion]) -> None:
+    keep = Nights(pattern="{version}.dev{date}", **kept)
+    assert list(expired(HELD, keep, NOW)) == gone
+
+
+def test_a_removed_night_leaves_no_file(tmp_path: Path) -> None:
+    root = tmp_path / "index"
+    wheels = [wheel(tmp_path / str(day), f"1.5.0.dev202611{day}") for day in (22, 23)]
+    publish(index(root), wheels, quiet)
+    keep = Nights(pattern="{version}.dev{date}", most=1)
+    index(root).withdraw(expired(index(root).versions(), keep, NOW), "")
+    assert [*shown(root)] == [wheels[1].name]
+    assert [path.name for path in (root / "fastpath/files").iterdir()] == [wheels[1].digest]
