@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
+from ci_compiler.hardware import ALL
 from ci_compiler.plan.matrix import Cell, Variant
 from ci_compiler.spec.edges import GATHERS, Edge
 from ci_compiler.spec.model import Spec
@@ -22,7 +23,9 @@ def serves(spec: Spec, axis: str, value: str, wanted: str) -> bool:
     if row and wanted in row.serves.get(value, ()):
         return True
     gpus = spec.hardware.gpus
-    return axis == "target" and value in gpus and wanted in gpus and gpus[wanted].runs_code_of(gpus[value])
+    if axis != "target" or value not in {*gpus, ALL.name} or wanted not in gpus:
+        return False
+    return gpus[wanted].runs_code_of(spec.hardware.gpu(value))
 
 
 class Link(NamedTuple):

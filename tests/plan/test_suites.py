@@ -120,13 +120,14 @@ def test_a_suite_has_rows_of_its_own_each_on_its_machines() -> None:
     assert len(jobs) == 2 * 2
 
 
-def test_a_variant_for_all_targets_is_tested_on_each() -> None:
+@pytest.mark.parametrize("toolkit", ["", "12.8 "])
+def test_a_variant_for_all_targets_is_tested_on_each(toolkit: str) -> None:
     matrix = SMALL["matrix"] | {"gpus": {"all": {}}}
     rows = {
         "command": "ci/rows.sh",
         "minutes": 5,
         "on": "gpu",
-        "matrix": {"values": {"accelerator": [SM70, "cuda sm90"]}},
+        "matrix": {"values": {"accelerator": [f"cuda {toolkit}sm70", f"cuda {toolkit}sm90"]}},
     }
     decided = planned({"rows": rows}, {"v100": V100}, matrix=matrix)
     pools = {bench.target: pool.name for route in decided.routes for bench, pool in route.suites.items()}
