@@ -88,7 +88,7 @@ class Job(NamedTuple):
         if commands and commands.publisher:
             target = partial(target_of, commands.publisher, values, self.secrets, self.root)
             whole = partial(members_of, every[0]) if commands.is_whole else None
-            context = replace(context, target=target, whole=whole, keep=nights_of(commands))
+            context = context._replace(target=target, whole=whole, keep=nights_of(commands))
         return self.spec.backend.programs(context)
 
     def _environment(self, built: BuiltVariant, values: Mapping[str, str]) -> dict[str, str]:
