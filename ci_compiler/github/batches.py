@@ -20,6 +20,10 @@ _MOST_COMMITS = 50
 """The most commits that a run is compared with; beyond, it builds all variants."""
 
 
+_FAILED = frozenset({"failure", "timed_out"})
+"""How a run ends whose commit is not tried once more. One that was cancelled, or never began, is lost."""
+
+
 class Standing(NamedTuple):
     """The runs of a profile in a shard: `complete` is the commit up to which all is built, `tried` the newest commit.
 
@@ -51,7 +55,7 @@ def standing(runs: Iterable[Json], profile: str) -> Standing:
         if of_profile and ended and run["conclusion"] == SUCCESS:
             return found._replace(complete=run["head_sha"], tried=found.tried or run["head_sha"])
         found = found._replace(between=(*found.between, run["head_sha"]))
-        if of_profile:
+        if of_profile and (not ended or run["conclusion"] in _FAILED):
             found = found._replace(tried=found.tried or run["head_sha"], going=found.going or not ended)
     return found
 

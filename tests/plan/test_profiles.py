@@ -289,3 +289,17 @@ def test_a_change_says_what_each_profile_builds_and_publishes() -> None:
         ]
     with pytest.raises(InputError, match="no profile 'release'"):
         of_profile_in_both(before, before, "release")
+
+
+@pytest.mark.parametrize(
+    ("conclusion", "due"),
+    [("failure", False), ("timed_out", False), ("cancelled", True), ("startup_failure", True), ("skipped", True)],
+)
+def test_a_batch_that_was_lost_is_started_again_and_one_that_failed_is_not(conclusion: str, due: bool) -> None:
+    title = "main (all) push since 1"
+    complete = {"display_title": title, "head_sha": "1", "status": "completed", "conclusion": "success"}
+    last = complete | {"head_sha": "2", "conclusion": conclusion}
+    found = standing([last, complete], "push")
+    assert found.is_due("2") is due
+    assert found.is_due("3")
+    assert found.since == ("1", "2")  # it may have published something
