@@ -101,9 +101,10 @@ class RecipePrograms(ABC):
 
         The cache's key signs what passed its tests, and a daemon what it built, so that any event may take both.
         """
-        cache, outputs, recipe = self.job.cache, self.store.outputs(derivation), self._file(order.recipe)
+        cache, recipe = self.job.cache, self._file(order.recipe)
         if cache is None:
             return False
+        outputs = self.store.outputs(derivation)
         if not self.store.signed(cache, outputs):
             return take(self.store, cache, derivation, recipe).status == 0
         ended = self.store.fetch(cache, outputs, recipe=recipe)

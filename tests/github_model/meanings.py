@@ -275,7 +275,7 @@ def _publish_run(at: Standing) -> Outputs:
     outcomes: dict[str, str] = {}
     for cell, route in cells_of_pool(shard, pool):
         for variant in (one for one in cell.variants if one.name in json.loads(at.option("--chosen"))):
-            tests = [one for one in required_tests(spec, variant, route).values() if isinstance(one, Stage)]
+            tests = [one for one in required_tests(spec, cell, variant, route).values() if isinstance(one, Stage)]
             outcomes[variant.name] = _published(at, variant.name, tests, reported[variant.name])
     at.files[at.option("--out")] = tuple(Outcome(*one) for one in outcomes.items())
     at.play.said += [f"{name} is not published: it {because}" for name, because in outcomes.items() if because]
@@ -317,8 +317,8 @@ def publish(at: Standing, manifest: Built) -> None:
         play.violate(
             "published twice", f"run {at.run.number} publishes {manifest.variant} of {manifest.commit} once more"
         )
-    variant, _, route = play.tree.variants[at.run.event.branch, manifest.variant]
-    for stage in required_tests(play.tree.spec, variant, route).values():
+    variant, cell, route = play.tree.variants[at.run.event.branch, manifest.variant]
+    for stage in required_tests(play.tree.spec, cell, variant, route).values():
         if isinstance(stage, Stage) and (manifest.variant, manifest.content, stage.name) not in play.tested:
             play.violate("published untested", f"run {at.run.number} publishes {manifest.variant} without {stage.name}")
     play.published = (*play.published, Publication(*manifest, at.run.number))

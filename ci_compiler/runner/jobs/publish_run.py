@@ -227,6 +227,7 @@ def candidates(
         tests = {variant.name: required_tests(spec, cell, variant, route) for variant in cell.variants}
         claims = {variant.name: coverage(spec, cell, variant, route) for variant in cell.variants}
         unproved = {name: results.unproved(name, tests[name]) if name in chosen else "" for name in tests}
+        lacking = {name for name in unproved if unproved[name]} & {*results.well}
         for name in (name for name in tests if not claims[name]):
             unproved[name] = unproved[name] or f"no test covers {name}, and the spec does not say why (`untested`)"
         for name, package in ((variant.name, variant.package) for variant in cell.variants if variant.name in chosen):
@@ -243,8 +244,8 @@ def candidates(
                 elsewhere = [need for need in needed if need not in chosen or not results.built_with(name, need)]
                 evidence = PassedTests(tuple(tests[name]), claims[name], needed, elsewhere)
             manifest, folder = results.manifests.get(name, (None, Path()))
-            refused, incomplete = results.refused.get(name, ()), bool(unproved[name]) and name in results.well
-            yield Candidate(name, because, evidence, refused, manifest, folder, incomplete)
+            refused = results.refused.get(name, ())
+            yield Candidate(name, because, evidence, refused, manifest, folder, incomplete=name in lacking)
 
 
 def publish_run(

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ci_compiler.backends.cache_files import held
-from tests.runner.jobs.world import TORCH, VISION, World, ci_runner, recipe
+from tests.runner.jobs.world import TORCH, VISION, World, built_apart, ci_runner, recipe
 
 BACKENDS = pytest.mark.parametrize("backend", ["flox", "nix"])
 MANIFEST = Path("build-output/manifest.json")
@@ -258,6 +258,7 @@ def test_a_foreign_write_to_the_cache_is_replaced_by_the_build_that_was_tested(w
 def test_what_is_published_stays_when_another_builder_builds_it_again(
     world: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    built_apart(world)
     published_once(world)
     path = world.manifest["store_path"]
     before = {file: file.read_bytes() for file in (world.folder / "cache").glob("*.narinfo")}
@@ -277,6 +278,7 @@ def test_what_is_published_stays_when_another_builder_builds_it_again(
 def test_the_files_that_differ_between_two_builds_are_reported(
     world: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    built_apart(world)
     published_once(world)
     world.use_store("second")
     capsys.readouterr()

@@ -15,7 +15,7 @@ from ci_compiler.backends.cache_files import held
 from ci_compiler.runner.jobs.manifest import read_manifest
 from ci_compiler.runner.jobs.publish import is_published
 from ci_compiler.spec.build import parse_spec
-from tests.runner.jobs.world import PYTHON, SPEC, TORCH, VISION, World, ci_runner, recipe
+from tests.runner.jobs.world import PYTHON, SPEC, TORCH, VISION, World, built_apart, ci_runner, recipe
 
 JOB = f"python{PYTHON.replace('.', '')}-avx2"
 """The id of the job of the cell."""
@@ -44,7 +44,8 @@ class Fleet:
                 assert ci_runner("build", name, "--branch", "main", "--out", "build-output", *options) == 0
                 shutil.copytree(self.world.root / "build-output", folder / f"build-{name}")
                 staged += filter(None, [self.world.manifest["staged"]])
-        needs = json.dumps({JOB: {"outputs": dict(self.reports(names, failed))}})
+        result = "failure" if failed in names else "success"
+        needs = json.dumps({JOB: {"result": result, "outputs": dict(self.reports(names, failed))}})
         if key:
             self.world.key()
         words = ("build-main-cpu", "--pool", "builder", "--chosen", json.dumps(names), "--commit", self.world.head)
@@ -227,7 +228,11 @@ def test_a_variant_without_a_test_is_signed_only_with_a_reason(fleet: Fleet) -> 
 
 @pytest.fixture
 def irreproducible(fleet: Fleet) -> Fleet:
-    """A fleet whose TORCH is another one in each store: its content is the number of the build."""
+    """A fleet whose TORCH is another one in each store: its content is the number of the build.
+
+    No builder sees what another one built, as if they had begun together.
+    """
+    built_apart(fleet.world)
     counted = f'echo built >>{fleet.world.folder}/builds; wc -l <{fleet.world.folder}/builds >"$out"'
     fleet.world.write(TORCH, recipe(TORCH, "2.8.0", counted))
     fleet.world.commit()
