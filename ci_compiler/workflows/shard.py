@@ -39,7 +39,7 @@ from ci_compiler.workflows.common import (
 )
 from ci_compiler.workflows.joined import MANIFESTS
 from ci_compiler.workflows.joined import values as joined_values
-from ci_compiler.workflows.model import READ, CallJob, Workflow, input_node
+from ci_compiler.workflows.model import READ, CallJob, Permissions, Workflow, input_node
 from ci_compiler.workflows.steps import ENDED, only_here, verdict_permissions
 from ci_compiler.workflows.variant import reported_as
 from ci_compiler.workflows.writer import Node
@@ -72,13 +72,12 @@ def workflow(spec: Spec, shard: Shard) -> Workflow:
     jobs = (_preflights(spec, shard) if publishes else {}) | _cells(spec, shard)
     if publishes:
         jobs |= _publications(spec, shard)
-    permissions = verdict_permissions(spec)
     verdict = CallJob(
         name=VERDICT_TITLE,
         needs=[SELECT, *jobs],
         if_=only_here(spec, expression("always()")),
         uses=local(SHARD_VERDICT),
-        permissions=None if permissions == READ else permissions,
+        permissions=_beyond_read(verdict_permissions(spec)),
         with_={SELECTED: _SAID, shard_called.RESULTS: expression(ENDED), shard_called.PUBLISH_ASKED: publish},
     )
     group = [
@@ -97,6 +96,11 @@ def workflow(spec: Spec, shard: Shard) -> Workflow:
         concurrency=one_at_a_time("-".join(group)),
         jobs={SELECT: select, **jobs, VERDICT: verdict},
     )
+
+
+def _beyond_read(permissions: Permissions) -> Permissions | None:
+    """`permissions` for a job of a shard, whose workflow grants `READ` to all of them."""
+    return None if permissions == READ else permissions
 
 
 def _triggers(spec: Spec, shard: Shard) -> dict[str, Node]:
@@ -232,7 +236,7 @@ def _publications(spec: Spec, shard: Shard) -> dict[str, CallJob]:
             needs=[SELECT, preflight_id(pool), *jobs],
             if_=expression(" && ".join(conditions)),
             uses=local(SHARD_PUBLISH),
-            permissions=None if (granted := called.publishing_permissions(spec)) == READ else granted,
+            permissions=_beyond_read(called.publishing_permissions(spec)),
             with_={
                 SELECTED: _SAID,
                 shard_called.NEEDS: expression("toJSON(needs)"),  # the digests that the builds reported
@@ -262,7 +266,7 @@ def _publishing_minutes(spec: Spec, variants: int) -> int:
 
 def _cells(spec: Spec, shard: Shard) -> dict[str, CallJob]:
     """The jobs of the cells. A fleet has thousands, so what several share is made once."""
-    permissions = None if (granted := called.build_permissions(spec)) == READ else granted
+    permissions = _beyond_read(called.build_permissions(spec))
     publishes, shared = spec.branches[shard.branch].publish, _shared(spec, shard)
     routes = {id(route): route for _, route in shard.cells}
     after = _jobs_before(spec, shard)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ci_compiler.backends import backends
 from ci_compiler.backends.job import BackendPrograms, JobContext, NeededFiles, variables
@@ -19,8 +19,9 @@ from ci_compiler.runner.jobs import compiler_cache
 from ci_compiler.runner.jobs.publishers import members_of, nights_of, target_of
 from ci_compiler.runner.limits import compile_jobs, job_seconds
 from ci_compiler.secret import Secret
+from ci_compiler.spec.command import Command
 from ci_compiler.spec.model import Spec
-from ci_compiler.spec.publishers import RELEASE_TOKEN
+from ci_compiler.spec.publishers import RELEASE_TOKEN, Publisher
 from ci_compiler.stages import BUILD, Stage
 
 Secrets = Mapping[str, Secret]
@@ -86,10 +87,18 @@ class Job(NamedTuple):
             needed=needed,
         )
         if commands and commands.publisher:
-            target = partial(target_of, commands.publisher, values, self.secrets, self.root)
-            whole = partial(members_of, every[0]) if commands.is_whole else None
-            context = context._replace(target=target, whole=whole, keep=nights_of(commands))
+            context = context._replace(**self._publishing(commands, commands.publisher, every[0], values))
         return self.spec.backend.programs(context)
+
+    def _publishing(
+        self, commands: Command, publisher: Publisher, built: BuiltVariant, values: Mapping[str, str]
+    ) -> dict[str, Any]:
+        """What a job knows of a place that files are published to without a command."""
+        return {
+            "target": partial(target_of, publisher, values, self.secrets, self.root),
+            "whole": partial(members_of, built) if commands.is_whole else None,
+            "keep": nights_of(commands),
+        }
 
     def _environment(self, built: BuiltVariant, values: Mapping[str, str]) -> dict[str, str]:
         cache = compiler_cache.variables(built, os.environ, self.root) if self.shared else {}
