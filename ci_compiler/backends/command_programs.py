@@ -43,7 +43,7 @@ from ci_compiler.backends.wheels import check_wheels
 from ci_compiler.codes import Code
 from ci_compiler.errors import failure, wrong
 from ci_compiler.process import Ended, find_program, follow
-from ci_compiler.publishing.plan import Upload, expired
+from ci_compiler.publishing.plan import Upload, expired, release_of
 from ci_compiler.publishing.target import place_failures, planned, upload
 from ci_compiler.secret import Secret
 from ci_compiler.units import counted, duration
@@ -192,7 +192,9 @@ class CommandPrograms:
         """Whether the target, or the declared command, says that the version is published; False if there is none."""
         if self.job.target:
             with place_failures(name):
-                return bool({(name, version), ("", version)} & set(self.job.target().versions()))
+                target = self.job.target()
+                there = {(name, version), ("", release_of(version))} & set(target.versions())
+                return bool(there) and not target.unfinished(version, name)
         return bool(self._published())
 
     def published(self, build: BuildRecord, tests: Sequence[str]) -> str:  # noqa: ARG002

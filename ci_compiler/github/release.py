@@ -76,6 +76,10 @@ class GitHubRelease:
             early = any(map(str.isalpha, release_of(version)))
             self._update(release, name=release.tag_name, message=release.body or "", prerelease=early)
 
+    def unfinished(self, version: str, variant: str) -> bool:  # noqa: ARG002
+        """False: all users see the same."""
+        return False
+
     def versions(self) -> Collection[HeldVersion]:
         """The versions of all published releases, which are of all variants."""
         return [

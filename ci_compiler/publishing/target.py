@@ -29,6 +29,9 @@ class Target(Protocol):
     def finish(self, version: str, variants: Collection[str]) -> None:
         """Shows the uploaded files of `variants` to users. What is shown already stays as it is."""
 
+    def unfinished(self, version: str, variant: str) -> bool:
+        """Whether publishing the variant broke off after some users could see its files; `finish` shows them to all."""
+
     def versions(self) -> Collection[HeldVersion]:
         """The versions that users see, by variant where it knows the variants."""
 

@@ -81,6 +81,10 @@ class TrustedIndex:
     def finish(self, version: str, variants: Collection[str]) -> None:
         """Nothing: the files are shown."""
 
+    def unfinished(self, version: str, variant: str) -> bool:  # noqa: ARG002
+        """False: all users see the same."""
+        return False
+
     def versions(self) -> Collection[HeldVersion]:
         """None: the server knows no variants."""
         return ()

@@ -38,14 +38,15 @@ class WheelIndex:
         self._package = package
 
     def held(self, wanted: Sequence[Upload]) -> Mapping[str, HeldFile]:
-        """What the pages show, and what was uploaded whole before."""
+        """What the pages show, and what was uploaded whole before. What broke off between two pages is not shown."""
         held: dict[str, HeldFile] = {}
         for project, uploads in grouped(wanted, self._project).items():
             shown = {file.name: file for file in self._files(f"{project}/index.json")}
             for upload in uploads:
                 if file := shown.get(upload.name):
-                    held[upload.name] = HeldFile(file.digest, shown=True)
-                elif self._store.size(f"{project}/{place_of(upload)}") is not None:
+                    half = file.digest == upload.digest and self.unfinished(upload.version, upload.variant)
+                    held[upload.name] = HeldFile(file.digest, shown=not half)
+                elif self._store.size(f"{project}/{place_of(upload)}") == upload.path.stat().st_size:
                     held[upload.name] = HeldFile(upload.digest, shown=False)
         return held
 
@@ -61,7 +62,7 @@ class WheelIndex:
     def staged(self, version: str, variants: Collection[str]) -> Collection[str]:
         """The variants with such a page, and those that are shown."""
         shown = {held.variant for held in self.versions() if release_of(held.version) == release_of(version)}
-        return [one for one in variants if one in shown or self._store.size(self._stage(version, one)) is not None]
+        return [one for one in variants if one in shown or self.unfinished(version, one)]
 
     def finish(self, version: str, variants: Collection[str]) -> None:
         """Adds the files to the pages of their projects: a page shows those of all variants at once."""
@@ -72,6 +73,10 @@ class WheelIndex:
             self._list(project)
         for stage in stages:
             self._store.delete(stage)
+
+    def unfinished(self, version: str, variant: str) -> bool:
+        """Whether the page of `stage` is there, which `finish` deletes when all other pages are written."""
+        return self._store.size(self._stage(version, variant)) is not None
 
     def versions(self) -> Collection[HeldVersion]:
         """The versions of the package on the pages, those that are yanked included."""
