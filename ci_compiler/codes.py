@@ -167,6 +167,7 @@ class Code(StrEnum):
     REDISTRIBUTION_UNCLAIMED = "redistribution-unclaimed"
     RELEASE_INCOMPLETE = "release-incomplete"
     RELEASE_MISMATCH = "release-mismatch"
+    RELEASE_OTHER_COMMIT = "release-other-commit"
     RELEASE_YANKED = "release-yanked"
     RESULT_MISSING = "result-missing"
     ROOT_MISSING = "root-missing"

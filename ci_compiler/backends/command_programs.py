@@ -42,8 +42,9 @@ from ci_compiler.backends.job import (
 from ci_compiler.backends.wheels import check_wheels
 from ci_compiler.codes import Code
 from ci_compiler.errors import failure, wrong
+from ci_compiler.git import Git
 from ci_compiler.process import Ended, find_program, follow
-from ci_compiler.publishing.plan import Upload, expired, release_of
+from ci_compiler.publishing.plan import Upload, expired, other_commit, release_of, waits_for
 from ci_compiler.publishing.target import place_failures, planned, upload
 from ci_compiler.secret import Secret
 from ci_compiler.units import counted, duration
@@ -211,10 +212,14 @@ class CommandPrograms:
         if not self.job.target or not self.job.whole:
             return ""
         with place_failures(build.name):
-            target, every = self.job.target(), self.job.whole()
-            upload(target, self._uploads(build), show)
-            missing = sorted({*every} - {*target.staged(build.version, every)})
-        return f"{' and '.join(missing)} did not pass and get there yet" if missing else ""
+            target, every, wanted = self.job.target(), self.job.whole(), self._uploads(build)
+            if len(planned(target, wanted).present) < len(wanted):
+                release = target.staged(build.version, every)
+                if because := other_commit(release, build.commit, Git(self.job.root).has_ancestor):
+                    message = f"the release {release_of(build.version)} {because}"
+                    raise failure(build.name, Code.RELEASE_OTHER_COMMIT, message)
+            upload(target, wanted, show)
+            return waits_for(target.staged(build.version, every), every, build.commit)
 
     def publish(self, build: BuildRecord) -> None:
         """Publishes by the target, where nights that are not kept then end, or by the declared command."""
@@ -237,7 +242,7 @@ class CommandPrograms:
         """The files of a build, verified, with the digests that its manifest states."""
         digests = {self.job.folder / path: digest.removeprefix("sha256:") for path, digest in build.closure.items()}
         files = verify(build.name, self.job.folder, build.closure)
-        return [Upload(path.name, digests[path], path, build.name, build.version) for path in files]
+        return [Upload(path.name, digests[path], path, build.name, build.version, build.commit) for path in files]
 
     def _published(self) -> str:
         line = self._commands().published

@@ -1,5 +1,6 @@
 """A release on GitHub as the place of a package's files: a draft until all are uploaded, then published.
 
+A draft is of one commit, its target, where publishing makes the tag. A newer commit begins it again.
 Beside the files of a variant there is a file with their SHA-256 digests, `VARIANT.sha256`. It is uploaded last, so that
 it also says that they are all there.
 """
@@ -7,6 +8,7 @@ it also says that they are all there.
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property, partial
 
@@ -14,24 +16,23 @@ from github.GitRelease import GitRelease
 from github.GitReleaseAsset import GitReleaseAsset
 from github.Repository import Repository
 
+from ci_compiler.codes import Code
+from ci_compiler.errors import failure
 from ci_compiler.github.client import Answer, Client
-from ci_compiler.publishing.plan import HeldFile, HeldVersion, Upload, release_of
+from ci_compiler.publishing.plan import HeldFile, HeldVersion, StagedVariant, Upload, release_of
 
 _UPLOADED = "uploaded"
 """The state of an asset that is whole; one of a broken upload is a `starter` (GitHub Docs, "Releases")."""
 _SUMS = ".sha256"
 _PREFIX = "v"
+_HASH = re.compile("[0-9a-f]{40}|[0-9a-f]{64}")
 
 
 class GitHubRelease:
-    """The releases in the repository of `client`, with tags such as `v1.4.0`. Its methods raise GitHubError.
+    """The releases in the repository of `client`, with tags such as `v1.4.0`. Its methods raise GitHubError."""
 
-    A tag that does not exist is made at `commit` when the release is published.
-    """
-
-    def __init__(self, client: Client, commit: str) -> None:
+    def __init__(self, client: Client) -> None:
         self._client = client
-        self._commit = commit
 
     def held(self, wanted: Sequence[Upload]) -> Mapping[str, HeldFile]:
         """The assets of the release; users see those of a published one."""
@@ -45,8 +46,8 @@ class GitHubRelease:
         }
 
     def put(self, file: Upload) -> None:
-        """Uploads an asset, in place of one that a broken upload left; the first makes the draft."""
-        release = self._release(file.version) or self._draft(file.version)
+        """Uploads an asset, in place of one that a broken upload left; the first of a commit begins the draft."""
+        release = self._of_commit(self._release(file.version), file)
         self._clear(release, file.name)
         path = str(file.path)
         self._call(f"upload {file.name}", lambda: release.upload_asset(path, name=file.name), again=False)
@@ -64,14 +65,22 @@ class GitHubRelease:
 
         self._call(f"upload {name}", send, again=False)
 
-    def staged(self, version: str, variants: Collection[str]) -> Collection[str]:
-        """The variants whose digests are there."""
-        release = self._release(version)
-        assets = self._assets(release) if release else {}
-        return [one for one in variants if (asset := assets.get(f"{one}{_SUMS}")) and asset.state == _UPLOADED]
+    def staged(self, version: str, variants: Collection[str]) -> Mapping[str, StagedVariant]:  # noqa: ARG002
+        """All variants whose digests are there."""
+        if (release := self._release(version)) is None:
+            return {}
+        variant = StagedVariant(_commit(release), shown=not release.draft)
+        return {
+            name.removesuffix(_SUMS): variant
+            for name, asset in self._assets(release).items()
+            if name.endswith(_SUMS) and asset.state == _UPLOADED
+        }
 
     def finish(self, version: str, variants: Collection[str]) -> None:  # noqa: ARG002
-        """Publishes the draft; a version with letters is a prerelease."""
+        """Publishes the draft; a version with letters is a prerelease.
+
+        GitHub calls the release with the highest version the latest one, whichever is published last.
+        """
         if (release := self._release(version)) and release.draft:
             early = any(map(str.isalpha, release_of(version)))
             self._update(release, name=release.tag_name, message=release.body or "", prerelease=early)
@@ -117,10 +126,36 @@ class GitHubRelease:
         every = [release for release in self._releases() if release.tag_name == self._tag(version)]
         return min(every, key=lambda release: (release.draft, release.id), default=None)
 
-    def _draft(self, version: str) -> GitRelease:
-        tag = self._tag(version)
-        made = partial(self._repository.create_git_release, tag, tag, "", draft=True, target_commitish=self._commit)
-        return self._call(f"draft {tag}", made, again=False)
+    def _of_commit(self, release: GitRelease | None, file: Upload) -> GitRelease:
+        """The release of the commit that `file` was built from: a new draft, or one that had another target.
+
+        What another commit left in it is deleted; its notes stay. So does what people attached to a draft that they made.
+        """
+        tag, commit = self._tag(file.version), file.commit
+        if release and (not release.draft or _commit(release) == commit):
+            return release
+        self._require_tag(tag, file)
+        if release is None:
+            made = partial(self._repository.create_git_release, tag, tag, "", draft=True, target_commitish=commit)
+            return self._call(f"draft {tag}", made, again=False)
+        for asset in self._assets(release).values() if _commit(release) else ():
+            self._call(f"delete {asset.name}", asset.delete_asset)
+        title, notes = release.name or tag, release.body or ""
+        moved = partial(release.update_release, title, notes, draft=True, target_commitish=commit)
+        return self._call(f"draft {tag}", moved)
+
+    def _require_tag(self, tag: str, file: Upload) -> None:
+        """Raises StageError if the tag exists, at another commit than that of `file`."""
+        at = self._object(tag, f"git/ref/tags/{tag}")
+        if at.get("type") == "tag":  # an annotated one
+            at = self._object(tag, f"git/tags/{at['sha']}")
+        if at and at["sha"] != file.commit:
+            message = f"the tag {tag} is at {at['sha']}, and this was built from {file.commit}; set a new version"
+            raise failure(file.variant, Code.RELEASE_OTHER_COMMIT, message)
+
+    def _object(self, tag: str, path: str) -> dict[str, str]:
+        """What a reference or a tag points to; {} if there is none."""
+        return self._client.request(f"read the tag {tag}", "GET", path, read=lambda answer: answer["object"], absent={})
 
     def _assets(self, release: GitRelease) -> dict[str, GitReleaseAsset]:
         every = self._client.call("list the assets", lambda: list(release.get_assets()))
@@ -133,8 +168,13 @@ class GitHubRelease:
     def _update(self, release: GitRelease, *, name: str, message: str, prerelease: bool) -> None:
         self._call(
             f"publish {release.tag_name}",
-            lambda: release.update_release(name, message, draft=False, prerelease=prerelease),
+            lambda: release.update_release(name, message, draft=False, prerelease=prerelease, make_latest="legacy"),
         )
 
     def _call(self, what: str, ask: Callable[[], Answer], *, again: bool = True) -> Answer:
         return self._client.call(what, ask, write=True, again=again)
+
+
+def _commit(release: GitRelease) -> str:
+    """The commit that a release is of; '' where its target is a branch, as in a draft that people made."""
+    return release.target_commitish if _HASH.fullmatch(release.target_commitish) else ""

@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
 from ci_compiler.record import record
+from ci_compiler.units import grouped
 
 DATE = "%Y%m%d"
 """How versions of nights spell their date."""
 
 
 class Upload(NamedTuple):
-    """A file of `version` of a variant that is to be published; `digest` is its SHA-256 in hexadecimal digits."""
+    """A file of `version` of a variant that is to be published; `digest` is its SHA-256 in hexadecimal digits.
+
+    `commit` is the commit that it was built from, as a whole hash.
+    """
 
     name: str
     digest: str
     path: Path
     variant: str
     version: str
+    commit: str
 
 
 class HeldFile(NamedTuple):
@@ -72,6 +77,40 @@ def plan_upload(wanted: Mapping[str, str], held: Mapping[str, HeldFile]) -> Uplo
 def release_of(version: str) -> str:
     """The release that a version of a variant is of: without its local part, which may differ between variants."""
     return version.partition("+")[0]
+
+
+class StagedVariant(NamedTuple):
+    """A variant whose files of a release are all uploaded: the commit ('': unknown), and whether users see them."""
+
+    commit: str
+    shown: bool
+
+
+def other_commit(staged: Mapping[str, StagedVariant], commit: str, precedes: Callable[[str, str], bool]) -> str:
+    """Why files built from `commit` must not be added to a release that has the variants `staged`; '' if they may be.
+
+    A release that users see stays that of its commit. One that they do not see is begun again from a newer commit;
+    `precedes` says whether a commit is an ancestor of another one.
+    """
+    for name, held in staged.items():
+        if held.commit != commit and held.commit and held.shown:
+            return f"was published from {held.commit} ({name}), and this was built from {commit}; set a new version"
+        if held.commit != commit and precedes(commit, held.commit):
+            return f"has files of the newer commit {held.commit} ({name}), and this was built from {commit}"
+    return ""
+
+
+def waits_for(staged: Mapping[str, StagedVariant], every: Collection[str], commit: str) -> str:
+    """What a release of `commit` with the variants `every` waits for, in words; '' if users may see it."""
+    missing = sorted({*every} - {*staged})
+    lacks = [f"{' and '.join(missing)} did not pass and get there yet"] if missing else []
+    other = grouped(sorted(staged), lambda name: "" if staged[name].shown else staged[name].commit)
+    lacks += [
+        f"{' and '.join(names)} was built from {old}, and this from {commit}; build all from one commit"
+        for old, names in other.items()
+        if old not in {"", commit}
+    ]
+    return "; ".join(lacks)
 
 
 class HeldVersion(NamedTuple):

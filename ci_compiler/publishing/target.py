@@ -8,7 +8,7 @@ from typing import Protocol
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import failure
-from ci_compiler.publishing.plan import HeldFile, HeldVersion, Upload, UploadPlan, plan_upload
+from ci_compiler.publishing.plan import HeldFile, HeldVersion, StagedVariant, Upload, UploadPlan, plan_upload
 
 
 class Target(Protocol):
@@ -23,8 +23,8 @@ class Target(Protocol):
     def stage(self, wanted: Sequence[Upload]) -> None:
         """Notes that all files of a variant are uploaded; `wanted` are all of them."""
 
-    def staged(self, version: str, variants: Collection[str]) -> Collection[str]:
-        """Those of `variants` whose files of `version` are all uploaded, whether users see them or not."""
+    def staged(self, version: str, variants: Collection[str]) -> Mapping[str, StagedVariant]:
+        """Those of `variants`, and others of the same release that it knows of, whose files are all uploaded."""
 
     def finish(self, version: str, variants: Collection[str]) -> None:
         """Shows the uploaded files of `variants` to users. What is shown already stays as it is."""

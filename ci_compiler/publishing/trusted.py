@@ -18,7 +18,7 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import failure, wrong
 from ci_compiler.outside import expected, object_of
 from ci_compiler.publishing.distributions import metadata_of, project_of
-from ci_compiler.publishing.plan import HeldFile, HeldVersion, Upload
+from ci_compiler.publishing.plan import HeldFile, HeldVersion, StagedVariant, Upload
 from ci_compiler.secret import Secret
 from ci_compiler.units import grouped
 
@@ -74,9 +74,9 @@ class TrustedIndex:
     def stage(self, wanted: Sequence[Upload]) -> None:
         """Nothing: the files are shown."""
 
-    def staged(self, version: str, variants: Collection[str]) -> Collection[str]:  # noqa: ARG002
+    def staged(self, version: str, variants: Collection[str]) -> Mapping[str, StagedVariant]:  # noqa: ARG002
         """None: the server knows no variants."""
-        return ()
+        return {}
 
     def finish(self, version: str, variants: Collection[str]) -> None:
         """Nothing: the files are shown."""

@@ -16,7 +16,7 @@ from ci_compiler.errors import failure
 from ci_compiler.outside import object_of
 from ci_compiler.publishing.distributions import metadata_of, project_of
 from ci_compiler.publishing.pages import IndexFile, files_of, place_of, project_html, project_json, root_html, root_json
-from ci_compiler.publishing.plan import HeldFile, HeldVersion, Upload, release_of
+from ci_compiler.publishing.plan import HeldFile, HeldVersion, StagedVariant, Upload, release_of
 from ci_compiler.publishing.stores import Store
 from ci_compiler.units import grouped
 
@@ -59,15 +59,26 @@ class WheelIndex:
         files = [self._described(upload) for upload in wanted]
         self._store.write(self._stage(wanted[0].version, wanted[0].variant), project_json(self._package, files))
 
-    def staged(self, version: str, variants: Collection[str]) -> Collection[str]:
+    def staged(self, version: str, variants: Collection[str]) -> Mapping[str, StagedVariant]:
         """The variants with such a page, and those that are shown."""
-        shown = {held.variant for held in self.versions() if release_of(held.version) == release_of(version)}
-        return [one for one in variants if one in shown or self.unfinished(version, one)]
+        staged = {
+            file.variant: StagedVariant(file.commit, shown=True)
+            for _, file in self._own()
+            if file.variant in variants and release_of(file.version) == release_of(version)
+        }
+        pages = {name: self._files(self._stage(version, name)) for name in variants}
+        return staged | {name: StagedVariant(page[0].commit, shown=False) for name, page in pages.items() if page}
 
     def finish(self, version: str, variants: Collection[str]) -> None:
-        """Adds the files to the pages of their projects: a page shows those of all variants at once."""
+        """Adds the files to the pages of their projects: a page shows those of all variants at once.
+
+        Raises StageError if another job uploaded files of another commit meanwhile.
+        """
         stages = [self._stage(version, variant) for variant in variants]
         files = [file for stage in stages for file in self._files(stage)]
+        if len(commits := sorted({file.commit for file in files})) > 1:
+            message = f"{self._package} {release_of(version)} has files of {' and '.join(commits)}; publish it again"
+            raise failure(self._shown, Code.RELEASE_OTHER_COMMIT, message)
         for project, new in grouped(files, lambda file: project_of(file.name)).items():
             self._change(f"{project}/index.json", partial(_added, new=new))
             self._list(project)
@@ -107,6 +118,7 @@ class WheelIndex:
             package=self._package,
             variant=upload.variant,
             version=upload.version,
+            commit=upload.commit,
         )
 
     def _project(self, upload: Upload) -> str:

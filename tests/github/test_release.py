@@ -10,9 +10,9 @@ import pytest
 from ci_compiler.errors import StageError
 from ci_compiler.github.errors import GitHubError
 from ci_compiler.github.release import GitHubRelease
-from ci_compiler.publishing.plan import HeldVersion, Nights, expired
+from ci_compiler.publishing.plan import HeldVersion, Nights, StagedVariant, expired
 from ci_compiler.publishing.target import publish, upload
-from tests.publishing.places import wheel
+from tests.publishing.places import COMMIT, wheel
 
 from .state import GitHub
 from .talk import talk
@@ -25,7 +25,7 @@ def quiet(_: str) -> None:
 
 
 def test_a_release_is_a_draft_until_every_variant_is_there(github: GitHub, tmp_path: Path) -> None:
-    target = GitHubRelease(talk(github).client, "c0ffee")
+    target = GitHubRelease(talk(github).client)
     files = [wheel(tmp_path / name, f"1.4.0+{name[9:]}", variant=name) for name in NAMES]
     github.cut_upload = files[0].name
     with pytest.raises(GitHubError, match="502"):
@@ -33,7 +33,7 @@ def test_a_release_is_a_draft_until_every_variant_is_there(github: GitHub, tmp_p
     said: list[str] = []
     upload(target, files[:1], said.append)
     assert said == [f"{files[0].name}: uploaded again"]
-    assert target.staged("1.4.0", NAMES) == NAMES[:1]
+    assert target.staged("1.4.0", NAMES) == {NAMES[0]: StagedVariant(COMMIT, shown=False)}
     [release] = github.releases.values()
     assert (release["tag_name"], release["draft"]) == ("v1.4.0", True)
     assert [*target.versions()] == []
@@ -55,11 +55,26 @@ def test_a_release_is_a_draft_until_every_variant_is_there(github: GitHub, tmp_p
 
 
 def test_nights_expire_and_releases_stay(github: GitHub, tmp_path: Path) -> None:
-    target = GitHubRelease(talk(github).client, "c0ffee")
+    target = GitHubRelease(talk(github).client)
     for version in ("1.4.0", "1.5.0.dev20261122", "1.5.0.dev20261123"):
         publish(target, [wheel(tmp_path / version, version)], quiet)
     keep = Nights(pattern="{version}.dev{date}", most=1)
     target.withdraw(expired(target.versions(), keep, datetime(2026, 11, 23, tzinfo=UTC)), "")
     assert [release["tag_name"] for release in github.releases.values()] == ["v1.4.0", "v1.5.0.dev20261123"]
     assert github.deleted_tags == ["tags/v1.5.0.dev20261122"]
+    assert github.problems == []
+
+
+def test_a_draft_is_of_one_commit(github: GitHub, tmp_path: Path) -> None:
+    target, newer = GitHubRelease(talk(github).client), "d" * 40
+    old = wheel(tmp_path / "a", "1.4.0+cpu", variant=NAMES[0])
+    upload(target, [old], quiet)
+    [release] = github.releases.values()
+    release["body"] = "Notes"
+    upload(target, [wheel(tmp_path / "b", "1.4.0+sm90", variant=NAMES[1], commit=newer)], quiet)
+    assert target.staged("1.4.0", NAMES) == {NAMES[1]: StagedVariant(newer, shown=False)}
+    assert (release["target_commitish"], release["body"], release["draft"]) == (newer, "Notes", True)
+    github.tags["v1.5.0"] = newer
+    with pytest.raises(StageError, match=f"the tag v1.5.0 is at {newer}, and this was built from {COMMIT}"):
+        upload(target, [wheel(tmp_path / "c", "1.5.0")], quiet)
     assert github.problems == []

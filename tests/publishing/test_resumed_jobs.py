@@ -4,29 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
 from ci_compiler.backends.command_programs import CommandPrograms
 from ci_compiler.backends.job import JobContext
-from ci_compiler.publishing.plan import HeldVersion, Upload
+from ci_compiler.publishing.plan import HeldVersion
 from ci_compiler.publishing.stores import FolderStore
 from ci_compiler.publishing.target import Target
 from ci_compiler.publishing.wheel_index import WheelIndex
-from tests.publishing.places import wheel
+from tests.publishing.places import build_of, wheel
 
 
 class Killed(BaseException):
     """Stands for the end of the process."""
-
-
-class Build(NamedTuple):
-    """What the manifest of a build of one wheel states."""
-
-    name: str
-    version: str
-    closure: dict[str, str]
 
 
 def job_at(folder: Path, target: Callable[[], Any]) -> CommandPrograms:
@@ -36,10 +28,6 @@ def job_at(folder: Path, target: Callable[[], Any]) -> CommandPrograms:
 
 def index_at(root: Path) -> Callable[[], Target]:
     return lambda: WheelIndex(FolderStore(root), str(root), "fastpath")
-
-
-def build_of(file: Upload) -> Build:
-    return Build(file.variant, file.version, {f"files/{file.name}": f"sha256:{file.digest}"})
 
 
 def publish_again(job: CommandPrograms, build: Any) -> None:

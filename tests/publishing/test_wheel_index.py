@@ -15,11 +15,11 @@ import pytest
 
 from ci_compiler.errors import StageError
 from ci_compiler.publishing.pages import files_of, place_of
-from ci_compiler.publishing.plan import HeldFile, HeldVersion, Nights, Upload, expired, plan_upload
+from ci_compiler.publishing.plan import HeldFile, HeldVersion, Nights, StagedVariant, Upload, expired, plan_upload
 from ci_compiler.publishing.stores import FolderStore
 from ci_compiler.publishing.target import publish, upload
 from ci_compiler.publishing.wheel_index import WheelIndex
-from tests.publishing.places import serving_folder, wheel
+from tests.publishing.places import COMMIT, serving_folder, wheel
 
 
 def quiet(_: str) -> None:
@@ -156,12 +156,12 @@ def test_a_whole_release_is_shown_at_once(tmp_path: Path) -> None:
     root, names = tmp_path / "index", ["fastpath-cpu", "fastpath-sm90"]
     uploads = [wheel(tmp_path / name, f"1.4.0+{name[9:]}", variant=name) for name in names]
     upload(index(root), uploads[:1], quiet)
-    assert index(root).staged("1.4.0", names) == names[:1]
+    assert index(root).staged("1.4.0", names) == {names[0]: StagedVariant(COMMIT, shown=False)}
     assert not (root / "fastpath/index.html").exists()
     upload(index(root), uploads[1:], quiet)
     index(root).finish("1.4.0", index(root).staged("1.4.0", names))
     assert len(shown(root)) == 2
-    assert index(root).staged("1.4.0", names) == names
+    assert index(root).staged("1.4.0", names) == dict.fromkeys(names, StagedVariant(COMMIT, shown=True))
     assert [*(root / ".staged/fastpath").rglob("*.json")] == []
 
 
@@ -169,7 +169,7 @@ def test_only_distributions(tmp_path: Path) -> None:
     path = tmp_path / "data.zip"
     path.touch()
     with pytest.raises(StageError, match="no wheel or source distribution"):
-        publish(index(tmp_path / "index"), [Upload("data.zip", "a1", path, "data", "1")], quiet)
+        publish(index(tmp_path / "index"), [Upload("data.zip", "a1", path, "data", "1", "c0ffee")], quiet)
 
 
 def night(day: int, variant: str = "cpu", local: str = "") -> HeldVersion:

@@ -9,7 +9,6 @@ from pathlib import Path
 from ci_compiler.backends.command_files import filled
 from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
-from ci_compiler.git import Git
 from ci_compiler.plan.lookup import BuiltVariant, built_variants
 from ci_compiler.plan.matrix import values_in
 from ci_compiler.plan.pipeline import plan
@@ -51,7 +50,7 @@ def _release(secrets: Mapping[str, Secret], root: Path) -> Target:
 
     token = {TOKENS[0]: secrets[RELEASE_TOKEN].reveal()} if RELEASE_TOKEN in secrets else {}
     client = Client(access(os.environ | token, root), say=print, patience=Patience(limit=3600))
-    return GitHubRelease(client, Git(root).resolve("HEAD"))
+    return GitHubRelease(client)
 
 
 def _bucket(publisher: Publisher, url: str, secrets: Mapping[str, Secret]) -> Store:
