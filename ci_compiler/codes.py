@@ -195,6 +195,7 @@ class Code(StrEnum):
     STAGE_MISSING = "stage-missing"
     SYSTEM = "system"
     TAG_MOVED = "tag-moved"
+    TAG_SHARED = "tag-shared"
     TEMPLATE_MISSING = "template-missing"
     TEST_FAILED = "test-failed"
     TEST_NEVER_RUNS = "test-never-runs"

@@ -24,15 +24,18 @@ from ci_compiler.publishing.plan import HeldFile, HeldVersion, StagedVariant, Up
 _UPLOADED = "uploaded"
 """The state of an asset that is whole; one of a broken upload is a `starter` (GitHub Docs, "Releases")."""
 _SUMS = ".sha256"
-_PREFIX = "v"
 _HASH = re.compile("[0-9a-f]{40}|[0-9a-f]{64}")
 
 
 class GitHubRelease:
-    """The releases in the repository of `client`, with tags such as `v1.4.0`. Its methods raise GitHubError."""
+    """The releases in the repository of `client`. Its methods raise GitHubError.
 
-    def __init__(self, client: Client) -> None:
+    `tags` spells their tags, with `{version}`, which is the same for all variants.
+    """
+
+    def __init__(self, client: Client, tags: str) -> None:
         self._client = client
+        self._tags = tags
 
     def held(self, wanted: Sequence[Upload]) -> Mapping[str, HeldFile]:
         """The assets of the release; users see those of a published one."""
@@ -91,11 +94,9 @@ class GitHubRelease:
 
     def versions(self) -> Collection[HeldVersion]:
         """The versions of all published releases, which are of all variants."""
-        return [
-            HeldVersion("", release.tag_name.removeprefix(_PREFIX))
-            for release in self._releases()
-            if release.tag_name.startswith(_PREFIX) and not release.draft
-        ]
+        form = re.escape(self._tags).replace(r"\{version\}", "([0-9][0-9A-Za-z.-]*)")
+        shown = (re.fullmatch(form, release.tag_name) for release in self._releases() if not release.draft)
+        return [HeldVersion("", match[1]) for match in shown if match]
 
     def withdraw(self, versions: Collection[HeldVersion], because: str) -> None:
         """Marks releases as withdrawn, in their titles and notes; without a reason, deletes them with their tags."""
@@ -116,7 +117,7 @@ class GitHubRelease:
         return self._client.call("read the repository", lambda: self._client.github.get_repo(name))
 
     def _tag(self, version: str) -> str:
-        return f"{_PREFIX}{release_of(version)}"
+        return self._tags.replace("{version}", release_of(version))
 
     def _releases(self) -> list[GitRelease]:
         return self._client.call("list the releases", lambda: list(self._repository.get_releases()))
@@ -129,7 +130,7 @@ class GitHubRelease:
     def _of_commit(self, release: GitRelease | None, file: Upload) -> GitRelease:
         """The release of the commit that `file` was built from: a new draft, or one that had another target.
 
-        What another commit left in it is deleted; its notes stay. So does what people attached to a draft that they made.
+        What another commit left in it is deleted. Its notes stay, and so does what people attached to their own draft.
         """
         tag, commit = self._tag(file.version), file.commit
         if release and (not release.draft or _commit(release) == commit):

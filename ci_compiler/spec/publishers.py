@@ -71,6 +71,15 @@ class Publisher:
         default="",
         published=False,
     )
+    tag: str = key(
+        "For `github-release`, how the tag of a release is spelled. Two packages never share one.",
+        title="a text with {version}, and with {package} or {branch} if you like, such as {package}-v{version}",
+        pattern=r"^(?=.*\{version\})(?!.*\{version\}.*\{version\})"
+        r"([A-Za-z0-9_/+.-]|\{package\}|\{branch\}|\{version\})+$",
+        default="v{version}",
+        published=False,
+        examples=["{package}-v{version}"],
+    )
     whole: bool = key(
         "Whether the files of all variants of the package are one release: they are uploaded first, and shown only if "
         "each variant passed and was uploaded. A release on GitHub always is.",
@@ -85,6 +94,7 @@ class Publisher:
         checks = {
             "url": (local if self.to == WHEEL_INDEX else bool(self.url) == trusted and not local, _URLS[self.to]),
             "index": (bool(self.index) == trusted, f"is what `{TRUSTED}` needs, and nothing else has"),
+            "tag": (self.to == GITHUB_RELEASE or self.tag == "v{version}", f"is only for `{GITHUB_RELEASE}`"),
             "endpoint": (not self.endpoint or self.url.startswith(S3), "is only for a bucket"),
             "whole": (
                 not self.whole or not (trusted or "@" in self.url),
@@ -93,6 +103,11 @@ class Publisher:
             "retention": (not self.retention or not trusted, "is impossible: an index server removes no files"),
         }
         return next(((name, why) for name, (is_right, why) in checks.items() if not is_right), ("", ""))
+
+    def tags(self, package: str, branch: str) -> str:
+        """The tags of the releases of a package of a branch, with `{version}`; '' where there are none."""
+        known = self.tag.replace("{package}", package).replace("{branch}", branch)
+        return known if self.to == GITHUB_RELEASE else ""
 
     @property
     def is_whole(self) -> bool:

@@ -48,6 +48,8 @@ def test_a_release_is_held_back_until_each_variant_passed(built: Project) -> Non
         ({"to": "trusted-publishing", "url": "https://i.example.org/upload"}, "`index` is what"),
         ({"to": "wheel-index", "url": "/srv/wheels", "endpoint": "https://s3.example.org"}, "only for a bucket"),
         ({"to": "wheel-index", "url": "/srv/@unknown@"}, "@unknown@"),
+        ({"to": "wheel-index", "url": "/srv/wheels", "tag": "x-{version}"}, "only for `github-release`"),
+        ({"to": "github-release", "tag": "{name}-{version}"}, "is not a text with {version}"),
         ({"to": "wheel-index", "url": "/srv/@cuda@", "whole": True}, "differs between variants"),
         ({"to": "wheel-index", "url": "/srv/wheels", "retention": {"nights": "14d"}}, "version: {night: …}"),
     ],

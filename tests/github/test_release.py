@@ -25,7 +25,7 @@ def quiet(_: str) -> None:
 
 
 def test_a_release_is_a_draft_until_every_variant_is_there(github: GitHub, tmp_path: Path) -> None:
-    target = GitHubRelease(talk(github).client)
+    target = GitHubRelease(talk(github).client, "v{version}")
     files = [wheel(tmp_path / name, f"1.4.0+{name[9:]}", variant=name) for name in NAMES]
     github.cut_upload = files[0].name
     with pytest.raises(GitHubError, match="502"):
@@ -43,6 +43,8 @@ def test_a_release_is_a_draft_until_every_variant_is_there(github: GitHub, tmp_p
     assert sorted(asset["name"] for asset in release["assets"]) == sorted(
         [*(file.name for file in files), *(f"{name}.sha256" for name in NAMES)]
     )
+    assert [*GitHubRelease(talk(github).client, "fastpath-{version}").versions()] == []
+    assert [*target.versions()] == [HeldVersion("", "1.4.0")]
     publish(target, files[:1], said.append)
     assert said[-1] == f"{files[0].name}: published already"
     with pytest.raises(StageError, match="published with another content"):
@@ -55,7 +57,7 @@ def test_a_release_is_a_draft_until_every_variant_is_there(github: GitHub, tmp_p
 
 
 def test_nights_expire_and_releases_stay(github: GitHub, tmp_path: Path) -> None:
-    target = GitHubRelease(talk(github).client)
+    target = GitHubRelease(talk(github).client, "v{version}")
     for version in ("1.4.0", "1.5.0.dev20261122", "1.5.0.dev20261123"):
         publish(target, [wheel(tmp_path / version, version)], quiet)
     keep = Nights(pattern="{version}.dev{date}", most=1)
@@ -66,7 +68,7 @@ def test_nights_expire_and_releases_stay(github: GitHub, tmp_path: Path) -> None
 
 
 def test_a_draft_is_of_one_commit(github: GitHub, tmp_path: Path) -> None:
-    target, newer = GitHubRelease(talk(github).client), "d" * 40
+    target, newer = GitHubRelease(talk(github).client, "v{version}"), "d" * 40
     old = wheel(tmp_path / "a", "1.4.0+cpu", variant=NAMES[0])
     upload(target, [old], quiet)
     [release] = github.releases.values()

@@ -32,7 +32,7 @@ def target_of(publisher: Publisher, values: Mapping[str, str], secrets: Mapping[
     """
     url = filled(publisher.url, values)
     if publisher.to == GITHUB_RELEASE:
-        return _release(secrets, root)
+        return _release(publisher.tags(values["package"], values["branch"]), secrets, root)
     if publisher.to == TRUSTED:
         from ci_compiler.publishing.trusted import TrustedIndex
 
@@ -43,14 +43,14 @@ def target_of(publisher: Publisher, values: Mapping[str, str], secrets: Mapping[
     return WheelIndex(store, url, values["package"])
 
 
-def _release(secrets: Mapping[str, Secret], root: Path) -> Target:
+def _release(tags: str, secrets: Mapping[str, Secret], root: Path) -> Target:
     from ci_compiler.github.access import TOKENS, access
     from ci_compiler.github.client import Client, Patience
     from ci_compiler.github.release import GitHubRelease
 
     token = {TOKENS[0]: secrets[RELEASE_TOKEN].reveal()} if RELEASE_TOKEN in secrets else {}
     client = Client(access(os.environ | token, root), say=print, patience=Patience(limit=3600))
-    return GitHubRelease(client)
+    return GitHubRelease(client, tags)
 
 
 def _bucket(publisher: Publisher, url: str, secrets: Mapping[str, Secret]) -> Store:
