@@ -3,7 +3,7 @@
 Each gets the variant's values in its environment, as `VARIANT_` and the value's name in capitals, and runs in the root
 of the repository. The setup of a test and publishing also get `VARIANT_FILES`, the folder of the files, and the build
 and tests `VARIANT_NEEDS`, with a folder for each needed package. Only the commands about publishing get the publishing
-secret.
+secrets.
 """
 
 from __future__ import annotations
@@ -80,11 +80,10 @@ def _result(
 
 
 class CommandPrograms:
-    """The commands of one package; `secret` is the name of the publishing secret."""
+    """The commands of one package."""
 
-    def __init__(self, job: JobContext, secret: str) -> None:
+    def __init__(self, job: JobContext) -> None:
         self.job = job
-        self._secret = secret
 
     def evaluate(self, recipe: str) -> Mapping[str, str]:  # noqa: ARG002
         """Nothing: a build script evaluates to nothing."""
@@ -249,9 +248,9 @@ class CommandPrograms:
         return f"`{line}` succeeds" if line and self._with_secret(line).status == 0 else ""
 
     def _with_secret(self, line: str, **more: str) -> Ended:
-        secret = self.job.secrets.get(self._secret)
-        given = {self._secret: secret.reveal()} if secret else {}
-        return self._run(shell(line), self._environment(**given, **more), secret)
+        secrets = {name: self.job.secrets[name] for name in self._commands().secrets if name in self.job.secrets}
+        given = {name: secret.reveal() for name, secret in secrets.items()}
+        return self._run(shell(line), self._environment(**given, **more), secrets.values())
 
     def _set_up(self, name: str, command: list[str], env: Mapping[str, str], *, of: str = "its files") -> None:
         ended = self._run(command, env)
@@ -259,8 +258,8 @@ class CommandPrograms:
             message = f"{of} cannot be installed for the test (status {ended.status}); the end of the output follows"
             raise failure(name, Code.SETUP_FAILED, message, tail=ended.out.splitlines())
 
-    def _run(self, command: list[str], env: Mapping[str, str], secret: Secret | None = None) -> Ended:
-        return follow(command, show, seconds=self.job.seconds, env=env, folder=self.job.root, secret=secret)
+    def _run(self, command: list[str], env: Mapping[str, str], secrets: Iterable[Secret] = ()) -> Ended:
+        return follow(command, show, seconds=self.job.seconds, env=env, folder=self.job.root, secrets=secrets)
 
     def _environment(self, **more: str) -> dict[str, str]:
         return {**os.environ, **self._given(), **more}

@@ -95,7 +95,7 @@ class Publisher:
             "url": (local if self.to == WHEEL_INDEX else bool(self.url) == trusted and not local, _URLS[self.to]),
             "index": (bool(self.index) == trusted, f"is what `{TRUSTED}` needs, and nothing else has"),
             "tag": (self.to == GITHUB_RELEASE or self.tag == "v{version}", f"is only for `{GITHUB_RELEASE}`"),
-            "endpoint": (not self.endpoint or self.url.startswith(S3), "is only for a bucket"),
+            "endpoint": (not self.endpoint or self.is_bucket, "is only for a bucket"),
             "whole": (
                 not self.whole or not (trusted or "@" in self.url),
                 "is impossible where a file is shown at once, or `url` differs between variants",
@@ -108,6 +108,11 @@ class Publisher:
         """The tags of the releases of a package of a branch, with `{version}`; '' where there are none."""
         known = self.tag.replace("{package}", package).replace("{branch}", branch)
         return known if self.to == GITHUB_RELEASE else ""
+
+    @property
+    def is_bucket(self) -> bool:
+        """Whether it is S3-compatible storage, which takes the key of a bucket."""
+        return self.url.startswith(S3)
 
     @property
     def is_whole(self) -> bool:

@@ -59,7 +59,7 @@ def test_a_run_of_an_older_commit_and_a_newer_one(tmp_path: Path) -> None:
         folder = tmp_path / name / commit
         file = wheel(folder / "files", f"1.4.0+{name[9:]}", variant=name, text=commit, commit=commit)
         job = JobContext(root, "my-org", None, {}, 60, folder, target=lambda: index, whole=lambda: NAMES)
-        programs, build = CommandPrograms(job, "PUBLISH_TOKEN"), build_of(file)
+        programs, build = CommandPrograms(job), build_of(file)
         if not (waits := programs.upload(build)):
             programs.publish(build)
         return waits

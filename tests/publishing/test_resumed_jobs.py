@@ -23,7 +23,7 @@ class Killed(BaseException):
 
 def job_at(folder: Path, target: Callable[[], Any]) -> CommandPrograms:
     job = JobContext(root=folder, owner="my-org", cache=None, secrets={}, seconds=60, folder=folder, target=target)
-    return CommandPrograms(job, "PUBLISH_TOKEN")
+    return CommandPrograms(job)
 
 
 def index_at(root: Path) -> Callable[[], Target]:

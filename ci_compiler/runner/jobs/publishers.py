@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ci_compiler.backends.command_files import filled
 from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
+from ci_compiler.outside import expected
 from ci_compiler.plan.lookup import BuiltVariant, built_variants
 from ci_compiler.plan.matrix import values_in
 from ci_compiler.plan.pipeline import plan
@@ -21,15 +22,13 @@ from ci_compiler.spec.model import Spec
 from ci_compiler.spec.publishers import GITHUB_RELEASE, RELEASE_TOKEN, S3, TRUSTED, Publisher
 from ci_compiler.stages import PUBLISH
 
-TOKEN = "PUBLISH_TOKEN"  # noqa: S105
-"""The environment variable with the publishing secret."""
 
+def target_of(command: Command, values: Mapping[str, str], secrets: Mapping[str, Secret], root: Path) -> Target:
+    """The place that a package with a ready publisher declares for its variant with `values`.
 
-def target_of(publisher: Publisher, values: Mapping[str, str], secrets: Mapping[str, Secret], root: Path) -> Target:
-    """The place that `publisher` declares for the variant with `values`, from the checkout at `root`.
-
-    Raises InputError without a credential.
+    `root` is the checkout. Raises InputError without a credential.
     """
+    publisher = expected(Publisher, command.publish)
     url = filled(publisher.url, values)
     if publisher.to == GITHUB_RELEASE:
         return _release(publisher.tags(values["package"], values["branch"]), secrets, root)
@@ -39,7 +38,7 @@ def target_of(publisher: Publisher, values: Mapping[str, str], secrets: Mapping[
         return TrustedIndex(url, publisher.index, os.environ)
     from ci_compiler.publishing.wheel_index import WheelIndex
 
-    store = _bucket(publisher, url, secrets) if url.startswith(S3) else FolderStore(Path(url))
+    store = _bucket(publisher, url, command.secrets, secrets) if publisher.is_bucket else FolderStore(Path(url))
     return WheelIndex(store, url, values["package"])
 
 
@@ -53,14 +52,15 @@ def _release(tags: str, secrets: Mapping[str, Secret], root: Path) -> Target:
     return GitHubRelease(client, tags)
 
 
-def _bucket(publisher: Publisher, url: str, secrets: Mapping[str, Secret]) -> Store:
+def _bucket(publisher: Publisher, url: str, names: Sequence[str], secrets: Mapping[str, Secret]) -> Store:
     from ci_compiler.publishing.s3 import Bucket, Keys
 
     bucket, _, prefix = url.removeprefix(S3).partition("/")
     endpoint = publisher.endpoint or f"https://s3.{publisher.region}.amazonaws.com"
-    key, _, secret = secrets[TOKEN].reveal().partition(":") if TOKEN in secrets else ("", "", "")
+    key, _, secret = ":".join(secrets[name].reveal() for name in names if name in secrets).partition(":")
     if not key or not secret:
-        raise wrong(TOKEN, Code.NO_TOKEN, "must be set to the key of the bucket: ACCESS-KEY-ID:SECRET-ACCESS-KEY")
+        parts = "ACCESS-KEY-ID:SECRET-ACCESS-KEY" if len(names) == 1 else "its id, and its secret"
+        raise wrong(" and ".join(names), Code.NO_TOKEN, f"must be set to the key of the bucket: {parts}")
     keys = Keys(id=key, secret=Secret(secret), region=publisher.region)
     return Bucket(f"{endpoint}/{bucket}", prefix.strip("/"), keys)
 
@@ -98,7 +98,7 @@ def withdraw(
     places = {filled(command.publisher.url, one): one for one in values}
     lines: list[str] = []
     for one in places.values():
-        target = target_of(command.publisher, one, secrets, root)
+        target = target_of(command, one, secrets, root)
         with place_failures(package):
             gone = [held for held in target.versions() if version in {held.version, release_of(held.version)}]
             target.withdraw(gone, because)

@@ -14,7 +14,9 @@ from tests.processes import MINUTES
 def test_no_program_inherits_a_publishing_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FLOX_FLOXHUB_TOKEN", "hush")
     monkeypatch.setenv("NIX_CACHE_SIGNING_KEY", " ")
-    with taking_secrets() as secrets:
-        assert {key: secret.reveal() for key, secret in secrets.items()} == {"FLOX_FLOXHUB_TOKEN": "hush"}
+    monkeypatch.setenv("WHEELS_KEY", "hush, too")
+    with taking_secrets(["WHEELS_KEY"]) as secrets:
+        shown = {key: secret.reveal() for key, secret in secrets.items()}
+        assert shown == {"FLOX_FLOXHUB_TOKEN": "hush", "WHEELS_KEY": "hush, too"}
         assert "hush" not in ask(["env"], seconds=MINUTES).out
     assert os.getenv("FLOX_FLOXHUB_TOKEN", "").startswith("hush")
