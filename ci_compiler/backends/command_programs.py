@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from ci_compiler.backends.command_files import (
@@ -45,7 +45,7 @@ from ci_compiler.errors import failure, wrong
 from ci_compiler.git import Git
 from ci_compiler.process import Ended, find_program, follow
 from ci_compiler.publishing.plan import Upload, expired, other_commit, release_of, waits_for
-from ci_compiler.publishing.target import place_failures, planned, upload
+from ci_compiler.publishing.target import Target, place_failures, planned, upload
 from ci_compiler.secret import Secret
 from ci_compiler.units import counted, duration
 
@@ -218,7 +218,9 @@ class CommandPrograms:
                     message = f"the release {release_of(build.version)} {because}"
                     raise failure(build.name, Code.RELEASE_OTHER_COMMIT, message)
             upload(target, wanted, show)
-            return waits_for(target.staged(build.version, every), every, build.commit)
+            if waits := waits_for(target.staged(build.version, every), every, build.commit):
+                self._remove_old(target)
+            return waits
 
     def publish(self, build: BuildRecord) -> None:
         """Publishes by the target, where nights that are not kept then end, or by the declared command."""
@@ -227,15 +229,28 @@ class CommandPrograms:
                 target = self.job.target()
                 upload(target, self._uploads(build), show)
                 target.finish(build.version, self.job.whole() if self.job.whole else [build.name])
-                if self.job.keep and (gone := expired(target.versions(), self.job.keep, datetime.now(UTC))):
-                    target.withdraw(gone, "")
-                    show(f"{counted(len(gone), 'night')} removed")
+                self._remove_old(target)
             return
         verify(build.name, self.job.folder, build.closure)
         ended = self._with_secret(str(self._commands().publish), VARIANT_FILES=self._files())
         if ended.status != 0:
             message = f"the publishing command ended with {ended.status} after {duration(ended.seconds)}: {ended.said}"
             raise failure(build.name, Code.PUBLISH_FAILED, message)
+
+    def _remove_old(self, target: Target) -> None:
+        """Removes nights that are not kept, and uploads of releases that were never completed."""
+        keep, now = self.job.keep, datetime.now(UTC)
+        if keep and (gone := expired(target.versions(), keep, now)):
+            target.withdraw(gone, "")
+            show(f"{counted(len(gone), 'night')} removed")
+        if keep and keep.uploads:
+            try:
+                removed = target.remove_abandoned(now - timedelta(days=keep.uploads))
+            except OSError as error:  # a key may have no right to list a bucket, and the files are published
+                show(f"uploads of releases that were never completed stay: {error}")
+                removed = 0
+            if removed:
+                show(f"{counted(removed, 'old upload')} removed, whose release was never completed")
 
     def _uploads(self, build: BuildRecord) -> list[Upload]:
         """The files of a build, verified, with the digests that its manifest states."""

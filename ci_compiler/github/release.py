@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import datetime
 from functools import cached_property, partial
 
 from github.GitRelease import GitRelease
@@ -94,9 +95,19 @@ class GitHubRelease:
 
     def versions(self) -> Collection[HeldVersion]:
         """The versions of all published releases, which are of all variants."""
-        form = re.escape(self._tags).replace(r"\{version\}", "([0-9][0-9A-Za-z.-]*)")
-        shown = (re.fullmatch(form, release.tag_name) for release in self._releases() if not release.draft)
-        return [HeldVersion("", match[1]) for match in shown if match]
+        shown = (self._version(release.tag_name) for release in self._releases() if not release.draft)
+        return [HeldVersion("", version) for version in shown if version]
+
+    def remove_abandoned(self, before: datetime) -> int:
+        """Deletes drafts of a commit whose last asset is that old; those that people made are of a branch."""
+        drafts = [one for one in self._releases() if one.draft and _commit(one) and self._version(one.tag_name)]
+        gone = 0
+        for draft in drafts:
+            uploaded = [asset.updated_at for asset in self._assets(draft).values()]
+            if uploaded and max(uploaded) < before:
+                self._call(f"delete the draft {draft.tag_name}", draft.delete_release)
+                gone += 1
+        return gone
 
     def withdraw(self, versions: Collection[HeldVersion], because: str) -> None:
         """Marks releases as withdrawn, in their titles and notes; without a reason, deletes them with their tags."""
@@ -118,6 +129,12 @@ class GitHubRelease:
 
     def _tag(self, version: str) -> str:
         return self._tags.replace("{version}", release_of(version))
+
+    def _version(self, tag: str) -> str:
+        """The version that a tag spells; '' for a tag of something else."""
+        form = re.escape(self._tags).replace(r"\{version\}", "([0-9][0-9A-Za-z.-]*)")
+        match = re.fullmatch(form, tag)
+        return match[1] if match else ""
 
     def _releases(self) -> list[GitRelease]:
         return self._client.call("list the releases", lambda: list(self._repository.get_releases()))

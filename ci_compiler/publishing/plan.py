@@ -15,6 +15,10 @@ DATE = "%Y%m%d"
 """How versions of nights spell their date."""
 
 
+UPLOAD_DAYS = 36
+"""The fewest days after which an upload counts as abandoned: a run takes 35 at most (GitHub Docs, "Limits")."""
+
+
 class Upload(NamedTuple):
     """A file of `version` of a variant that is to be published; `digest` is its SHA-256 in hexadecimal digits.
 
@@ -124,12 +128,14 @@ class HeldVersion(NamedTuple):
 class Nights:
     """Which nights are kept: those of the last `days`, and of each variant no more than `most` (0: no limit).
 
-    `pattern` is that of their versions, with `{version}` and `{date}`.
+    `pattern` is that of their versions, with `{version}` and `{date}`; '' for none. `uploads` is how many days files
+    are kept that were uploaded and never shown (0: no limit).
     """
 
     pattern: str
     days: int = 0
     most: int = 0
+    uploads: int = 0
 
     def date(self, version: str) -> datetime | None:
         """The date of the night that made `version`, as UTC; None for a release."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from typing import Protocol
 
 from ci_compiler.codes import Code
@@ -34,6 +35,9 @@ class Target(Protocol):
 
     def versions(self) -> Collection[HeldVersion]:
         """The versions that users see, by variant where it knows the variants."""
+
+    def remove_abandoned(self, before: datetime) -> int:
+        """Removes what was uploaded before a time and never shown; returns how many things these were."""
 
     def withdraw(self, versions: Collection[HeldVersion], because: str) -> None:
         """Marks versions as not to be installed, with the reason; with '' as reason, removes them."""

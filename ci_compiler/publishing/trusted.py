@@ -7,6 +7,7 @@ The exchange is that of PyPI's documentation ("Publishing with OpenID Connect", 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
 from email.message import Message
 from functools import cached_property
 from typing import Any
@@ -88,6 +89,10 @@ class TrustedIndex:
     def versions(self) -> Collection[HeldVersion]:
         """None: the server knows no variants."""
         return ()
+
+    def remove_abandoned(self, before: datetime) -> int:  # noqa: ARG002
+        """None: what is uploaded is shown."""
+        return 0
 
     def withdraw(self, versions: Collection[HeldVersion], because: str) -> None:
         """Refuses: only a person may do this, on the pages of the server."""

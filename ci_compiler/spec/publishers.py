@@ -26,7 +26,10 @@ Address = Annotated[str, form(title="an http or https address", pattern=r"^https
 
 @declared(minProperties=1)
 class Retention:
-    """How long nights are kept. The last night of each variant always stays, and so does every release."""
+    """How long nights are kept, and uploads that no release was completed with.
+
+    The last night of each variant always stays, and so does every release.
+    """
 
     nights: Annotated[str, form(title="a number of days, such as 14d", pattern="^[1-9][0-9]{0,3}d$")] = key(
         "How many days a night is kept.", default="", published=False, examples=["14d"]
@@ -40,10 +43,22 @@ class Retention:
         published=False,
     )
 
+    uploads: Annotated[
+        str, form(title="36 days or more, such as 40d", pattern="^(3[6-9]|[4-9][0-9]|[1-9][0-9]{2,3})d$")
+    ] = key(
+        "How many days files are kept that users never saw, as their release was not completed.",
+        default="40d",
+    )
+
     @property
     def days(self) -> int:
-        """The number of days; 0 for no limit."""
+        """The number of days that a night is kept; 0 for no limit."""
         return int(self.nights.removesuffix("d") or 0)
+
+    @property
+    def upload_days(self) -> int:
+        """The number of days that an upload is kept."""
+        return int(self.uploads.removesuffix("d"))
 
 
 @declared()

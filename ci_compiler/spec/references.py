@@ -200,7 +200,8 @@ def _check_publisher(spec: Spec, path: Path_, command: Command) -> Iterator[Find
         if name:
             where = (*path, name) if getattr(publisher, name) else path
             yield spec.finding(where, Code.WRONG_VALUE, f"{publisher.to}: `{name}` {why}")
-        if publisher.retention and not (command.version and command.version.night):
+        nights = publisher.retention and (publisher.retention.nights or publisher.retention.most)
+        if nights and not (command.version and command.version.night):
             message = "only nights end: declare the pattern of their versions, `version: {night: …}`"
             yield spec.finding((*path, "retention"), Code.WRONG_VALUE, message, key=True)
         yield from placeholder_findings(spec, (*path, "url"), publisher.url)

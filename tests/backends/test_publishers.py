@@ -127,7 +127,7 @@ def test_the_jobs_get_exactly_the_secrets_that_are_named(names: list[str]) -> No
 
 
 def test_a_bucket_takes_its_key_in_one_secret_or_two() -> None:
-    place = {"to": "wheel-index", "url": "s3://wheels"}
+    place = {"to": "wheel-index", "url": "s3://wheels", "retention": {"uploads": "60d"}}
     for names, texts in ((["WHEELS_KEY"], ["id:hush"]), (["KEY_ID", "KEY_SECRET"], ["id", "hush"])):
         command = spec_of(wheel.spec(publish=place, secrets=names)).packages["fastpath"].command
         assert command

@@ -80,3 +80,15 @@ def test_a_draft_is_of_one_commit(github: GitHub, tmp_path: Path) -> None:
     with pytest.raises(StageError, match=f"the tag v1.5.0 is at {newer}, and this was built from {COMMIT}"):
         upload(target, [wheel(tmp_path / "c", "1.5.0")], quiet)
     assert github.problems == []
+
+
+def test_a_draft_that_was_never_published_ends(github: GitHub, tmp_path: Path) -> None:
+    target = GitHubRelease(talk(github).client, "v{version}")
+    for version in ("1.4.0", "1.5.0", "1.6.0"):
+        upload(target, [wheel(tmp_path / version, version)], quiet)
+    by_hand, shown, _ = github.releases.values()
+    by_hand["target_commitish"] = "main"
+    shown["draft"] = False
+    assert target.remove_abandoned(datetime(2012, 1, 1, tzinfo=UTC)) == 0
+    assert target.remove_abandoned(datetime(2100, 1, 1, tzinfo=UTC)) == 1
+    assert [*github.releases.values()] == [by_hand, shown]

@@ -10,7 +10,7 @@ import pytest
 
 from ci_compiler.backends.command_programs import CommandPrograms
 from ci_compiler.backends.job import JobContext
-from ci_compiler.publishing.plan import HeldVersion
+from ci_compiler.publishing.plan import HeldVersion, Nights
 from ci_compiler.publishing.stores import FolderStore
 from ci_compiler.publishing.target import Target
 from ci_compiler.publishing.wheel_index import WheelIndex
@@ -93,3 +93,18 @@ class Release:
 @pytest.mark.parametrize(("version", "published"), [("1.4.0", True), ("1.4.0+cu130", True), ("1.4.1+cu130", False)])
 def test_a_release_is_that_of_every_local_part(tmp_path: Path, version: str, published: bool) -> None:
     assert job_at(tmp_path, Release).is_published("fastpath-sm90", version, "", ()) is published
+
+
+def test_retention_that_may_not_list_fails_no_publication(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def forbidden(store: FolderStore, folder: str) -> None:  # noqa: ARG001
+        message = "answered GET with 403"
+        raise OSError(message)
+
+    job = job_at(tmp_path, index_at(tmp_path / "index"))
+    job.job = job.job._replace(keep=Nights(pattern="", uploads=40))
+    file = wheel(tmp_path / "files")
+    monkeypatch.setattr(FolderStore, "files", forbidden)
+    job.publish(build_of(file))
+    assert "were never completed stay: answered GET with 403" in capsys.readouterr().out

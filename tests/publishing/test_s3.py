@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Thread
 
@@ -43,6 +43,13 @@ def quiet(_: str) -> None:
             "44ce7dd67c959e0d3524ffac1771dfbba87d2b6b4b4e99e42034a8b803f8b072",
             "98ad721746da40c64f1a55b78f14c238d841ea1380cd77a1b5971af0ece108bd",
         ),
+        (  # the fourth
+            "GET",
+            "/?max-keys=2&prefix=J",
+            {},
+            EMPTY,
+            "34b48302e7b5fa45bde8084f4b7868a86f0a534bc59db6670ed5711ef69dc6f7",
+        ),
     ],
 )
 def test_signatures_are_those_of_the_examples(
@@ -79,6 +86,11 @@ def test_a_bucket_is_an_index(tmp_path: Path) -> None:
         ]
         assert made.objects["cu130/fastpath/index.html"].count(b"<a ") == 3
         index().withdraw([HeldVersion("fastpath-cpu", "1.1+cu130")], "")
+        there = {*made.objects}
+        index().put(wheel(tmp_path / "orphan", "1.9+cu130"))
+        assert index().remove_abandoned(datetime.now(UTC) - timedelta(days=1)) == 0
+        assert index().remove_abandoned(datetime.now(UTC) + timedelta(days=1)) == 1
+        assert {*made.objects} == there
         assert sum(key.endswith(".whl") for key in made.objects) == 2
         assert made.refused == []
         other = index(Keys(id=KEYS.id, secret=Secret("other"), region=KEYS.region))

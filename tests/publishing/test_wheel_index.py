@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -209,3 +209,27 @@ def test_a_removed_night_leaves_no_file(tmp_path: Path) -> None:
     index(root).withdraw(expired(index(root).versions(), keep, NOW), "")
     assert [*shown(root)] == [wheels[1].name]
     assert [path.name for path in (root / "fastpath/files").iterdir()] == [wheels[1].digest]
+
+
+def test_uploads_that_were_never_shown_end(tmp_path: Path) -> None:
+    root, old = tmp_path / "index", (NOW - timedelta(days=50)).timestamp()
+    publish(index(root), [wheel(tmp_path / "shown", "1.3.0")], quiet)
+    staged = wheel(tmp_path / "staged", "1.4.0")
+    upload(index(root), [staged], quiet)
+    other = WheelIndex(FolderStore(root), str(root), "other")
+    upload(other, [wheel(tmp_path / "other", "1.4.1")], quiet)
+    index(root).put(wheel(tmp_path / "orphan", "1.4.2"))
+    (root / "fastpath/files/.half.whl.1.part").touch()
+    for path in filter(Path.is_file, root.rglob("*")):
+        os.utime(path, (old, old))
+    fresh = wheel(tmp_path / "fresh", "1.4.3")
+    upload(index(root), [fresh], quiet)
+    assert index(root).staged("1.4.0", ["fastpath-cpu"]) != {}
+    kept = WheelIndex(FolderStore(root), str(root), "fastpath", 40)
+    assert kept.staged("1.4.0", ["fastpath-cpu"]) == {}, "it may be about to be removed"
+    assert index(root).held([staged]) == {}, "it is uploaded again, and then is not old"
+    before = datetime.now(UTC) - timedelta(days=40)
+    assert kept.remove_abandoned(before) == 4, "a stage and its file, a file without one, half a file"
+    names = {path.name for path in (root / "fastpath/files").rglob("*.whl")}
+    assert names == {f"fastpath-{version}-py3-none-any.whl" for version in ("1.3.0", "1.4.1", "1.4.3")}
+    assert kept.remove_abandoned(before) == 0

@@ -39,7 +39,7 @@ def target_of(command: Command, values: Mapping[str, str], secrets: Mapping[str,
     from ci_compiler.publishing.wheel_index import WheelIndex
 
     store = _bucket(publisher, url, command.secrets, secrets) if publisher.is_bucket else FolderStore(Path(url))
-    return WheelIndex(store, url, values["package"])
+    return WheelIndex(store, url, values["package"], publisher.retention.upload_days if publisher.retention else 0)
 
 
 def _release(tags: str, secrets: Mapping[str, Secret], root: Path) -> Target:
@@ -76,10 +76,12 @@ def members_of(built: BuiltVariant) -> list[str]:
 
 
 def nights_of(commands: Command) -> Nights | None:
-    """Which nights of a package are kept where it is published; None for all."""
+    """Which nights and uploads of a package are kept where it is published; None for all."""
     retention = commands.publisher.retention if commands.publisher else None
     pattern = commands.version.night if commands.version else ""
-    return Nights(pattern=pattern, days=retention.days, most=retention.most) if retention and pattern else None
+    if not retention:
+        return None
+    return Nights(pattern=pattern, days=retention.days, most=retention.most, uploads=retention.upload_days)
 
 
 def withdraw(
