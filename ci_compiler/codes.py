@@ -150,6 +150,7 @@ class Code(StrEnum):
     PUBLISH_FAILED = "publish-failed"
     PUBLISH_SHARES_POOL = "publish-shares-pool"
     PUBLISH_UNSIGNED = "publish-unsigned"
+    PUBLISHED_OTHERWISE = "published-otherwise"
     PUSH_FAILED = "push-failed"
     PYTHON_DIFFERS = "python-differs"
     PYTHON_NOT_OF_TORCH = "python-not-of-torch"

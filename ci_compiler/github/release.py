@@ -43,7 +43,7 @@ class GitHubRelease:
         if (release := self._release(wanted[0].version)) is None:
             return {}
         return {
-            name: HeldFile((asset.digest or "").removeprefix("sha256:"), shown=not release.draft)
+            name: HeldFile((asset.digest or "").removeprefix("sha256:"), not release.draft, _commit(release))
             if asset.state == _UPLOADED
             else HeldFile("", shown=False)
             for name, asset in self._assets(release).items()

@@ -34,10 +34,14 @@ class Upload(NamedTuple):
 
 
 class HeldFile(NamedTuple):
-    """A file that a target holds: its SHA-256 ('': unknown, or of a broken upload), and whether users see it."""
+    """A file that a target holds: its SHA-256 ('': unknown, or of a broken upload), and whether users see it.
+
+    `commit` is the commit that it was built from; '' if the target does not know it.
+    """
 
     digest: str
     shown: bool
+    commit: str = ""
 
 
 @record
@@ -76,6 +80,15 @@ def plan_upload(wanted: Mapping[str, str], held: Mapping[str, HeldFile]) -> Uplo
             kind = "resumed" if there.digest == digest else "replaced"
         kinds[kind].append(name)
     return UploadPlan(**{kind: tuple(names) for kind, names in kinds.items()})
+
+
+def refusal(refused: Collection[str], version: str, earlier: str, commit: str) -> str:
+    """Why the files `refused` are not published, and what to do; `earlier` is the commit of the published ones ('': unknown)."""
+    known = {"": "", commit: ", from this commit: the build is not reproducible"}
+    return (
+        f"{' and '.join(sorted(refused))}: version {version} is published already, with another content"
+        f"{known.get(earlier, f', from {earlier}')}; set a new version, or one for each night (`version: {{night: …}}`)"
+    )
 
 
 def release_of(version: str) -> str:

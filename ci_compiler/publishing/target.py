@@ -9,7 +9,7 @@ from typing import Protocol
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import failure
-from ci_compiler.publishing.plan import HeldFile, HeldVersion, StagedVariant, Upload, UploadPlan, plan_upload
+from ci_compiler.publishing.plan import HeldFile, HeldVersion, StagedVariant, Upload, UploadPlan, plan_upload, refusal
 
 
 class Target(Protocol):
@@ -54,10 +54,11 @@ def place_failures(variant: str) -> Iterator[None]:
 
 def planned(target: Target, wanted: Sequence[Upload]) -> UploadPlan:
     """What there is to do for `wanted`. Raises StageError for a file that is published with another content."""
-    plan = plan_upload({file.name: file.digest for file in wanted}, target.held(wanted))
+    held, first = target.held(wanted), wanted[0]
+    plan = plan_upload({file.name: file.digest for file in wanted}, held)
     if plan.refused:
-        message = f"{' and '.join(plan.refused)} is published with another content; publish it under another version"
-        raise failure(wanted[0].variant, Code.PUBLISH_FAILED, message)
+        message = refusal(plan.refused, first.version, held[plan.refused[0]].commit, first.commit)
+        raise failure(first.variant, Code.PUBLISHED_OTHERWISE, message)
     return plan
 
 

@@ -17,7 +17,7 @@ from ci_compiler.errors import failure
 from ci_compiler.outside import object_of
 from ci_compiler.publishing.distributions import metadata_of, project_of
 from ci_compiler.publishing.pages import IndexFile, files_of, place_of, project_html, project_json, root_html, root_json
-from ci_compiler.publishing.plan import UPLOAD_DAYS, HeldFile, HeldVersion, StagedVariant, Upload, release_of
+from ci_compiler.publishing.plan import UPLOAD_DAYS, HeldFile, HeldVersion, StagedVariant, Upload, refusal, release_of
 from ci_compiler.publishing.stores import Store, StoredFile
 from ci_compiler.units import grouped
 
@@ -51,7 +51,7 @@ class WheelIndex:
             for upload in uploads:
                 if file := shown.get(upload.name):
                     half = file.digest == upload.digest and self.unfinished(upload.version, upload.variant)
-                    held[upload.name] = HeldFile(file.digest, shown=not half)
+                    held[upload.name] = HeldFile(file.digest, shown=not half, commit=file.commit)
                 elif (there := self._store.find(f"{project}/{place_of(upload)}")) and _is_whole(there, upload):
                     held[upload.name] = HeldFile(upload.digest, shown=False)
         return held
@@ -217,8 +217,8 @@ def _added(there: tuple[IndexFile, ...], new: Sequence[IndexFile]) -> tuple[Inde
     known = {file.name: file for file in there}
     for file in new:
         if known.setdefault(file.name, file).digest != file.digest:
-            message = f"{file.name} was published meanwhile with another content"
-            raise failure(file.variant, Code.PUBLISH_FAILED, message)
+            message = refusal([file.name], file.version, known[file.name].commit, file.commit)
+            raise failure(file.variant, Code.PUBLISHED_OTHERWISE, message)
     return tuple(sorted(known.values(), key=lambda file: file.name))
 
 

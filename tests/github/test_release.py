@@ -47,7 +47,7 @@ def test_a_release_is_a_draft_until_every_variant_is_there(github: GitHub, tmp_p
     assert [*target.versions()] == [HeldVersion("", "1.4.0")]
     publish(target, files[:1], said.append)
     assert said[-1] == f"{files[0].name}: published already"
-    with pytest.raises(StageError, match="published with another content"):
+    with pytest.raises(StageError, match="published already, with another content, from this commit"):
         publish(target, [files[0]._replace(digest="a1")], quiet)
     target.withdraw([HeldVersion("", "1.4.0")], "wrong results")
     assert (release["name"], release["prerelease"]) == ("v1.4.0 (withdrawn)", True)

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from ci_compiler.codes import Code
 from ci_compiler.errors import StageError
 from ci_compiler.publishing.pages import files_of, place_of
 from ci_compiler.publishing.plan import HeldFile, HeldVersion, Nights, StagedVariant, Upload, expired, plan_upload
@@ -79,8 +80,15 @@ def test_nothing_is_published_twice(tmp_path: Path) -> None:
     publish(index(root), [wheel(tmp_path / "a")], quiet)
     publish(index(root), [wheel(tmp_path / "a")], said.append)
     assert said == ["fastpath-1.4.0-py3-none-any.whl: published already"]
-    with pytest.raises(StageError, match="published with another content"):
+    with pytest.raises(
+        StageError, match="published already, with another content, from this commit: the build is not"
+    ) as raised:
         publish(index(root), [wheel(tmp_path / "b", text="other")], quiet)
+    assert raised.value.findings[0].code is Code.PUBLISHED_OTHERWISE
+    with pytest.raises(
+        StageError, match=f"1.4.0-py3-none-any.whl: version 1.4.0 is .* from {COMMIT}; set a new version"
+    ):
+        publish(index(root), [wheel(tmp_path / "b", text="other", commit="d" * 40)], quiet)
 
 
 class Killed(BaseException):
@@ -146,7 +154,7 @@ def test_two_contents_of_one_name_at_the_same_time(tmp_path: Path) -> None:
     upload(index(root), [first], quiet)
     upload(index(root), [second], quiet)
     index(root).finish("1.4.0", [first.variant])
-    with pytest.raises(StageError, match="meanwhile with another content"):
+    with pytest.raises(StageError, match="published already, with another content"):
         index(root).finish("1.4.0", [second.variant])
     file = files_of((root / "fastpath/index.json").read_bytes())[0]
     assert (root / "fastpath" / place_of(file)).read_bytes() == first.path.read_bytes()
