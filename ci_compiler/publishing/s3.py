@@ -25,9 +25,13 @@ import requests
 from ci_compiler.publishing.stores import Stored, StoredFile
 from ci_compiler.record import record
 from ci_compiler.secret import Secret
+from ci_compiler.units import size
 
 _TIMEOUT = (30, 300)
 _ATTEMPTS = 4
+MOST = 5 * 2**30
+"""The most bytes of one upload (Amazon S3 User Guide, "Uploading objects": 5 GB in a single PUT)."""
+
 _REFUSED = frozenset({409, 412})
 """What a conditional write is answered with if the page was replaced, or is being replaced, by another writer."""
 _TYPES = {".html": "text/html; charset=utf-8", ".json": "application/vnd.pypi.simple.v1+json"}
@@ -102,7 +106,12 @@ class Bucket:
         return Stored(answer.content, answer.headers.get("ETag", "")) if answer.ok else None
 
     def put(self, key: str, path: Path) -> None:
-        """Uploads a file, in one request: S3 takes 5 GB at once."""
+        """Uploads a file, in one request."""
+        if (there := path.stat().st_size) > MOST:
+            message = (
+                f"{path.name} has {size(there)}, and S3 takes {size(MOST)} in one request; publish it by a command"
+            )
+            raise OSError(message)
         with path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         self._ask("PUT", key, path, digest=digest)

@@ -12,7 +12,7 @@ import pytest
 from ci_compiler.errors import StageError
 from ci_compiler.publishing.pages import files_of
 from ci_compiler.publishing.plan import HeldVersion
-from ci_compiler.publishing.s3 import Bucket, Keys, signed
+from ci_compiler.publishing.s3 import MOST, Bucket, Keys, signed
 from ci_compiler.publishing.target import place_failures, publish, upload
 from ci_compiler.publishing.wheel_index import WheelIndex
 from ci_compiler.secret import Secret
@@ -96,3 +96,11 @@ def test_a_bucket_is_an_index(tmp_path: Path) -> None:
         other = index(Keys(id=KEYS.id, secret=Secret("other"), region=KEYS.region))
         with pytest.raises(StageError, match="with 403"), place_failures("fastpath-cpu"):
             publish(other, wheels, quiet)
+
+
+def test_a_file_that_s3_does_not_take_at_once_is_refused_before_it_is_sent(tmp_path: Path) -> None:
+    path = tmp_path / "big.whl"
+    with path.open("wb") as file:
+        file.truncate(MOST + 1)  # takes no space
+    with pytest.raises(OSError, match="big.whl has 5.3 GB, and S3 takes 5.3 GB in one request"):
+        Bucket("http://127.0.0.1:9/wheels", "", KEYS).put("big.whl", path)
