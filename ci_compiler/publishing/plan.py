@@ -83,7 +83,7 @@ def plan_upload(wanted: Mapping[str, str], held: Mapping[str, HeldFile]) -> Uplo
 
 
 def refusal(refused: Collection[str], version: str, earlier: str, commit: str) -> str:
-    """Why the files `refused` are not published, and what to do; `earlier` is the commit of the published ones ('': unknown)."""
+    """Why the files `refused` are not published, and what to do; `earlier` is the commit of those that are, or ''."""
     known = {"": "", commit: ", from this commit: the build is not reproducible"}
     return (
         f"{' and '.join(sorted(refused))}: version {version} is published already, with another content"

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from ci_compiler.errors import InputError
+from ci_compiler.github.reliance import reliance
 from ci_compiler.plan.pipeline import plan
 from ci_compiler.publishing.pages import files_of
 from ci_compiler.runner.doctor.diagnosis import work_of
@@ -105,7 +106,9 @@ def test_the_job_may_do_what_its_place_needs(publish: dict[str, Any], rights: st
 def test_the_jobs_get_exactly_the_secrets_that_are_named(names: list[str]) -> None:
     place = {"to": "wheel-index", "url": "s3://wheels"} if names else {"to": "github-release"}
     spec = spec_of(wheel.spec(publish=place, secrets=names))
-    files = compile_files(plan(spec))
+    decided = plan(spec)
+    assert reliance(decided).environments["release"].secrets == {*names}, "which `settings` asks for"
+    files = compile_files(decided)
     texts = {name.rpartition("/")[2]: text for name, text in files.items() if name.endswith(".yml")}
     taken = [
         text for name, text in texts.items() if "secrets." in text or "secrets:" in text or name == "fleet-watch.yml"

@@ -97,7 +97,8 @@ def withdraw(
         raise wrong("PACKAGE", Code.WRONG_VALUE, message)
     built = [one for one in built_variants(plan(spec)) if one.variant.package == package]
     values = [values_in(spec, one.cell, package, one.variant.name) for one in built]
-    places = {filled(command.publisher.url, one): one for one in values}
+    publisher = command.publisher
+    places = {(filled(publisher.url, one), publisher.tags(package, one["branch"])): one for one in values}
     lines: list[str] = []
     for one in places.values():
         target = target_of(command, one, secrets, root)
