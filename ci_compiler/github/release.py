@@ -39,8 +39,9 @@ class GitHubRelease:
         self._tags = tags
 
     def held(self, wanted: Sequence[Upload]) -> Mapping[str, HeldFile]:
-        """The assets of the release; users see those of a published one."""
-        if (release := self._release(wanted[0].version)) is None:
+        """The assets of the release; users see those of a published one. A draft of another commit is begun again."""
+        release = self._release(wanted[0].version)
+        if release is None or (release.draft and _commit(release) not in {"", wanted[0].commit}):
             return {}
         return {
             name: HeldFile((asset.digest or "").removeprefix("sha256:"), not release.draft, _commit(release))
@@ -57,10 +58,13 @@ class GitHubRelease:
         self._call(f"upload {file.name}", lambda: release.upload_asset(path, name=file.name), again=False)
 
     def stage(self, wanted: Sequence[Upload]) -> None:
-        """Uploads the digests of a variant's files."""
+        """Uploads the digests of a variant's files. Raises StageError if another run removed some of them meanwhile."""
         release, name = self._release(wanted[0].version), f"{wanted[0].variant}{_SUMS}"
-        if not release:
-            return
+        held = self.held(wanted)
+        gone = [file.name for file in wanted if file.name not in held or held[file.name].digest != file.digest]
+        if release is None or gone:
+            message = f"{' and '.join(gone)} was removed from the draft by the run of another commit; publish it again"
+            raise failure(wanted[0].variant, Code.RELEASE_OTHER_COMMIT, message)
         self._clear(release, name)
         text = "".join(f"{file.digest}  {file.name}\n" for file in wanted).encode()
 
@@ -83,7 +87,7 @@ class GitHubRelease:
     def finish(self, version: str, variants: Collection[str]) -> None:  # noqa: ARG002
         """Publishes the draft; a version with letters is a prerelease.
 
-        GitHub calls the release with the highest version the latest one, whichever is published last.
+        Dates and versions decide which release is the latest one (`legacy`), not what is published last.
         """
         if (release := self._release(version)) and release.draft:
             early = any(map(str.isalpha, release_of(version)))

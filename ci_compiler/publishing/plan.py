@@ -123,7 +123,7 @@ def waits_for(staged: Mapping[str, StagedVariant], every: Collection[str], commi
     lacks = [f"{' and '.join(missing)} did not pass and get there yet"] if missing else []
     other = grouped(sorted(staged), lambda name: "" if staged[name].shown else staged[name].commit)
     lacks += [
-        f"{' and '.join(names)} was built from {old}, and this from {commit}; build all from one commit"
+        f"{' and '.join(names)} was built from {old}, this from {commit}; `ci-compile dispatch --all` builds every one"
         for old, names in other.items()
         if old not in {"", commit}
     ]

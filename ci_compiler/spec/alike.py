@@ -44,12 +44,10 @@ def _tags_shared(spec: Spec) -> Iterator[Finding]:
         for other, there, known, taken in seen:
             same = known == version if known and version else package.name != other
             if taken == tags and same:
-                tag, apart = (
-                    tags.replace("{version}", version or "VERSION"),
-                    "package" if package.name != other else "branch",
-                )
+                apart = "package" if package.name != other else "branch"
                 message = (
-                    f"{package.name} on {branch.name} and {other} on {there} would be one release, {tag}; "
+                    f"{package.name} on {branch.name} and {other} on {there} would be one release, "
+                    f"{tags.replace('{version}', version or 'VERSION')}; "
                     f'give each a tag of its own, such as `tag: "{{{apart}}}-v{{version}}"`'
                 )
                 yield spec.finding(("packages", package.name, "command", "publish"), Code.TAG_SHARED, message)

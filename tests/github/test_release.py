@@ -73,8 +73,13 @@ def test_a_draft_is_of_one_commit(github: GitHub, tmp_path: Path) -> None:
     upload(target, [old], quiet)
     [release] = github.releases.values()
     release["body"] = "Notes"
-    upload(target, [wheel(tmp_path / "b", "1.4.0+sm90", variant=NAMES[1], commit=newer)], quiet)
+    new = wheel(tmp_path / "b", "1.4.0+sm90", variant=NAMES[1], commit=newer)
+    upload(target, [new], quiet)
     assert target.staged("1.4.0", NAMES) == {NAMES[1]: StagedVariant(newer, shown=False)}
+    other = new._replace(commit="e" * 40)
+    assert target.held([other]) == {}, "it is uploaded again, although it is the same"
+    with pytest.raises(StageError, match="was removed from the draft by the run of another commit"):
+        target.stage([old])
     assert (release["target_commitish"], release["body"], release["draft"]) == (newer, "Notes", True)
     github.tags["v1.5.0"] = newer
     with pytest.raises(StageError, match=f"the tag v1.5.0 is at {newer}, and this was built from {COMMIT}"):

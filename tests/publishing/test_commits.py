@@ -31,7 +31,7 @@ def precedes(one: str, other: str) -> bool:
         ({}, NEW, "", "fastpath-cpu and fastpath-sm90 did not pass"),
         ({NAMES[0]: StagedVariant(NEW, shown=False)}, NEW, "", "fastpath-sm90 did not pass"),
         (dict.fromkeys(NAMES, StagedVariant(NEW, shown=False)), NEW, "", ""),
-        ({NAMES[0]: StagedVariant(OLD, shown=False)}, NEW, "", f"fastpath-cpu was built from {OLD}, and this from"),
+        ({NAMES[0]: StagedVariant(OLD, shown=False)}, NEW, "", f"fastpath-cpu was built from {OLD}, this from"),
         ({NAMES[0]: StagedVariant(NEW, shown=False)}, OLD, f"the newer commit {NEW} (fastpath-cpu), and this", NEW),
         (dict.fromkeys(NAMES, StagedVariant(OLD, shown=True)), NEW, f"was published from {OLD} (fastpath-cpu)", ""),
         (dict.fromkeys(NAMES, StagedVariant("", shown=True)), NEW, "", ""),
@@ -65,7 +65,7 @@ def test_a_run_of_an_older_commit_and_a_newer_one(tmp_path: Path) -> None:
         return waits
 
     assert uploaded(NAMES[0], old) == "fastpath-sm90 did not pass and get there yet"
-    assert f"fastpath-cpu was built from {old}, and this from {new}" in uploaded(NAMES[1], new)
+    assert f"fastpath-cpu was built from {old}, this from {new}" in uploaded(NAMES[1], new)
     with pytest.raises(StageError, match=f"the release 1.4.0 has files of the newer commit {new}") as raised:
         uploaded(NAMES[0], old)
     assert raised.value.findings[0].code is Code.RELEASE_OTHER_COMMIT
