@@ -123,12 +123,12 @@ def fetch_earlier(spec: Spec, *, gets_files: bool) -> Iterator[Step]:
     yield action_step("Fetch the earlier build", download, files, id="fetched", if_=some, continue_on_error=True)
 
 
-def note_inputs(spec: Spec) -> Iterator[Step]:
-    """The step after the files are kept, by which later runs find them."""
+def note_inputs(spec: Spec, manifest: str = MANIFEST) -> Iterator[Step]:
+    """The step after the files are kept, by which later runs find them; `manifest` is the path of each manifest."""
     if reuses(spec):
         inputs = "steps.build.outputs.inputs"
         some = expression(f"{inputs} != ''")
-        yield upload("Note what it was built from", expression(inputs), MANIFEST, if_=some)
+        yield upload("Note what it was built from", expression(inputs), manifest, if_=some)
 
 
 NEEDS_OPTION = f" --needs {NEEDS_OUTPUT}"
