@@ -49,6 +49,9 @@ def selected(key: str) -> str:
 VERSIONS = "versions"
 """The output of `SELECT`, and the input of called workflows, with the versions that a run decided on."""
 
+COMPLETE = "complete"
+"""The output of `SELECT` with the name of the artifact in which the run notes what it completed."""
+
 VERDICT = "verdict"
 """The job that states whether a run succeeded."""
 

@@ -104,7 +104,7 @@ def _build(spec: Spec) -> Job:
             upload(
                 "Keep the manifests and the log", _artifact(spec, BUILD, expression("inputs.build")), "build-output/"
             ),
-            *note_inputs(spec, f"build-output/*/{MANIFEST_FILE}"),
+            *note_inputs(spec),
         ],
     )
 

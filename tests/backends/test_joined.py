@@ -104,7 +104,7 @@ def test_a_build_takes_the_files_of_an_earlier_one_for_all_of_its_variants_or_fo
             assert (joined.root / "build-output" / name / "files/ext.txt").read_text("utf-8") == f"made {name}\n"
 
 
-def test_the_workflow_looks_for_an_earlier_build_and_notes_all_manifests() -> None:
+def test_the_workflow_looks_for_an_earlier_build_and_notes_the_inputs() -> None:
     document = declared()
     document["packages"]["ext"]["command"]["reuse"] = True
     files = compile_files(plan(parse_spec(json.dumps(document).encode(), shown="ci-matrix.yaml")))
@@ -116,7 +116,7 @@ def test_the_workflow_looks_for_an_earlier_build_and_notes_all_manifests() -> No
         "Keep the manifests and the log",
         "Note what it was built from",
     ]
-    assert steps[-1]["with"]["path"] == "build-output/*/manifest.json"
+    assert steps[-1]["with"]["path"] == "build-output/inputs.txt"
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from ci_compiler.cli.console import append_to, print_findings
 from ci_compiler.cli.where import branch_of, chosen_of, plan_of, root_of
@@ -11,7 +14,8 @@ from ci_compiler.clock import Clock, day_of
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, Place
 from ci_compiler.plan.expected import dated_findings
-from ci_compiler.reports.summary import SummarisedRun, table, unfinished
+from ci_compiler.plan.pipeline import Plan
+from ci_compiler.reports.summary import SummarisedRun, complete, table, unfinished
 from ci_compiler.units import markdown_text
 
 
@@ -40,4 +44,13 @@ def run(arguments: argparse.Namespace) -> int:
         message = "is empty: what the run chose is lost, or was never chosen; re-run all jobs"
         missing.append(Finding(place=Place(file="--chosen"), code=Code.VARIANT_UNFINISHED, message=message))
     print_findings(missing)
+    if arguments.note and not missing:
+        _note(arguments.note, decided, summarised, chosen, arguments.results)
     return 1 if missing else 0
+
+
+def _note(path: Path, decided: Plan, run: SummarisedRun, chosen: Mapping[str, Sequence[str]], results: Path) -> None:
+    """Writes the file that states what the run completed, if it completed anything."""
+    found = {branch: [*complete(decided, run, branch, names, results)] for branch, names in chosen.items()}
+    if any(found.values()):
+        path.write_text(f"{json.dumps({'publish': run.publish, 'variants': found})}\n", "utf-8")

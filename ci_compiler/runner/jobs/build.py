@@ -26,14 +26,14 @@ from ci_compiler.runner.jobs.attested import subjects
 from ci_compiler.runner.jobs.files import output_folder, write_json
 from ci_compiler.runner.jobs.manifest import Builder, Manifest
 from ci_compiler.runner.jobs.needed import HandedOver, hand_over
-from ci_compiler.runner.jobs.reuse import inputs_of, result_of, taken, traced
+from ci_compiler.runner.jobs.reuse import inputs_of, note_inputs, result_of, taken, traced
 from ci_compiler.runner.jobs.setting import Job
 from ci_compiler.runner.jobs.summary import add_row, reporting
 from ci_compiler.runner.targets import find
 from ci_compiler.spec.model import Repository, Spec
 from ci_compiler.stages import BUILD
 from ci_compiler.variant import RECIPES, recipe_path, variant_name
-from ci_compiler.workflows.artifacts import MANIFEST_FILE, SUBJECTS_FILE
+from ci_compiler.workflows.artifacts import INPUTS_FILE, MANIFEST_FILE, SUBJECTS_FILE
 
 LOG = "build.log"
 """The log's name in a build's output folder."""
@@ -62,13 +62,14 @@ def build(job: Job, name: str, branch: str, out: Path, given: Given = NOTHING) -
     and StageError.
     """
     built = find(job.spec, name, branch)
-    output_folder(out, (MANIFEST_FILE, SUBJECTS_FILE, LOG))
+    output_folder(out, (MANIFEST_FILE, SUBJECTS_FILE, INPUTS_FILE, LOG))
     with reporting(name, BUILD), TemporaryDirectory(prefix="ci-runner-build-") as scratch:
         handed = hand_over(job, [built], given.needs, Path(scratch), given.chosen)
         manifest, others = _build(job, built, out, given, handed)
     for remark in others:
         show(remark)
     digest = write_json(out / MANIFEST_FILE, manifest.as_json())
+    note_inputs(manifest.inputs, out)
     if job.spec.attest:
         (out / SUBJECTS_FILE).write_text(subjects(manifest, digest), "utf-8")
     remarks = [*others, *(f"no {stage}: {reason}" for stage, reason in manifest.untested.items())]

@@ -24,12 +24,12 @@ from ci_compiler.runner.jobs.build import LOG, NOTHING, Given, commit_of, manife
 from ci_compiler.runner.jobs.files import output_folder, write_json
 from ci_compiler.runner.jobs.manifest import Builder, Manifest
 from ci_compiler.runner.jobs.needed import HandedOver, hand_over
-from ci_compiler.runner.jobs.reuse import inputs_of, result_of, taken, traced
+from ci_compiler.runner.jobs.reuse import inputs_of, note_inputs, result_of, taken, traced
 from ci_compiler.runner.jobs.setting import Job, values_of
 from ci_compiler.runner.jobs.summary import add_row, reporting
 from ci_compiler.spec.model import Spec
 from ci_compiler.stages import BUILD
-from ci_compiler.workflows.artifacts import MANIFEST_FILE, SUBJECTS_FILE
+from ci_compiler.workflows.artifacts import INPUTS_FILE, MANIFEST_FILE, SUBJECTS_FILE
 
 
 def members(spec: Spec, built: BuiltVariant) -> tuple[BuiltVariant, ...]:
@@ -49,7 +49,7 @@ def build_joined(job: Job, built: BuiltVariant, out: Path, given: Given = NOTHIN
     Raises InputError and StageError, also if the script leaves other results than those of its variants.
     """
     spec, every = job.spec, members(job.spec, built)
-    output_folder(out, (SUBJECTS_FILE, LOG))
+    output_folder(out, (SUBJECTS_FILE, INPUTS_FILE, LOG))
     with reporting(built.cell.joined, BUILD), TemporaryDirectory(prefix="ci-runner-build-") as scratch:
         made = _run(job, every, out, given, hand_over(job, every, given.needs, Path(scratch), given.chosen))
     digests = {}
@@ -61,6 +61,7 @@ def build_joined(job: Job, built: BuiltVariant, out: Path, given: Given = NOTHIN
         add_row(name=manifest.name, stage=BUILD.name, result="built", seconds=seconds, size=size, remarks=remarks)
     if spec.attest:
         (out / SUBJECTS_FILE).write_text("".join(subjects(one, digests[one.name]) for one in made), "utf-8")
+    note_inputs(made[0].inputs, out)
     return digests, made[0].inputs
 
 

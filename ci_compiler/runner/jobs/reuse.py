@@ -32,9 +32,7 @@ from ci_compiler.runner.jobs.needed import HandedOver
 from ci_compiler.runner.jobs.setting import Job, values_of
 from ci_compiler.spec.model import Spec
 from ci_compiler.stages import BUILD
-from ci_compiler.workflows.artifacts import MANIFEST_FILE
-
-PROTECTED, REQUEST = "protected", "request"
+from ci_compiler.workflows.artifacts import INPUTS_FILE, MANIFEST_FILE, PROTECTED, REQUEST
 
 
 def trusts(environment: Mapping[str, str], branch: str) -> tuple[str, ...]:
@@ -121,6 +119,15 @@ def traced(manifest: Manifest, inputs: Sequence[str], earlier: Manifest | None) 
     if earlier is None:
         return manifest
     return replace(manifest, machine=earlier.machine, origin=earlier.origin or earlier.commit)
+
+
+def note_inputs(inputs: str, out: Path) -> None:
+    """Writes the file by which later runs find the build to its folder `out`, if any looks for it.
+
+    It is no manifest: every manifest in the artifacts of a run has the files of its build beside it.
+    """
+    if inputs:
+        (out / INPUTS_FILE).write_text(f"{inputs}\n", "utf-8")
 
 
 def result_of(earlier: Manifest) -> BuildResult:
