@@ -86,7 +86,7 @@ def test_a_build_takes_the_files_of_an_earlier_one_for_all_of_its_variants_or_fo
     (joined.root / ".github/ci-matrix.yaml").write_text(json.dumps(document), "utf-8")
     joined.write("ci/build.sh", f"{SCRIPT}echo called >>../calls\n")
     push = {"GITHUB_EVENT_NAME": "push", "GITHUB_REF": "refs/heads/main"}
-    _, first = built(joined, **push)
+    _, first = built(joined, 0, **push)
     identity = {name: manifest(joined, name)["inputs"] for name in NAMES}
     assert len({*identity.values()}) == 1
     assert f"inputs=inputs-{identity[NAMES[0]]}\n" in first
