@@ -59,6 +59,9 @@ def left_out(spec: Spec, stage: Stage) -> str:
     return f"contains(format(' {{0}} ', {selected(LEFT_OUT)}), ' {stage} ')" if spec.profiles.leaves_tests_out else ""
 
 
+COMPLETE = "complete"
+"""The output of `SELECT` with the name of the artifact in which the run notes what it completed."""
+
 VERDICT = "verdict"
 """The job that states whether a run succeeded."""
 
