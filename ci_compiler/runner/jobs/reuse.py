@@ -21,7 +21,6 @@ from ci_compiler.backends.checkout import JobCheckout
 from ci_compiler.backends.command_files import FOLDER, clear, filled, verify
 from ci_compiler.backends.job import BuildResult, show
 from ci_compiler.errors import InputError, StageError
-from ci_compiler.github.actions import OWN_EVENTS
 from ci_compiler.plan.lookup import BuiltVariant
 from ci_compiler.plan.matrix import command_values
 from ci_compiler.plan.sources import read_by
@@ -30,6 +29,7 @@ from ci_compiler.runner.jobs.needed import HandedOver
 from ci_compiler.runner.jobs.setting import Job, values_of
 from ci_compiler.stages import BUILD
 from ci_compiler.workflows.artifacts import MANIFEST_FILE
+from ci_compiler.workflows.common import OWN_EVENTS
 
 PROTECTED, REQUEST = "protected", "request"
 
