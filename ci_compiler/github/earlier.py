@@ -13,12 +13,12 @@ from functools import cache
 from itertools import islice
 from urllib.parse import quote
 
-from ci_compiler.github.actions import OWN_EVENTS, Json, file_of, run_of
+from ci_compiler.github.actions import Json, file_of, run_of
 from ci_compiler.github.client import PER_PAGE, Client
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.sharding import FOLDER
 from ci_compiler.workflows.artifacts import inputs_artifact
-from ci_compiler.workflows.common import PULL_REQUEST
+from ci_compiler.workflows.common import OWN_EVENTS, PULL_REQUEST
 
 RUNS = 20
 """The most runs that are asked about one name, the newest first. Others may make any number of artifacts with it."""

@@ -32,6 +32,9 @@ SHARD_PUBLISH = "shard-publish.yml"
 SHARD_VERDICT = "shard-verdict.yml"
 SETUP_ACTION = ".github/actions/setup-ci-compiler"
 
+OWN_EVENTS = frozenset({"push", "schedule", "workflow_dispatch"})
+"""The events whose runs have the code of the repository's own branches."""
+
 WORKFLOW_TOKEN = "WORKFLOW_TOKEN"  # noqa: S105
 """The environment variable with the token of the workflow itself, in a step that has another token as well."""
 

@@ -23,7 +23,6 @@ from ci_compiler.backends.checkout import JobCheckout
 from ci_compiler.backends.command_files import FOLDER, clear, filled, verify
 from ci_compiler.backends.job import BuildResult, show
 from ci_compiler.errors import InputError, StageError
-from ci_compiler.github.actions import OWN_EVENTS
 from ci_compiler.plan.lookup import BuiltVariant
 from ci_compiler.plan.matrix import command_values
 from ci_compiler.plan.sources import read_by
@@ -33,6 +32,7 @@ from ci_compiler.runner.jobs.setting import Job, values_of
 from ci_compiler.spec.model import Spec
 from ci_compiler.stages import BUILD
 from ci_compiler.workflows.artifacts import INPUTS_FILE, MANIFEST_FILE, PROTECTED, REQUEST
+from ci_compiler.workflows.common import OWN_EVENTS
 
 
 def trusts(environment: Mapping[str, str], branch: str) -> tuple[str, ...]:
