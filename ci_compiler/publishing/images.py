@@ -184,7 +184,7 @@ def join(paths: Sequence[Path], to: Path) -> Image:
     images = {path: image_of(path) for path in sorted(paths)}
     index = index_of(images.values())
     root = Descriptor(INDEX, _digest(index), len(index))
-    entry = json.dumps({"schemaVersion": 2, "mediaType": INDEX, "manifests": [_row(root)]}).encode()
+    entry = json.dumps({"schemaVersion": 2, "mediaType": INDEX, "manifests": [row_of(root)]}).encode()
     where = {one.digest: path for path, image in images.items() for one in (*image.manifests, *image.blobs)}
     with tarfile.open(to, "w", format=tarfile.PAX_FORMAT) as file:
         _add(file, "oci-layout", b'{"imageLayoutVersion": "1.0.0"}')
@@ -221,7 +221,8 @@ def _digest(content: bytes) -> str:
     return f"sha256:{hashlib.sha256(content).hexdigest()}"
 
 
-def _row(one: Descriptor) -> dict[str, Any]:
+def row_of(one: Descriptor) -> dict[str, Any]:
+    """A descriptor, as manifests have it."""
     return {"mediaType": one.media, "digest": one.digest, "size": one.size}
 
 

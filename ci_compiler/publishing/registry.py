@@ -1,20 +1,22 @@
 """A registry of container images, by the OCI Distribution Specification: content by digest, and tags that move last.
 
 Blobs are uploaded first, each in one request and only where the registry lacks it; then manifests, each after those
-that it names; and tags at the end. Until then, an image of a whole release has a tag that begins with `staged-`: it
-says that the image is there, and keeps it from being collected as garbage.
+that it names; and tags at the end. Until then, a tag that begins with `staged-` is that of an image index, which names
+the uploaded image, its commit, and when it was uploaded. It keeps the image from being collected as garbage.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from base64 import b64encode
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from datetime import UTC, datetime
 from functools import partial
 from time import sleep
-from typing import IO
+from typing import IO, Any
 from urllib.parse import urljoin, urlsplit
 
 import requests
@@ -22,8 +24,8 @@ import requests
 from ci_compiler.codes import Code
 from ci_compiler.errors import failure
 from ci_compiler.outside import expected, object_of
-from ci_compiler.publishing.images import MANIFESTS, SUFFIX, Descriptor, image_of, opened
-from ci_compiler.publishing.plan import HeldFile, HeldVersion, Upload, release_of
+from ci_compiler.publishing.images import INDEX, MANIFESTS, SUFFIX, Descriptor, image_of, opened, row_of
+from ci_compiler.publishing.plan import HeldFile, HeldVersion, StagedVariant, Upload, release_of
 from ci_compiler.secret import Secret
 
 VERSION = "{version}"
@@ -31,6 +33,9 @@ VERSION = "{version}"
 
 _TIMEOUT = (30, 600)
 _ATTEMPTS = 4
+_STAGED = "staged-"
+_REVISION, _CREATED, _TITLE = (f"org.opencontainers.image.{name}" for name in ("revision", "created", "title"))
+"""What a staged image states, by the annotations that the OCI Image Format Specification defines."""
 _UNDELETED = 400, 404, 405
 """How a registry answers that deletes no tags, or nothing, or lacks what is to be deleted."""
 _VERSIONS = "([0-9][A-Za-z0-9.]*)"
@@ -78,24 +83,35 @@ class Registry:
                 self._tag(manifest.digest, manifest.media, content)
 
     def stage(self, wanted: Sequence[Upload]) -> None:
-        """Gives the image a tag that no user knows."""
+        """Gives the image a tag that no user knows, in place of that of another commit."""
         file = self._only(wanted)
-        image = image_of(file.path)
-        self._tag(_stage(file.version, file.variant), image.root.media, image.manifests[image.root])
+        stated = {_REVISION: file.commit, _CREATED: datetime.now(UTC).isoformat(), _TITLE: file.variant}
+        index = {"schemaVersion": 2, "mediaType": INDEX, "manifests": [row_of(image_of(file.path).root)]}
+        content = json.dumps(index | {"annotations": stated}).encode()
+        self._tag(_stage(file.version, file.variant), INDEX, content)
 
-    def staged(self, version: str, variants: Collection[str]) -> Collection[str]:
-        """The variants whose images have such a tag, or the tag of the version."""
-        return [one for one in variants if any(map(self._digest, (_stage(version, one), self._named(version, one)[0])))]
+    def staged(self, version: str, variants: Collection[str]) -> Mapping[str, StagedVariant]:
+        """The variants whose images have such a tag, or the tag of the version, whose commit is not known then."""
+        staged: dict[str, StagedVariant] = {}
+        for variant in variants:
+            shown, waits = self._digest(self._named(version, variant)[0]), self._waiting(_stage(version, variant))
+            if waits and shown in {"", waits["manifests"][0]["digest"]}:
+                staged[variant] = StagedVariant(waits["annotations"][_REVISION], shown=bool(shown))
+            elif shown:
+                staged[variant] = StagedVariant("", shown=True)
+        return staged
 
     def finish(self, version: str, variants: Collection[str]) -> None:
         """Gives the staged images their tags, that of the version last."""
         stages = {variant: _stage(version, variant) for variant in variants}
         for variant, stage in stages.items():
-            if (staged := self._ask("GET", f"manifests/{stage}", known=(404,))).ok:
+            if waits := self._waiting(stage):
+                row = waits["manifests"][0]
+                content = self._ask("GET", f"manifests/{row['digest']}").content
                 for tag in reversed(self._named(version, variant)):
-                    self._tag(tag, staged.headers["Content-Type"], staged.content)
+                    self._tag(tag, row["mediaType"], content)
         for stage in stages.values():
-            self._ask("DELETE", f"manifests/{stage}", known=_UNDELETED)
+            self._unstage(stage)
 
     def unfinished(self, version: str, variant: str) -> bool:  # noqa: ARG002
         """False: the tag of the version is the last that an image gets."""
@@ -107,6 +123,16 @@ class Registry:
         form = re.compile(re.escape(before) + _VERSIONS + re.escape(after))
         every = (form.fullmatch(tag) for tag in self._listed())
         return {HeldVersion("", found[1]) for found in every if found}
+
+    def remove_abandoned(self, before: datetime) -> int:
+        """Deletes the tags of images that wait since before a time, where the registry deletes something."""
+        waiting = {tag: self._waiting(tag) for tag in self._listed() if tag.startswith(_STAGED)}
+        old = [
+            tag
+            for tag, data in waiting.items()
+            if data and datetime.fromisoformat(data["annotations"][_CREATED]) < before
+        ]
+        return sum(self._unstage(tag) for tag in old)
 
     def withdraw(self, versions: Collection[HeldVersion], because: str) -> None:
         """Deletes the images with all their tags; without a reason only the tags, and what else has the image stays.
@@ -153,6 +179,16 @@ class Registry:
             return digest
         content = self._ask("GET", f"manifests/{reference}").content
         return f"sha256:{hashlib.sha256(content).hexdigest()}"
+
+    def _waiting(self, stage: str) -> dict[str, Any]:
+        """The index of a staged image; empty if there is none."""
+        answer = self._ask("GET", f"manifests/{stage}", known=(404,))
+        return object_of(answer.content) if answer.ok else {}
+
+    def _unstage(self, stage: str) -> bool:
+        """Deletes the index of a staged image, and so its tag; whether the registry did."""
+        digest = self._digest(stage)
+        return bool(digest) and self._ask("DELETE", f"manifests/{digest}", known=_UNDELETED).ok
 
     def _listed(self) -> Iterator[str]:
         """All tags; a page names the next one."""
@@ -226,4 +262,4 @@ def _no_netrc(request: requests.PreparedRequest) -> requests.PreparedRequest:
 
 def _stage(version: str, variant: str) -> str:
     """The tag of a staged image: names of variants may be too long for tags, so it has their hash."""
-    return f"staged-{hashlib.sha256(f'{release_of(version)} {variant}'.encode()).hexdigest()[:32]}"
+    return f"{_STAGED}{hashlib.sha256(f'{release_of(version)} {variant}'.encode()).hexdigest()[:32]}"

@@ -19,6 +19,7 @@ from ci_compiler.publishing.images import INDEX
 from ci_compiler.publishing.plan import Upload
 
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
+COMMIT = 40 * "a"
 LOGIN = "robot:secret"
 
 
@@ -82,8 +83,8 @@ def pack(path: Path, files: Mapping[str, bytes]) -> None:
             file.addfile(info, io.BytesIO(content))
 
 
-def uploaded(path: Path, variant: str = "server-amd64", version: str = "1.4.0") -> Upload:
-    return Upload(path.name, digest_of(path.read_bytes())[7:], path, variant, version)
+def uploaded(path: Path, variant: str = "server-amd64", version: str = "1.4.0", commit: str = COMMIT) -> Upload:
+    return Upload(path.name, digest_of(path.read_bytes())[7:], path, variant, version, commit)
 
 
 class RegistryHandler(BaseHTTPRequestHandler):

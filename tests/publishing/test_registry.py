@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Lock
 
@@ -11,12 +12,12 @@ import pytest
 
 from ci_compiler.errors import StageError
 from ci_compiler.publishing.images import image_of, join
-from ci_compiler.publishing.plan import HeldVersion
+from ci_compiler.publishing.plan import HeldVersion, StagedVariant
 from ci_compiler.publishing.registry import Registry
 from ci_compiler.publishing.target import publish, upload
 from ci_compiler.secret import Secret
 from tests.publishing.places import serving
-from tests.publishing.registry import LOGIN, RegistryHandler, layout, uploaded
+from tests.publishing.registry import COMMIT, LOGIN, RegistryHandler, layout, uploaded
 
 
 class Place:
@@ -94,10 +95,22 @@ def test_a_whole_release_gets_its_tags_together(place: Place, tmp_path: Path) ->
         assert not any(tag.startswith("server") for tag in place.server.tags)
         upload(place.target(name), [uploaded(tmp_path / f"{name}.oci.tar", name, f"1.4.0+{name[-5:]}")], print)
     target = place.target("server-arm64")
-    assert target.staged("1.4.0", [*every, "server-s390x"]) == every
+    staged = target.staged("1.4.0", [*every, "server-s390x"])
+    assert staged == {name: StagedVariant(COMMIT, shown=False) for name in every}
+    assert target.remove_abandoned(datetime.now(UTC) - timedelta(days=1)) == 0
     target.finish("1.4.0+arm64", every)
     assert place.server.tags == {**roots, **{f"{name}-1.4.0": root for name, root in roots.items()}}
-    assert target.staged("1.4.0", every) == every
+    assert target.staged("1.4.0", every) == {name: StagedVariant("", shown=True) for name in every}
+
+
+def test_an_image_whose_release_never_came_ends(place: Place, tmp_path: Path) -> None:
+    layout(tmp_path / "server.oci.tar")
+    for commit in ("b" * 40, "c" * 40):  # a newer commit begins again
+        upload(place.target(), [uploaded(tmp_path / "server.oci.tar", commit=commit)], print)
+    assert place.target().staged("1.4.0", ["server-amd64"])["server-amd64"].commit == "c" * 40
+    assert len(place.server.tags) == 1
+    assert place.target().remove_abandoned(datetime.now(UTC) + timedelta(days=1)) == 1
+    assert not place.server.tags
 
 
 def test_nights_lose_their_tags_and_a_withdrawn_image_all(place: Place, tmp_path: Path) -> None:
