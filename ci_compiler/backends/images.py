@@ -40,7 +40,7 @@ def check_images(name: str, files: Iterable[Path], values: Mapping[str, str], ne
     that it has any of, by digest, and nothing else.
     """
     images = {path.name: _image(name, path) for path in files if path.name.endswith(SUFFIX)}
-    declared = platform_of(values.get("platform") or values.get("system", ""))
+    declared = platform_of(values.get("platform", values.get("system", "")))
     gathered = _gathered(name, needed) if images else {}
     for file, image in images.items():
         if declared and {*image.platforms} != {declared}:

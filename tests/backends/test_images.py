@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from argparse import Namespace
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -11,11 +12,15 @@ from typing import Any
 import pytest
 
 from ci_compiler.backends.images import platform_of
+from ci_compiler.cli.runner import join_images
+from ci_compiler.errors import InputError
 from tests.backends.project import Project
 from tests.publishing.places import serving
 from tests.publishing.registry import LOGIN, RegistryHandler, layout
 
 PLATFORMS = {"x86_64-linux": "amd64", "aarch64-linux": "arm64"}
+
+JOINED_NAME = "llama-any"
 
 SERVER = '#!/bin/sh -e\nmkdir -p out\ncp "made/$VARIANT_PLATFORM.oci.tar" out/server.oci.tar\n'
 JOINED = '#!/bin/sh -e\nci-runner join-images --out dist/llama.oci.tar "$VARIANT_NEEDS"/server/*/*.oci.tar\n'
@@ -43,7 +48,10 @@ def declared(address: str) -> dict[str, Any]:
         },
         "matrix": {"values": {"platform": [*PLATFORMS], "accelerator": "cpu"}},
         "publish": {"on-shared-machines": True},
-        "runners": {name: {"runs-on": ["self-hosted", "linux", name, "builder"]} for name in ("x64", "arm64")},
+        "runners": {
+            name: {"runs-on": ["self-hosted", "linux", name, "builder"], "stages": ["build", "publish"]}
+            for name in ("x64", "arm64")
+        },
     }
 
 
@@ -78,17 +86,17 @@ def test_the_images_of_two_platforms_are_published_under_one_tag(images: Project
         declare(images, address)
         for platform in PLATFORMS:
             build(images, f"server-{platform}")
-        build(images, "llama", "--needs", "made-output")
-        path = "made-output/llama/manifest.json"
+        build(images, JOINED_NAME, "--needs", "made-output")
+        path = "made-output/llama-any/manifest.json"
         stated = json.loads((images.root / path).read_text("utf-8"))
         assert {*stated["needs"]} == {f"server-{platform}" for platform in PLATFORMS}
         place = ("--branch", "main", "--commit", stated["commit"], "--manifest", path)
-        images.job("publish", "llama", *place, PUBLISH_TOKEN=LOGIN)
+        images.job("publish", JOINED_NAME, *place, PUBLISH_TOKEN=LOGIN)
         assert {*server.tags} == {"server-1.4.0", "server"}
         _, index = server.manifests[server.tags["server"]]
         assert [row["platform"]["architecture"] for row in json.loads(index)["manifests"]] == ["amd64", "arm64"]
         assert len(server.blobs) == 4
-        assert images.job("publish", "llama", *place, PUBLISH_TOKEN=LOGIN).stdout.count("published already")
+        assert images.job("publish", JOINED_NAME, *place, PUBLISH_TOKEN=LOGIN).stdout.count("published already")
         said = images.job("withdraw", "llama", "1.4.0", "--because", "wrong results", PUBLISH_TOKEN=LOGIN).stdout
         assert (said, server.tags) == ("llama 1.4.0: withdrawn\n", {})
 
@@ -104,10 +112,10 @@ def test_an_index_has_what_was_gathered_and_nothing_else(images: Project) -> Non
     for platform in PLATFORMS:
         build(images, f"server-{platform}")
     images.write("ci/joined.sh", JOINED.replace("server/*/*", "server/*x86_64*/*"))
-    assert "which was gathered with the rest" in build(images, "llama", "--needs", "made-output", status=1)
+    assert "which was gathered with the rest" in build(images, JOINED_NAME, "--needs", "made-output", status=1)
     layout(images.root / "made/other.oci.tar", "s390x")
     images.write("ci/joined.sh", JOINED.replace("tar\n", "tar made/other.oci.tar\n"))
-    assert "which was not gathered" in build(images, "llama", "--needs", "made-output", status=1)
+    assert "which was not gathered" in build(images, JOINED_NAME, "--needs", "made-output", status=1)
 
 
 @pytest.mark.parametrize(
@@ -124,15 +132,14 @@ def test_platforms_are_spelled_as_images_do(platform: str, stated: str) -> None:
     assert platform_of(platform) == stated
 
 
-def test_images_that_cannot_be_joined_leave_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from ci_compiler.cli.runner import main
-
-    layout(tmp_path / "a.oci.tar")
-    layout(tmp_path / "b.oci.tar", text="another")
-    words = ["join-images", *map(str, sorted(tmp_path.glob("*.oci.tar"))), "--out"]
-    for name in ("both.oci.tar", "both.tar"):
-        assert main([*words, str(tmp_path / name)]) == 2
-        assert not (tmp_path / name).exists()
-    said = capsys.readouterr().err
-    assert "cannot be joined: two images are for linux/amd64" in said
-    assert "a new file with a name that ends with .oci.tar" in said
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("both.oci.tar", "cannot be joined: two images are for linux/amd64"), ("both.tar", "must be a new file")],
+)
+def test_images_that_cannot_be_joined_leave_nothing(tmp_path: Path, name: str, message: str) -> None:
+    archives = [tmp_path / "a.oci.tar", tmp_path / "b.oci.tar"]
+    for path in archives:
+        layout(path, text=path.name)
+    with pytest.raises(InputError, match=message):
+        join_images.run(Namespace(archives=archives, out=tmp_path / name))
+    assert not (tmp_path / name).exists()
