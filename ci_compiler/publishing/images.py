@@ -30,6 +30,8 @@ MANIFESTS = _INDICES | {_MANIFEST, "application/vnd.docker.distribution.manifest
 MOST = 4 << 20
 """The most bytes of a manifest: registries must take so many ("OCI Distribution Specification", Pushing Manifests)."""
 _CHUNK = 1 << 20
+_DEEPEST = 4
+"""How deep indices may be within indices."""
 _DIGEST = re.compile("sha256:[0-9a-f]{64}")
 _NO_PLATFORM = "unknown/unknown"
 """The platform of what is attached to an image, such as its provenance (BuildKit, "Image attestation storage")."""
@@ -63,6 +65,7 @@ class Archive:
     def __init__(self, file: tarfile.TarFile, name: str) -> None:
         self._file = file
         self._name = name
+        self._seen = set[str]()
         self._members = {one.name.removeprefix("./"): one for one in file.getmembers()}
 
     def open(self, digest: str) -> IO[bytes]:
@@ -89,14 +92,19 @@ class Archive:
             raise self._wrong("has no image")
         return Image(root=root, manifests=manifests, blobs=tuple(blobs), platforms=platforms)
 
-    def _walk(self, root: Descriptor, known: bytes | None = None) -> Iterator[tuple[Descriptor, bytes, str]]:
-        """The manifests below `root` and itself, with their content and the digest of their configuration."""
-        if root.media not in MANIFESTS:
-            raise self._wrong(f"names {root.media}, which is no manifest")
+    def _walk(
+        self, root: Descriptor, known: bytes | None = None, depth: int = 0
+    ) -> Iterator[tuple[Descriptor, bytes, str]]:
+        """The manifests below `root` and itself, once each, with their content and the digest of the configuration."""
+        if root.media not in MANIFESTS or depth > _DEEPEST:
+            raise self._wrong(f"names {root.media}, which is no manifest, or too deep an index")
+        if root.digest in self._seen:
+            return
+        self._seen.add(root.digest)
         content = known or self._content(root)
         if root.media in _INDICES:
             for entry in _descriptors(content):
-                yield from self._walk(entry)
+                yield from self._walk(entry, depth=depth + 1)
             yield root, content, ""
         else:
             yield root, content, _blobs(content)[0].digest
