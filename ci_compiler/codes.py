@@ -152,6 +152,7 @@ class Code(StrEnum):
     PUBLISH_SHARES_POOL = "publish-shares-pool"
     PUBLISH_UNSIGNED = "publish-unsigned"
     PUBLISHED_OTHERWISE = "published-otherwise"
+    PUBLISHES_UNTESTED = "publishes-untested"
     PUSH_FAILED = "push-failed"
     PYTHON_DIFFERS = "python-differs"
     PYTHON_NOT_OF_TORCH = "python-not-of-torch"

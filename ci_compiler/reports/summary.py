@@ -25,6 +25,7 @@ from ci_compiler.plan.sharding import ALL
 from ci_compiler.plan.suites import bench_of, suites_of
 from ci_compiler.spec.model import Spec
 from ci_compiler.spec.suites import Suite
+from ci_compiler.spec.triggers import PULL_REQUEST
 from ci_compiler.stages import BUILD, PUBLISH, Stage
 from ci_compiler.units import counted, duration, markdown_table, markdown_text, size
 from ci_compiler.workflows.artifacts import (
@@ -53,11 +54,12 @@ _LARGEST_NUMBER, _LONGEST = 10**15, 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SummarisedRun:
-    """A run: the name of its event, its branch or tag, and whether it was asked to publish."""
+    """A run: the name of its event, its branch or tag, whether it was asked to publish, and its profile ('': none)."""
 
     event: str
     ref: str
     publish: bool
+    profile: str = ""
 
 
 def table(plan: Plan, run: SummarisedRun, branch: str, chosen: Sequence[str], results: Path) -> str:
@@ -200,8 +202,13 @@ def _tests(
     plan: Plan, run: SummarisedRun, built: BuiltVariant, results: Path
 ) -> tuple[Route, Mapping[Stage, Mapping[str, Any]]]:
     """The route of a variant in the run, and what each test left; {} for nothing."""
-    asked = plan.spec.profiles.pull_request.tests
-    route = built.route.of_request(asked) if run.event in _REQUESTS else built.route
+    left_out = plan.spec.profiles.left_out
+    is_request = run.event in _REQUESTS
+    route = (
+        built.route.of_request(left_out(PULL_REQUEST))
+        if is_request
+        else built.route.in_profile(run.profile, left_out(run.profile))
+    )
     folders = {
         stage: results / artifact_name(stage, built.variant.name, built.cell.branch)
         for stage in plan.spec.stages

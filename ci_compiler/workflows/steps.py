@@ -12,7 +12,7 @@ from ci_compiler.spec.model import Spec
 from ci_compiler.spec.versions import decides_versions
 from ci_compiler.workflows import compiler_cache
 from ci_compiler.workflows.artifacts import EARLIER_OUTPUT, MANIFEST, NEEDS_OUTPUT
-from ci_compiler.workflows.common import SETUP_ACTION, VERSIONS, expression, in_own_repository, selected
+from ci_compiler.workflows.common import LEFT_OUT, SETUP_ACTION, VERSIONS, expression, in_own_repository, selected
 from ci_compiler.workflows.model import READ, Job, Permissions, RunStep, Step, UsesStep, action_step
 from ci_compiler.workflows.writer import Node, Remarked
 
@@ -180,6 +180,7 @@ def select_job(
     the others that the command writes, and what the verdict needs to know about pauses. It runs in forks too.
     """
     outputs += (VERSIONS,) if decides_versions(spec) else ()
+    outputs += (LEFT_OUT,) if spec.profiles.leaves_tests_out else ()
     return hosted_job(
         spec,
         name,

@@ -21,7 +21,7 @@ from ci_compiler.spec.triggers import RELEASE
 from ci_compiler.spec.versions import decides_versions, with_versions
 from ci_compiler.sync.events import Answer, dispatched_onto, facts_of_push, facts_of_request, released_tag
 from ci_compiler.units import markdown_text
-from ci_compiler.workflows.common import VERSIONS
+from ci_compiler.workflows.common import LEFT_OUT, VERSIONS
 from ci_compiler.workflows.pull_request import matrices
 
 
@@ -52,11 +52,13 @@ def _of_shard(arguments: argparse.Namespace, git: Git, decided: Plan, event: Git
     published = {name for name in asked.names if _published(decided, git.root, shard.branch, name)}
     (choice,) = decide(decided, event, answer.facts._replace(published=published), shard).branches
     carried = carried_of(git.root, decided.spec)
+    left = decided.spec.profiles.left_out(profile_of(event))
     return {
         "chosen": json.dumps(choice.variants),
         "cells": json.dumps(choice.suffixes),
         "onto": dispatched_onto(git, decided, event, shard.branch, carried),
         "pausable": " ".join(words_of_cells(choice.cells, publish=may_publish(decided.spec, shard, event))),
+        **({LEFT_OUT: " ".join(map(str, left))} if decided.spec.profiles.leaves_tests_out else {}),
         **versions,
     }
 

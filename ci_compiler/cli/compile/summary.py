@@ -6,12 +6,14 @@ import argparse
 import os
 
 from ci_compiler.cli.console import append_to, print_findings
-from ci_compiler.cli.where import branch_of, chosen_of, plan_of, root_of
+from ci_compiler.cli.where import branch_of, chosen_of, event_of_run, plan_of, root_of
 from ci_compiler.clock import Clock, day_of
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, Place
 from ci_compiler.plan.expected import dated_findings
+from ci_compiler.plan.selection import profile_of
 from ci_compiler.reports.summary import SummarisedRun, table, unfinished
+from ci_compiler.spec.model import Spec
 from ci_compiler.units import markdown_text
 
 
@@ -22,6 +24,7 @@ def run(arguments: argparse.Namespace) -> int:
         event=os.environ.get("GITHUB_EVENT_NAME", ""),
         ref=os.environ.get("GITHUB_REF_NAME", ""),
         publish=arguments.publish == "true",
+        profile=_profile(decided.spec),
     )
     if own := chosen.pop("", []):
         chosen[branch_of(arguments, decided.spec, root_of(arguments))] = own
@@ -41,3 +44,8 @@ def run(arguments: argparse.Namespace) -> int:
         missing.append(Finding(place=Place(file="--chosen"), code=Code.VARIANT_UNFINISHED, message=message))
     print_findings(missing)
     return 1 if missing else 0
+
+
+def _profile(spec: Spec) -> str:
+    """The profile that the run is of, where profiles leave tests out; '' for none."""
+    return profile_of(event_of_run()) if spec.profiles.leaves_tests_out else ""
