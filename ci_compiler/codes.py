@@ -94,6 +94,7 @@ class Code(StrEnum):
     HISTORY_EMPTY = "history-empty"
     HISTORY_MISSING = "history-missing"
     HOSTED_HOURS = "hosted-hours", Severity.WARNING
+    IMAGE_DIFFERS = "image-differs"
     IMPOSSIBLE_MACHINE = "impossible-machine"
     IN_THE_WAY = "in-the-way"
     ISA_SYSTEM = "isa-system"
