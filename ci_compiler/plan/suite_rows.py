@@ -13,7 +13,6 @@ from ci_compiler.errors import Finding
 from ci_compiler.hardware import CPU
 from ci_compiler.plan.matrix import Cell, Variant
 from ci_compiler.plan.needs import Needs, serves
-from ci_compiler.plan.suites import suites_of
 from ci_compiler.spec.axes import AXES, PARTS, Accelerator
 from ci_compiler.spec.model import Package, Spec
 from ci_compiler.spec.suites import Suite
@@ -28,22 +27,8 @@ def with_rows(spec: Spec, cells: Iterable[Cell]) -> tuple[Spec, tuple[Finding, .
     """
     if not any(package.suites for package in spec.packages.values()):
         return spec, ()
-    cells = tuple(cells)
-    bound, findings = _bound(spec, cells)
-    return bound, (*findings, *_joined(bound, cells))
-
-
-def _joined(spec: Spec, cells: Iterable[Cell]) -> Iterator[Finding]:
-    """An error for each package with a suite that runs for a variant of a joined build."""
-    joined = ((cell, variant) for cell in cells if cell.joined for variant in cell.variants)
-    for name in dict.fromkeys(variant.package for cell, variant in joined if suites_of(spec, cell, variant)):
-        message = f"{name} has test suites, which run for builds of one variant only"
-        yield spec.finding(("packages", name, "joins"), Code.JOIN_UNUSABLE, message, key=True)
-
-
-def _bound(spec: Spec, cells: Iterable[Cell]) -> tuple[Spec, list[Finding]]:
     if not any(installed(spec, suite) for package in spec.packages.values() for suite in package.suites.values()):
-        return spec, []
+        return spec, ()
     needs, findings, packages = Needs(spec, cells), list[Finding](), {}
     for name, package in spec.packages.items():
         suites = {}
@@ -56,7 +41,7 @@ def _bound(spec: Spec, cells: Iterable[Cell]) -> tuple[Spec, list[Finding]]:
             bound = frozenset((cell.branch, variant.name) for cell, variant in found)
             suites[key] = replace(suite, installs=bound) if wanted else suite
         packages[name] = replace(package, suites=suites)
-    return replace(spec, packages=packages), findings
+    return replace(spec, packages=packages), tuple(findings)
 
 
 def installed(spec: Spec, suite: Suite) -> Mapping[str, str]:
