@@ -1,0 +1,157 @@
+"""The audit walks the graph: what is wrong in a package that a recipe builds with is found in the recipe."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from ci_compiler.adoption.audit import Audited, audit
+from ci_compiler.spec.build import parse_spec
+from tests.adoption.fleets import flags_of, head, system_of
+from tests.adoption.helpers import needs_nix
+
+SPEC = """\
+version: 1
+owner: my-org
+branches:
+  main: {cuda: "12.8", nixpkgs: fe5e41d7ffc0421f0913e8472ce6238ed0daf8e3}
+packages: {ort: {recipes: own}, server: {recipes: own}, torchvision: {recipes: own}}
+matrix:
+  python: ["3.12"]
+  isas: {x86_64-linux: [avx2, avx512]}
+  gpus: {sm80: {}, sm90: {}}
+runners: {x86: {runs-on: [self-hosted, linux, x64], cpu: [avx2, avx512]}}
+publish: {on-shared-machines: true}
+"""
+SHARED = {
+    "lib/cpu-isa.nix": "{\n  avx2 = [ %s ];\n  avx512 = [ %s ];\n}\n" % (flags_of("avx2"), flags_of("avx512")),
+    "lib/custom-torch.nix": """\
+{ torchBase, smCapability, cpuFlags }:
+(torchBase.override { cudaSupport = true; gpuTargets = [ smCapability ]; }).overrideAttrs (old: {
+  pname = "pytorch-custom";
+  requiredSystemFeatures = [ "big-parallel" ];
+  preConfigure = (old.preConfigure or "") + ''
+    export CXXFLAGS="${toString cpuFlags} $CXXFLAGS"
+  '';
+})
+""",
+}
+
+
+def ort(name: str, sm: str, isa: str) -> str:
+    """A Python package around a library of the top level, which is what compiles."""
+    return f"""{head("12_8")}  cpuFlags = [ {flags_of(isa)} ];
+  library = (nixpkgs_pinned.onnxruntime.override {{ cudaSupport = true; }}).overrideAttrs (old: {{
+    version = "1.20.1";
+    cmakeFlags = (old.cmakeFlags or [ ]) ++ [ (lib.cmakeFeature "CMAKE_CUDA_ARCHITECTURES" "{sm}") ];
+    preConfigure = ''export CXXFLAGS="${{toString cpuFlags}} $CXXFLAGS"'';
+  }});
+in
+  (nixpkgs_pinned.python312Packages.onnxruntime.override {{ onnxruntime = library; }}).overrideAttrs (old: {{
+    pname = "{name}";
+    meta = old.meta // {{ platforms = [ "{system_of(isa)}" ]; }};
+  }})
+"""
+
+
+def server(name: str, sm: str, isa: str) -> str:
+    """A package from a Python set that has a torch and a library of its own."""
+    return f"""{head("12_8", config=f' cudaCapabilities = [ "{sm[:-1]}.{sm[-1]}" ];')}
+  cpuISA = (import ./lib/cpu-isa.nix).{isa};
+  smCapability = "{sm[:-1]}.{sm[-1]}";
+  python = nixpkgs_pinned.python312.override {{
+    packageOverrides = self: super: {{
+      torch = import ./lib/custom-torch.nix {{ inherit smCapability; cpuFlags = cpuISA; torchBase = super.torch; }};
+      bitsandbytes = super.bitsandbytes.overrideAttrs (old: {{
+        cmakeFlags = (old.cmakeFlags or [ ]) ++ [ "-DCOMPUTE_CAPABILITY={sm}" "-DCUDA_VERSION=12.8" ];
+      }});
+    }};
+  }};
+in
+  python.pkgs.server.overrideAttrs (old: {{
+    pname = "{name}";
+    meta = old.meta // {{ platforms = [ "{system_of(isa)}" ]; }};
+  }})
+"""
+
+
+def vision(name: str, sm: str, isa: str) -> str:
+    """A torchvision with a torch of its own."""
+    return f"""{head("12_8")}  smCapability = "{sm[:-1]}.{sm[-1]}";
+  cpuISA = (import ./lib/cpu-isa.nix).{isa};
+  torchBase = nixpkgs_pinned.python312Packages.torch;
+  customTorch = import ./lib/custom-torch.nix {{ inherit smCapability torchBase; cpuFlags = cpuISA; }};
+in
+  (nixpkgs_pinned.python312Packages.torchvision.override {{ torch = customTorch; }}).overrideAttrs (old: {{
+    pname = "{name}";
+    propagatedBuildInputs = old.propagatedBuildInputs ++ [ customTorch.out ];
+    meta = old.meta // {{ platforms = [ "{system_of(isa)}" ]; }};
+  }})
+"""
+
+
+def fleet() -> dict[str, str]:
+    """The files of the repository below `.flox/pkgs`, by path."""
+    cells = [(sm, isa) for sm in ("80", "90") for isa in ("avx2", "avx512")]
+    makers = {"ort": ort, "server": server, "torchvision": vision}
+    names = [(package, sm, isa, name_of(package, sm, isa)) for package in makers for sm, isa in cells]
+    return {f"{name}.nix": makers[package](name, sm, isa) for package, sm, isa, name in names} | SHARED
+
+
+def name_of(package: str, sm: str = "90", isa: str = "avx512") -> str:
+    return f"{package}-python312-cuda12_8-sm{sm}-{isa}"
+
+
+ORT, SERVER, VISION = (f"{name_of(package)}.nix" for package in ("ort", "server", "torchvision"))
+
+
+def audited(root: Path, files: Mapping[str, str]) -> Audited:
+    for path, text in files.items():
+        file = root / ".flox/pkgs" / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, "utf-8")
+    return audit(root, parse_spec(SPEC.encode(), shown="ci-matrix.yaml"), "main")
+
+
+@needs_nix
+def test_a_healthy_fleet_has_no_defect(tmp_path: Path) -> None:
+    assert [str(cause.line) for cause in audited(tmp_path, fleet()).defects] == []
+
+
+PLANTED: dict[str, tuple[str, str, str, str, str]] = {
+    "another architecture of an inner library": (
+        ORT, '"CMAKE_CUDA_ARCHITECTURES" "90"', '"CMAKE_CUDA_ARCHITECTURES" "89"', "wrong-gpu", "its onnxruntime: ",
+    ),
+    "a flag too many in an inner library": (
+        ORT, 'cpuFlags = [ ', 'cpuFlags = [ "-mavx512vnni" ', "flags-exceed-isa", "its onnxruntime: ",
+    ),
+    "another ISA of a shared table": (SERVER, "cpu-isa.nix).avx512", "cpu-isa.nix).avx2", "wrong-cpu-flags", "custom-torch"),
+    "a shared table that changed": (
+        "lib/cpu-isa.nix", '"-mavx512f"', '"-mavx512f" "-mavx512vnni"', "flags-exceed-isa", "avx512vnni",
+    ),
+    "a torchvision without its own torch": (
+        VISION, "torchvision.override { torch = customTorch; }", "torchvision.override { }", "another-torch", "two torches",
+    ),
+    "a torchvision with nixpkgs' torch": (VISION, "customTorch = import", "customTorch = torchBase; unused = import", "wrong-gpu", ""),
+    "CUDA's version in a define": (SERVER, "-DCUDA_VERSION=12.8", "-DCUDA_VERSION=12.9", "cuda-in-name", "its bitsandbytes: "),
+    "an architecture in a define": (SERVER, "COMPUTE_CAPABILITY=90", "COMPUTE_CAPABILITY=80", "wrong-gpu", "its bitsandbytes: "),
+    "another Python": (SERVER, "nixpkgs_pinned.python312.", "nixpkgs_pinned.python311.", "wrong-python", "3.11"),
+    "another Python of what it wraps": (
+        ORT, "nixpkgs_pinned.onnxruntime.override", "nixpkgs_pinned.python311Packages.onnxruntime.override", "wrong-python", "3.11",
+    ),
+}  # fmt: skip
+
+
+@needs_nix
+@pytest.mark.parametrize("planted", PLANTED)
+def test_what_is_wrong_inside_is_found_in_the_recipe(tmp_path: Path, planted: str) -> None:
+    path, old, new, code, said = PLANTED[planted]
+    files = fleet()
+    assert old in files[path]
+    found = audited(tmp_path, files | {path: files[path].replace(old, new)})
+    assert {cause.code for cause in found.defects} == {code}, [str(cause.line) for cause in found.defects]
+    named = {Path(file).name for cause in found.defects for file in cause.files}
+    assert named == {path} if not path.startswith("lib/") else len(named) == 4
+    assert all(said in finding.message for cause in found.defects for finding in cause.findings)
