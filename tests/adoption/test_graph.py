@@ -26,7 +26,7 @@ runners: {x86: {runs-on: [self-hosted, linux, x64], cpu: [avx2, avx512]}}
 publish: {on-shared-machines: true}
 """
 SHARED = {
-    "lib/cpu-isa.nix": "{\n  avx2 = [ %s ];\n  avx512 = [ %s ];\n}\n" % (flags_of("avx2"), flags_of("avx512")),
+    "lib/cpu-isa.nix": f"{{\n  avx2 = [ {flags_of('avx2')} ];\n  avx512 = [ {flags_of('avx512')} ];\n}}\n",
     "lib/custom-torch.nix": """\
 { torchBase, smCapability, cpuFlags }:
 (torchBase.override { cudaSupport = true; gpuTargets = [ smCapability ]; }).overrideAttrs (old: {
@@ -122,26 +122,70 @@ def test_a_healthy_fleet_has_no_defect(tmp_path: Path) -> None:
 
 PLANTED: dict[str, tuple[str, str, str, str, str]] = {
     "another architecture of an inner library": (
-        ORT, '"CMAKE_CUDA_ARCHITECTURES" "90"', '"CMAKE_CUDA_ARCHITECTURES" "89"', "wrong-gpu", "its onnxruntime: ",
+        ORT,
+        '"CMAKE_CUDA_ARCHITECTURES" "90"',
+        '"CMAKE_CUDA_ARCHITECTURES" "89"',
+        "wrong-gpu",
+        "its onnxruntime: ",
     ),
     "a flag too many in an inner library": (
-        ORT, 'cpuFlags = [ ', 'cpuFlags = [ "-mavx512vnni" ', "flags-exceed-isa", "its onnxruntime: ",
+        ORT,
+        "cpuFlags = [ ",
+        'cpuFlags = [ "-mavx512vnni" ',
+        "flags-exceed-isa",
+        "its onnxruntime: ",
     ),
-    "another ISA of a shared table": (SERVER, "cpu-isa.nix).avx512", "cpu-isa.nix).avx2", "wrong-cpu-flags", "custom-torch"),
+    "another ISA of a shared table": (
+        SERVER,
+        "cpu-isa.nix).avx512",
+        "cpu-isa.nix).avx2",
+        "wrong-cpu-flags",
+        "custom-torch",
+    ),
     "a shared table that changed": (
-        "lib/cpu-isa.nix", '"-mavx512f"', '"-mavx512f" "-mavx512vnni"', "flags-exceed-isa", "avx512vnni",
+        "lib/cpu-isa.nix",
+        '"-mavx512f"',
+        '"-mavx512f" "-mavx512vnni"',
+        "flags-exceed-isa",
+        "avx512vnni",
     ),
     "a torchvision without its own torch": (
-        VISION, "torchvision.override { torch = customTorch; }", "torchvision.override { }", "another-torch", "two torches",
+        VISION,
+        "torchvision.override { torch = customTorch; }",
+        "torchvision.override { }",
+        "another-torch",
+        "two torches",
     ),
-    "a torchvision with nixpkgs' torch": (VISION, "customTorch = import", "customTorch = torchBase; unused = import", "wrong-gpu", ""),
-    "CUDA's version in a define": (SERVER, "-DCUDA_VERSION=12.8", "-DCUDA_VERSION=12.9", "cuda-in-name", "its bitsandbytes: "),
-    "an architecture in a define": (SERVER, "COMPUTE_CAPABILITY=90", "COMPUTE_CAPABILITY=80", "wrong-gpu", "its bitsandbytes: "),
+    "a torchvision with nixpkgs' torch": (
+        VISION,
+        "customTorch = import",
+        "customTorch = torchBase; unused = import",
+        "wrong-gpu",
+        "",
+    ),
+    "CUDA's version in a define": (
+        SERVER,
+        "-DCUDA_VERSION=12.8",
+        "-DCUDA_VERSION=12.9",
+        "cuda-in-name",
+        "its bitsandbytes: ",
+    ),
+    "an architecture in a define": (
+        SERVER,
+        "COMPUTE_CAPABILITY=90",
+        "COMPUTE_CAPABILITY=80",
+        "wrong-gpu",
+        "its bitsandbytes: ",
+    ),
     "another Python": (SERVER, "nixpkgs_pinned.python312.", "nixpkgs_pinned.python311.", "wrong-python", "3.11"),
     "another Python of what it wraps": (
-        ORT, "nixpkgs_pinned.onnxruntime.override", "nixpkgs_pinned.python311Packages.onnxruntime.override", "wrong-python", "3.11",
+        ORT,
+        "nixpkgs_pinned.onnxruntime.override",
+        "nixpkgs_pinned.python311Packages.onnxruntime.override",
+        "wrong-python",
+        "3.11",
     ),
-}  # fmt: skip
+}
 
 
 @needs_nix
