@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -38,7 +39,7 @@ from ci_compiler.recipes.identifiers import mentions
 from ci_compiler.recipes.render import NO_TEMPLATES, recipes
 from ci_compiler.spec.model import Spec
 from ci_compiler.spec.packages import RecipeKind
-from ci_compiler.units import counted
+from ci_compiler.units import counted, grouped
 from ci_compiler.variant import VariantName, recipe_path
 
 _ABOUT_THE_GPU = {
@@ -116,7 +117,7 @@ def audit(
     by_name = {name_of(path): recipe for path, recipe in outcomes.items() if isinstance(recipe, Evaluation)}
     failed = {path: finding for path, finding in outcomes.items() if isinstance(finding, Finding)}
     this = replace(this, found=by_name, failed=failed)
-    for line in notes(by_name.values()):
+    for line in (*notes(by_name.values()), *_unseen(this)):
         say(line)
     compiled = recipes(as_compiled(spec, branch) if compares_own else spec, judged, branch, templates)
     causes = causes_of([*this.findings(), *([] if own else wrong_counts(root, judged))])
@@ -278,21 +279,30 @@ def _gpus(this: _Audit, recipe: Evaluation) -> list[Gpu]:
 # What the stand-in for nixpkgs does not know.
 
 
-_WORDS = {"release": "version", "arguments": "arguments"}
+_WORDS = {"release": "version", "arguments": "arguments", "inputs": "inputs"}
 
 
 def notes(found: Iterable[Evaluation]) -> Iterator[str]:
     """What was not checked in how many recipes, for each package and nixpkgs that the stand-in does not know."""
-    counts: dict[tuple[str, str, tuple[str, ...]], int] = {}
-    for one in found:
-        for part in filter(None, (one, one.torch)):
-            if part.unknown:
-                key = (part.pin, part.attribute.rpartition(".")[2], part.unknown)
-                counts[key] = counts.get(key, 0) + 1
+    counts = Counter(
+        key
+        for one in found
+        for key in {(part.pin, part.attribute.rpartition(".")[2], part.unknown) for part in one.nodes if part.unknown}
+    )
     for (pin, attribute, unknown), count in sorted(counts.items()):
-        what = " and ".join(_WORDS[word] for word in unknown)
+        *first, last = (_WORDS[word] for word in unknown)
+        what = " and ".join(filter(None, [", ".join(first), last]))
         where = f"nixpkgs {pin}" if pin else "the nixpkgs that recipes are called with"
         yield (
             f"not checked in {counted(count, 'recipe')}: the {what} of {attribute} in {where}, which "
             f"are not known here; `--nixpkgs real` evaluates with it"
         )
+
+
+def _unseen(this: _Audit) -> Iterator[str]:
+    """What was not looked at, and why: recipes and packages inside them that cannot be evaluated."""
+    opaque = [finding.message for path, finding in this.failed.items() if this.is_own(path)]
+    for why, same in grouped(opaque, lambda message: message.partition(" (evaluating ")[0]).items():
+        yield f"only the text of {counted(len(same), 'recipe')} was checked, which cannot be evaluated here: {why}"
+    if inside := sum(one.unseen for one in this.found.values()):
+        yield f"not checked: {counted(inside, 'package')} inside recipes, which cannot be evaluated here"

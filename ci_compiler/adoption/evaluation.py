@@ -87,7 +87,9 @@ class Evaluation:
     attribute: str = ""  # its attribute in nixpkgs: "python3Packages.torch"
     python: str = ""  # the Python of that package set: "3.13"
     pin: str = ""  # the nixpkgs revision of the package; '' for the nixpkgs that the recipe is called with
-    unknown: tuple[str, ...] = ()  # of the package there, what the stand-in does not know: "release", "arguments"
+    unknown: tuple[
+        str, ...
+    ] = ()  # of the package there, what the stand-in does not know: "release", "arguments", "inputs"
     pins: tuple[str, ...] = ()  # every nixpkgs revision that the recipe imports, '' for `<nixpkgs>`
     config: Mapping[str, object] = field(default_factory=dict)  # as given to `import nixpkgs`
     overlays: tuple[tuple[str, ...], ...] = ()  # the top-level attributes that each overlay sets
@@ -123,6 +125,11 @@ class Evaluation:
     # Where things are written: "pname", "override.gpuTargets", "meta.platforms", "env.X", "config.allowUnfree",
     # "passthru.gpuArch", "nixpkgs.overlays".
     places: Mapping[str, Place] = field(default_factory=dict)
+
+    @property
+    def nodes(self) -> tuple[Evaluation, ...]:
+        """All that the recipe makes or changes: the package, its torch, and what else is inside."""
+        return (self, *filter(None, [self.torch]), *self.inner)
 
     @property
     def gpu_targets(self) -> tuple[str, ...]:

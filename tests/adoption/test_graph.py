@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -107,12 +107,12 @@ def name_of(package: str, sm: str = "90", isa: str = "avx512") -> str:
 ORT, SERVER, VISION = (f"{name_of(package)}.nix" for package in ("ort", "server", "torchvision"))
 
 
-def audited(root: Path, files: Mapping[str, str]) -> Audited:
+def audited(root: Path, files: Mapping[str, str], say: Callable[[str], object] = str) -> Audited:
     for path, text in files.items():
         file = root / ".flox/pkgs" / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, "utf-8")
-    return audit(root, parse_spec(SPEC.encode(), shown="ci-matrix.yaml"), "main")
+    return audit(root, parse_spec(SPEC.encode(), shown="ci-matrix.yaml"), "main", say=say)
 
 
 @needs_nix
@@ -199,3 +199,15 @@ def test_what_is_wrong_inside_is_found_in_the_recipe(tmp_path: Path, planted: st
     named = {Path(file).name for cause in found.defects for file in cause.files}
     assert named == {path} if not path.startswith("lib/") else len(named) == 4
     assert all(said in finding.message for cause in found.defects for finding in cause.findings)
+
+
+@needs_nix
+def test_what_cannot_be_evaluated_is_said(tmp_path: Path) -> None:
+    files = {ORT: "{ x }: builtins.fetchMercurial x", SERVER: fleet()[SERVER], **SHARED}
+    said: list[str] = []
+    found = audited(tmp_path, files, say=said.append)
+    assert {cause.code for cause in found.defects} == {"missing-recipe"}
+    assert (
+        "only the text of 1 recipe was checked, which cannot be evaluated here: builtins.fetchMercurial is " in said[-1]
+    )
+    assert any("the version and inputs of bitsandbytes in nixpkgs" in line for line in said)

@@ -137,6 +137,7 @@ let
           __record = {
             inherit (spec) package attribute changes context given python scope;
             inherit args final;
+            isMade = spec.start == { };
             isChecked = spec.given == { } || spec.function != null;
             effective = spec.extras args;
             set = foldl' (a: b: a // b) { } built.new;

@@ -110,10 +110,12 @@ let
     {
       inherit (r) package attribute python;
       inherit (context) pin;
-      # What the stand-in does not know of the package: "release" and "arguments", where the recipe depends on them.
+      # What the stand-in does not know of the package: "release" and "arguments", where the recipe depends on them, and
+      # the "inputs" that nixpkgs has for a package that is made up here.
       unknown =
         lib.optional (!(pins.knows context.pin && context.versions ? ${r.package}) && !(r.set ? version)) "release"
-        ++ lib.optional (!r.isChecked) "arguments";
+        ++ lib.optional (!r.isChecked) "arguments"
+        ++ lib.optional (r.package == "other" && !r.isMade) "inputs";
       config = show context.given;
       overlays = context.sets;
       overlaid = lib.genAttrs (lib.concatLists context.sets) (name: quietly (overlaid context.final.${name}));
