@@ -20,7 +20,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ci_compiler.adoption.audit_checks import CHECKS, AuditedRecipe, at, impossible, package_in
-from ci_compiler.adoption.audit_text import unlike_their_names, wrong_counts, wrong_gpu_in_text
+from ci_compiler.adoption.audit_siblings import unlike_the_others
+from ci_compiler.adoption.audit_text import FEWEST, unlike_their_names, wrong_counts, wrong_gpu_in_text
 from ci_compiler.adoption.causes import Cause, causes_of
 from ci_compiler.adoption.comparison import Pair, as_compiled
 from ci_compiler.adoption.comparison import causes as causes_of_pairs
@@ -86,6 +87,13 @@ class _Audit:
         for name, evaluation in self.found.items():
             yield from _of_evaluated(self, name, evaluation)
 
+    def causes(self, further: Iterable[Finding] = ()) -> tuple[Cause, ...]:
+        """The causes of all findings, with the notes on recipes that are unlike the others and have no rare defect."""
+        causes = causes_of([*self.findings(), *further])
+        rare = {file for cause in causes if len(cause.files) < FEWEST for file in cause.files}
+        own = {name: one for name, one in self.found.items() if self.is_own(one.path) and not self.cells[name].listed}
+        return (*causes, *causes_of(unlike_the_others(own, self.cells, rare)))
+
     def is_own(self, path: Path) -> bool:
         """Whether the recipe is the repository's own; False for one that the spec does not know."""
         cell, name = self.cells.get(name_of(path)), name_of(path)
@@ -120,7 +128,7 @@ def audit(
     for line in (*notes(by_name.values()), *_unseen(this)):
         say(line)
     compiled = recipes(as_compiled(spec, branch) if compares_own else spec, judged, branch, templates)
-    causes = causes_of([*this.findings(), *([] if own else wrong_counts(root, judged))])
+    causes = this.causes([] if own else wrong_counts(root, judged))
     wanted = _wanted(root, spec, compiled, by_name, timeout)
     pairs = [
         Pair(package_in(cells[name], name), recipe.path, recipe, wanted[name])

@@ -188,6 +188,22 @@ def _rows(own: Evaluation, compiled: Evaluation) -> Iterator[Difference]:
                 yield Difference(group, attribute, *map(str, values))
 
 
+def written_values(recipe: Evaluation) -> dict[str, object]:
+    """What a package sets, by attribute, each flag alone, with what tells one source, patch or release from another."""
+    found = {attribute: value for of in _GROUPS.values() for attribute, value in of(recipe).items()}
+    found |= {"cmakeFlags": ""} | {flag.partition("=")[0].partition(":")[0]: flag for flag in recipe.cmake_flags}
+    for name, words in recipe.flags.items():
+        found |= {name: ""} | {f"{word} in {name}": "set" for word in map(_alike, words)}
+    found |= {f"source {source.name}": f"{source.url} {source.rev} {source.hash}" for source in recipe.sources}
+    found |= {f"patch {patch.name}": f"{patch.url} {patch.hash}" for patch in recipe.patches}
+    found |= {f"override.{name}": value for name, value in recipe.override.items()}
+    found |= {"attribute": recipe.attribute, "meta.broken": recipe.meta.get("broken") or ""}
+    found |= {
+        "inside": " ".join(sorted(node.package if node.package != "other" else node.pname for node in recipe.inner))
+    }
+    return found | ({"version": recipe.version} if "version" in recipe.sets else {})
+
+
 def _means_the_same(row: Difference) -> bool:
     """Whether an attribute differs in its text alone."""
     passed_on = row.attribute.startswith("passthru.") or (row.group == "exports" and row.attribute.isupper())
@@ -213,6 +229,11 @@ def _pin(recipe: Evaluation) -> dict[str, object]:
 def _flags(recipe: Evaluation) -> dict[str, object]:
     found: dict[str, object] = {name: _turned_on(words) for name, words in recipe.flags.items()}
     return found | {"gpuTargets": " ".join(recipe.gpu_targets)}
+
+
+def _alike(flag: str) -> str:
+    """A flag, in one spelling for each set of instructions that `-march` chooses."""
+    return f"-march={_turned_on([flag])}" if flag.startswith("-march=") else flag
 
 
 def _turned_on(flags: Sequence[str]) -> str:

@@ -107,12 +107,12 @@ def name_of(package: str, sm: str = "90", isa: str = "avx512") -> str:
 ORT, SERVER, VISION = (f"{name_of(package)}.nix" for package in ("ort", "server", "torchvision"))
 
 
-def audited(root: Path, files: Mapping[str, str], say: Callable[[str], object] = str) -> Audited:
+def audited(root: Path, files: Mapping[str, str], say: Callable[[str], object] = str, spec: str = SPEC) -> Audited:
     for path, text in files.items():
         file = root / ".flox/pkgs" / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, "utf-8")
-    return audit(root, parse_spec(SPEC.encode(), shown="ci-matrix.yaml"), "main", say=say)
+    return audit(root, parse_spec(spec.encode(), shown="ci-matrix.yaml"), "main", say=say)
 
 
 @needs_nix
@@ -211,3 +211,22 @@ def test_what_cannot_be_evaluated_is_said(tmp_path: Path) -> None:
         "only the text of 1 recipe was checked, which cannot be evaluated here: builtins.fetchMercurial is " in said[-1]
     )
     assert any("the version and inputs of bitsandbytes in nixpkgs" in line for line in said)
+
+
+WIDE = SPEC.replace("[avx2, avx512]}\n  gpus", "[avx2, avx512, avx512vnni]}\n  gpus").replace(
+    "gpus: {", "gpus: {sm75: {}, sm86: {}, sm89: {}, "
+)
+
+
+@needs_nix
+def test_a_slip_in_one_of_many_recipes_is_a_note(tmp_path: Path) -> None:
+    cells = [(sm, isa) for sm in ("75", "80", "86", "89", "90") for isa in ("avx2", "avx512", "avx512vnni")]
+    files = {f"{name_of('ort', sm, isa)}.nix": ort(name_of("ort", sm, isa), sm, isa) for sm, isa in cells}
+    only = WIDE.replace("server: {recipes: own}, torchvision: {recipes: own}", "")
+    assert audited(tmp_path, files, spec=only) == Audited(defects=(), differences=())
+    edited = files[ORT].replace('"-mavx512bw" ', "").replace('version = "1.20.1"', 'version = "1.20.0"')
+    found = audited(tmp_path, files | {ORT: edited}, spec=only)
+    (cause,) = found.notes
+    assert (found.defects, cause.code, [Path(file).name for file in cause.files]) == ((), "unlike-the-others", [ORT])
+    assert "onnxruntime: version is 1.20.0, and 1.20.1 in 4 other recipes of avx512" in cause.message
+    assert "onnxruntime: -mavx512bw in CXXFLAGS is not set, and set in 4 other recipes of avx512" in cause.message
