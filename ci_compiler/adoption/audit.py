@@ -34,7 +34,7 @@ from ci_compiler.hardware import Gpu
 from ci_compiler.hardware.families import DEFAULT, NONE, family_of, nixpkgs
 from ci_compiler.outside import bytes_of
 from ci_compiler.plan.matrix import Cell
-from ci_compiler.plan.rules import HARDWARE_CODES, hardware_problems, judge
+from ci_compiler.plan.rules import HARDWARE_CODES, Judged, hardware_problems, judge
 from ci_compiler.recipes.affected import read_by_recipes
 from ci_compiler.recipes.identifiers import mentions
 from ci_compiler.recipes.render import NO_TEMPLATES, recipes
@@ -62,7 +62,7 @@ class Audited:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Audit:
+class BranchAudit:
     """An audit of the branch `branch`: its recipes, its cells by variant name, and what the recipes evaluate to.
 
     `failed` has the findings of recipes without an evaluation.
@@ -118,13 +118,8 @@ def audit(
     know it. Raises InputError where there are no recipes or no Nix.
     """
     judged = judge(spec)
-    cells = {v.name: cell for cell in judged.cells if cell.branch == branch for v in cell.variants}
-    this = _Audit(root=root, spec=spec, branch=branch, paths=find_recipes(root), cells=cells, timeout=timeout)
-    own = {path: cells[name_of(path)].variants[0].package for path in this.paths if this.is_own(path)}
-    outcomes = outcomes_of(root, this.paths, timeout=timeout, groups=own)
-    by_name = {name_of(path): recipe for path, recipe in outcomes.items() if isinstance(recipe, Evaluation)}
-    failed = {path: finding for path, finding in outcomes.items() if isinstance(finding, Finding)}
-    this = replace(this, found=by_name, failed=failed)
+    this = prepared(root, spec, branch, timeout, judged)
+    cells, by_name, own = this.cells, this.found, any(map(this.is_own, this.paths))
     for line in (*notes(by_name.values()), *_unseen(this)):
         say(line)
     compiled = recipes(as_compiled(spec, branch) if compares_own else spec, judged, branch, templates)
@@ -140,6 +135,17 @@ def audit(
         differences=causes_of_pairs(pairs)[1],
         notes=tuple(cause for cause in causes if cause.code.severity is Severity.NOTE),
     )
+
+
+def prepared(root: Path, spec: Spec, branch: str, timeout: float, judged: Judged | None = None) -> BranchAudit:
+    """The recipes under `root` as those of `branch`, evaluated; the arguments and errors are those of `audit`."""
+    cells = {v.name: cell for cell in (judged or judge(spec)).cells if cell.branch == branch for v in cell.variants}
+    this = BranchAudit(root=root, spec=spec, branch=branch, paths=find_recipes(root), cells=cells, timeout=timeout)
+    own = {path: cells[name_of(path)].variants[0].package for path in this.paths if this.is_own(path)}
+    outcomes = outcomes_of(root, this.paths, timeout=timeout, groups=own)
+    by_name = {name_of(path): recipe for path, recipe in outcomes.items() if isinstance(recipe, Evaluation)}
+    failed = {path: finding for path, finding in outcomes.items() if isinstance(finding, Finding)}
+    return replace(this, found=by_name, failed=failed)
 
 
 def _wanted(
@@ -192,7 +198,7 @@ def _is_alike(recipe: str, one: Path, other: Path, siblings: Collection[str]) ->
 # Recipes that cannot be evaluated, and names.
 
 
-def _missing(this: _Audit) -> Iterator[Finding]:
+def _missing(this: BranchAudit) -> Iterator[Finding]:
     names = {name_of(path) for path in this.paths}
     names |= {str(parts.spelled(this.spec.hardware)) for parts in map(VariantName.parse, names) if parts}
     first = this.paths[0]
@@ -203,7 +209,7 @@ def _missing(this: _Audit) -> Iterator[Finding]:
             yield about(folder / Path(recipe_path(name)).name, Code.MISSING_RECIPE, message)
 
 
-def _of_opaque(this: _Audit) -> Iterator[Finding]:
+def _of_opaque(this: BranchAudit) -> Iterator[Finding]:
     """Why recipes cannot be evaluated, and what is wrong with them all the same.
 
     A recipe of the repository's own may need something that is not here; then its text alone is judged.
@@ -233,7 +239,7 @@ def _wrong_path(root: Path, finding: Finding) -> str:
 # Recipes that were evaluated.
 
 
-def _of_evaluated(this: _Audit, name: str, recipe: Evaluation) -> list[Finding]:
+def _of_evaluated(this: BranchAudit, name: str, recipe: Evaluation) -> list[Finding]:
     """The defects of a recipe."""
     cell = this.cells.get(name)
     if cell is None:
@@ -248,7 +254,7 @@ def _of_evaluated(this: _Audit, name: str, recipe: Evaluation) -> list[Finding]:
     return findings
 
 
-def _unknown(this: _Audit, name: str, recipe: Evaluation) -> Iterator[Finding]:
+def _unknown(this: BranchAudit, name: str, recipe: Evaluation) -> Iterator[Finding]:
     """Why the spec does not know a recipe."""
     parts, toolkits = VariantName.parse(name), this.spec.branches[this.branch].toolkits
     if "." in name:
@@ -262,7 +268,7 @@ def _unknown(this: _Audit, name: str, recipe: Evaluation) -> Iterator[Finding]:
         yield at(recipe, "", Code.UNKNOWN_RECIPE, f"{name} is not in the spec{nearest(name, this.cells)}")
 
 
-def _broken_rules(this: _Audit, recipe: Evaluation) -> Iterator[Finding]:
+def _broken_rules(this: BranchAudit, recipe: Evaluation) -> Iterator[Finding]:
     """The rules that a recipe breaks, with its GPUs, its toolkit and, if it states one, its system."""
     toolkit = this.spec.hardware.toolkits.get(recipe.toolkit_version)
     system = recipe.platforms[0] if len(recipe.platforms) == 1 else ""
@@ -273,7 +279,7 @@ def _broken_rules(this: _Audit, recipe: Evaluation) -> Iterator[Finding]:
                 yield at(recipe, "meta.platforms" if about_host else "override.gpuTargets", code, problem)
 
 
-def _gpus(this: _Audit, recipe: Evaluation) -> list[Gpu]:
+def _gpus(this: BranchAudit, recipe: Evaluation) -> list[Gpu]:
     """The GPU architectures that a recipe builds for, in any notation; if it states none, that of its cell."""
     own = recipe.gpu_targets or tuple(re.split(r"[; ]+", recipe.exports.get(nixpkgs(DEFAULT)["architectures"], "")))
     targets: Iterable[str] = own if any(own) else recipe.torch.gpu_targets if recipe.torch else ()
@@ -307,7 +313,7 @@ def notes(found: Iterable[Evaluation]) -> Iterator[str]:
         )
 
 
-def _unseen(this: _Audit) -> Iterator[str]:
+def _unseen(this: BranchAudit) -> Iterator[str]:
     """What was not looked at, and why: recipes and packages inside them that cannot be evaluated."""
     opaque = [finding.message for path, finding in this.failed.items() if this.is_own(path)]
     for why, same in grouped(opaque, lambda message: message.partition(" (evaluating ")[0]).items():

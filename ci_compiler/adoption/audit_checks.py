@@ -294,16 +294,17 @@ def _machine_flags(recipe: Evaluation, variable: str) -> tuple[str, ...]:
 def _flags(recipe: AuditedRecipe) -> Iterator[Finding]:
     """Flags, also those of what is inside, that turn on more than the ISA in its name, or no more than a lower one."""
     isa, evaluation = recipe.spec.hardware.isa(recipe.cell.isa), recipe.evaluation
-    has_flags = False
     for whose, part in recipe.nodes:
         stated = ((_machine_flags(part, name), name) for name in _FLAG_VARIABLES)
         for flags, variables in grouped(filter(itemgetter(0), stated), itemgetter(0)).items():
-            has_flags = True
             names = " and ".join(name for _, name in variables)
             for code, message in _wrong_flags(names, flags, isa, recipe.spec.hardware):
                 yield recipe.about(whose, part, "preConfigure", code, message)
-    if evaluation.package == "torch" and not has_flags and isa.flags:
-        yield at(evaluation, "preConfigure", Code.WRONG_CPU_FLAGS, f"no compiler flag turns on {isa.title}")
+    for whose, part in recipe.parts if isa.flags else ():
+        changed = part.package == "torch" and (part is evaluation or part.sets)
+        if changed and not any(_machine_flags(part, name) for name in _FLAG_VARIABLES):
+            message = f"no compiler flag turns on {isa.title}"
+            yield recipe.about(whose, part, "preConfigure", Code.WRONG_CPU_FLAGS, message)
 
 
 def _wrong_flags(names: str, flags: tuple[str, ...], isa: Isa, hardware: Hardware) -> Iterator[tuple[Code, str]]:

@@ -11,7 +11,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import combinations
+from itertools import combinations, product
+from pathlib import Path
+from statistics import median
 from typing import NamedTuple
 
 from ci_compiler.adoption.audit_checks import label, package_in
@@ -24,7 +26,7 @@ from ci_compiler.plan.matrix import Cell
 from ci_compiler.units import counted, grouped
 from ci_compiler.variant import toolkit_tag
 
-_AXES = ("python", "toolkit", "target", "isa")
+_AXES = ("target", "isa", "toolkit", "python")
 _GROUPINGS = tuple(axes for size in (0, 1, 2) for axes in combinations(_AXES, size))
 FEWEST_ALIKE = 3
 """The fewest recipes with one value on an axis that are compared."""
@@ -32,7 +34,7 @@ FEWEST_ALIKE = 3
 MOST_SHOWN = 3
 """The most values that a finding shows of a recipe; it counts the others."""
 
-_OF_ITS_OWN = frozenset({"pname", "description", "longDescription", "platforms"})
+_OF_ITS_OWN = frozenset({"description", "longDescription", "platforms"})
 """The attributes that differ by themselves, or that have a check of their own."""
 
 
@@ -41,6 +43,10 @@ class _Recipe(NamedTuple):
     evaluation: Evaluation
     written: Mapping[str, str]
     values: Mapping[str, str]  # as `written`, without the words of its own name
+
+
+_Groups = dict[tuple[str, ...], list[_Recipe]]
+"""Recipes by their values on some axes."""
 
 
 def unlike_the_others(
@@ -52,51 +58,70 @@ def unlike_the_others(
         yield from _of_a_package(recipes, known)
 
 
-def _of_a_package(recipes: Mapping[str, _Recipe], known: Collection[str]) -> Iterator[Finding]:
-    """The findings of one package; a value that few recipes have, such as a rare target, explains what they do."""
-    peers: dict[tuple[str, ...], dict[tuple[str, ...], list[str]]] = {axes: {} for axes in _GROUPINGS}
-    for axes, groups in peers.items():
-        for name, recipe in recipes.items():
-            groups.setdefault(_on(recipe.cell, axes), []).append(name)
-    for name, recipe in recipes.items():
-        rare = any(len(peers[axis,][_on(recipe.cell, (axis,))]) < FEWEST_ALIKE for axis in _AXES)
-        if not rare and str(recipe.evaluation.path) not in known:
-            yield from _deviating(name, recipes, peers)
-
-
 def _on(cell: Cell, axes: Sequence[str]) -> tuple[str, ...]:
     return tuple(getattr(cell, axis) for axis in axes)
 
 
-def _deviating(
-    name: str, recipes: Mapping[str, _Recipe], peers: Mapping[tuple[str, ...], Mapping[tuple[str, ...], list[str]]]
-) -> Iterator[Finding]:
-    """The finding of the recipe `name`, if it has values that the others have in another way."""
-    recipe = recipes[name]
-    groups = {axes: [recipes[other] for other in peers[axes][_on(recipe.cell, axes)]] for axes in _GROUPINGS}
-    attributes = dict.fromkeys(key for other in groups[()] for key in other.values)
-    said = []
-    for attribute in attributes:
-        value, against, fewest = recipe.values.get(attribute, ""), "", len(recipes)
-        for axes, group in groups.items():
-            usual, count = Counter(other.values.get(attribute, "") for other in group).most_common(1)[0]
-            if count < NEARLY_ALL * len(group):
-                continue
-            if usual == value and count > 1:
-                break  # that is how it is with these values
-            if usual != value and FEWEST <= count < fewest:
-                fewest, shared = count, " ".join(filter(None, _on(recipe.cell, axes)))
-                others = f"{counted(count, 'other recipe')}{shared and f' of {shared}'}"
-                typical = next(
-                    other.written.get(attribute, "") for other in group if other.values.get(attribute, "") == usual
-                )
-                against = f"{attribute} is {short(recipe.written.get(attribute, ''))}, and {short(typical)} in {others}"
-        else:
-            said += [against] * bool(against)
-    if said:
-        more = f"; and {len(said) - MOST_SHOWN} more" if len(said) > MOST_SHOWN else ""
-        place = Place(str(recipe.evaluation.path), 1, 1)
-        yield about(place, Code.UNLIKE_THE_OTHERS, "; ".join(said[:MOST_SHOWN]) + more)
+def _of_a_package(recipes: Mapping[str, _Recipe], known: Collection[str]) -> Iterator[Finding]:
+    """The findings of one package; a value that few recipes have, such as a rare target, explains what they do."""
+    peers: dict[tuple[str, ...], _Groups] = {axes: {} for axes in _GROUPINGS}
+    for axes, recipe in product(_GROUPINGS, recipes.values()):
+        peers[axes].setdefault(_on(recipe.cell, axes), []).append(recipe)
+    usual = {axis: median(map(len, peers[axis,].values())) for axis in _AXES}
+    common = [
+        recipe
+        for recipe in recipes.values()
+        if str(recipe.evaluation.path) not in known
+        and all(
+            len(peers[axis,][_on(recipe.cell, (axis,))]) >= max(2, min(FEWEST_ALIKE, usual[axis])) for axis in _AXES
+        )
+    ]
+    said: dict[Path, list[str]] = {}
+    for attribute in dict.fromkeys(key for recipe in recipes.values() for key in recipe.values):
+        tables = {axes: _usual(attribute, groups) for axes, groups in peers.items()}
+        best = max(sum(count for _, count in table.values()) for axes, table in tables.items() if len(axes) < 2)
+        for recipe in common:
+            if against := _against(recipe, attribute, tables, peers, best):
+                said.setdefault(recipe.evaluation.path, []).append(against)
+    for path, texts in said.items():
+        more = f"; and {len(texts) - MOST_SHOWN} more" if len(texts) > MOST_SHOWN else ""
+        yield about(Place(str(path), 1, 1), Code.UNLIKE_THE_OTHERS, "; ".join(texts[:MOST_SHOWN]) + more)
+
+
+def _usual(attribute: str, groups: _Groups) -> dict[tuple[str, ...], tuple[str, int]]:
+    """The usual value of an attribute in each group, and how many have it."""
+    counts = {key: Counter(one.values.get(attribute, "") for one in group) for key, group in groups.items()}
+    return {key: counter.most_common(1)[0] for key, counter in counts.items()}
+
+
+def _against(
+    recipe: _Recipe,
+    attribute: str,
+    tables: Mapping[tuple[str, ...], Mapping[tuple[str, ...], tuple[str, int]]],
+    peers: Mapping[tuple[str, ...], _Groups],
+    best: int,
+) -> str:
+    """How the others have an attribute that `recipe` has in a way that nothing in its name tells; else ''.
+
+    A value that is unusual in all, and usual among those with the same values on some axes, follows from these; the
+    value that is usual in all follows only from the axis that tells most values of the attribute, `best` of them.
+    """
+    value, least, found = recipe.values.get(attribute, ""), len(peers[()][()]), ""
+    for axes, table in tables.items():
+        key = _on(recipe.cell, axes)
+        group, (usual, count) = peers[axes][key], table[key]
+        if count < NEARLY_ALL * len(group):
+            continue
+        tells = value != tables[()][()][0] or sum(alike for _, alike in table.values()) >= best
+        if usual == value and count > 1 and tells:
+            return ""
+        shared = " ".join(filter(None, key))
+        if usual != value and count >= FEWEST and (count < least or (count == least and not found)):
+            typical = next(one.written.get(attribute, "") for one in group if one.values.get(attribute, "") == usual)
+            others = f"{counted(count, 'other recipe')}{shared and f' of {shared}'}"
+            own = short(recipe.written.get(attribute, ""))
+            least, found = count, f"{attribute} is {own}, and {short(typical)} in {others}"
+    return found
 
 
 def _recipe(cell: Cell, name: str, evaluation: Evaluation) -> _Recipe:

@@ -191,6 +191,7 @@ def _rows(own: Evaluation, compiled: Evaluation) -> Iterator[Difference]:
 def written_values(recipe: Evaluation) -> dict[str, object]:
     """What a package sets, by attribute, each flag alone, with what tells one source, patch or release from another."""
     found = {attribute: value for of in _GROUPS.values() for attribute, value in of(recipe).items()}
+    found |= {name: _commands(value) for name, value in recipe.attributes.items() if name not in (*PHASES, *_INPUTS)}
     found |= {"cmakeFlags": ""} | {flag.partition("=")[0].partition(":")[0]: flag for flag in recipe.cmake_flags}
     for name, words in recipe.flags.items():
         found |= {name: ""} | {f"{word} in {name}": "set" for word in map(_alike, words)}

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
+from ci_compiler.adoption import self_test
 from ci_compiler.adoption.audit import Audited, audit
+from ci_compiler.cli.app import run
+from ci_compiler.cli.compile import PROGRAM
 from ci_compiler.spec.build import parse_spec
 from tests.adoption.fleets import flags_of, head, system_of
 from tests.adoption.helpers import needs_nix
@@ -230,3 +234,46 @@ def test_a_slip_in_one_of_many_recipes_is_a_note(tmp_path: Path) -> None:
     assert (found.defects, cause.code, [Path(file).name for file in cause.files]) == ((), "unlike-the-others", [ORT])
     assert "onnxruntime: version is 1.20.0, and 1.20.1 in 4 other recipes of avx512" in cause.message
     assert "onnxruntime: -mavx512bw in CXXFLAGS is not set, and set in 4 other recipes of avx512" in cause.message
+
+
+PLANTS = [
+    {"kind": "another architecture", "pattern": '"@isa@ of nothing"', "replacement": ""},
+    {
+        "kind": "another architecture",
+        "pattern": "COMPUTE_CAPABILITY=\\d+",
+        "replacement": "COMPUTE_CAPABILITY=@other-digits@",
+    },
+    {
+        "kind": "a shared flag too many",
+        "shared": True,
+        "cells": "isa",
+        "pattern": '"-mavx512f"',
+        "replacement": '\\g<0> "-mavx512vnni"',
+    },
+    {"kind": "a comment", "which": "last", "pattern": "pname = ", "replacement": "/* */ pname = "},
+    {"kind": "a define of its own", "pattern": "lib.cmakeFeature", "replacement": 'lib.cmakeFeature "X" "1") (\\g<0>'},
+]
+
+
+@needs_nix
+def test_the_self_test_says_which_planted_defects_are_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(self_test, "facts", lambda *_: {"plants": PLANTS})
+    audited(tmp_path, fleet())
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*.nix")}
+    (tmp_path / "spec.yaml").write_text(SPEC, "utf-8")
+    options = ["--self-test", "--branch", "main", "--spec", str(tmp_path / "spec.yaml"), "--root", str(tmp_path)]
+    assert run(PROGRAM, ["audit", str(tmp_path), *options]) == 0
+    out, err = capsys.readouterr()
+    rows = [re.split(r"  +", line) for line in out.splitlines()]
+    assert [row[:2] for row in rows] == [
+        ["another architecture", "wrong-gpu"],
+        ["a shared flag too many", "flags-exceed-isa"],
+        ["a define of its own", "no"],
+    ]
+    assert err.splitlines()[-2:] == [
+        "not planted, since nothing in these recipes can have it: a comment",
+        "2 of 3 kinds seen (67%)",
+    ]
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*.nix")} == before

@@ -67,11 +67,13 @@ let
       (lib.concatLists r.context.sets);
   changes = r: map label (filter isChanged (handedIn r)) ++ ofSet r ++ ofOverlays r;
 
-  # Every package that a package is made of, as far as it shows: also what its Python set and its overlays change.
+  # Every package that a package is made of, as far as it shows; if its inputs are not known, also what its Python set
+  # and its overlays change.
   reached = drv:
     let
-      members = map (name: drv.__record.scope.${name} or null) (ofSet drv.__record);
-      overlaid = map (name: drv.__record.context.final.${name}) (ofOverlays drv.__record);
+      isOpen = drv.__record.package == "other" && !drv.__record.isMade;
+      members = lib.optionals isOpen (map (name: drv.__record.scope.${name} or null) (ofSet drv.__record));
+      overlaid = lib.optionals isOpen (map (name: drv.__record.context.final.${name}) (ofOverlays drv.__record));
       node = value: { key = builtins.unsafeDiscardStringContext value.drvPath; inherit value; };
       isNode = value: package.isRecorded value && value.__record.package != "source" && (builtins.tryEval value.drvPath).success;
     in
