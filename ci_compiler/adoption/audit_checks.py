@@ -144,9 +144,9 @@ def _name(recipe: AuditedRecipe) -> Iterator[Finding]:
 def _python(recipe: AuditedRecipe) -> Iterator[Finding]:
     wanted = recipe.cell.python
     for whose, node in recipe.parts:
-        plain = node.attribute.startswith(("python3Packages.", "pythonPackages."))
-        if node.python not in {"", wanted} and (recipe.is_known or not plain):
-            message = f"its name says Python {wanted}; it builds with {node.python}"
+        built, plain = node.python, node.attribute.startswith(("python3Packages.", "pythonPackages."))
+        if built not in {"", wanted} and (recipe.is_known or not plain):
+            message = f"its name says Python {wanted}; it builds with {built}"
             yield recipe.about(whose, node, "", Code.WRONG_PYTHON, message)
 
 
