@@ -50,6 +50,10 @@ class DeclaredCommands(Protocol):
         """The command that publishes the files; something else where the job has a target."""
 
     @property
+    def secrets(self) -> tuple[str, ...]:
+        """The names of the publishing secrets, which `publish` and `published` get."""
+
+    @property
     def published(self) -> str:
         """The command that succeeds if the version is published already; '' for none."""
 

@@ -26,7 +26,10 @@ Address = Annotated[str, form(title="an http or https address", pattern=r"^https
 
 @declared(minProperties=1)
 class Retention:
-    """How long nights are kept. The last night of each variant always stays, and so does every release."""
+    """How long nights are kept, and uploads that no release was completed with.
+
+    The last night of each variant always stays, and so does every release.
+    """
 
     nights: Annotated[str, form(title="a number of days, such as 14d", pattern="^[1-9][0-9]{0,3}d$")] = key(
         "How many days a night is kept.", default="", published=False, examples=["14d"]
@@ -40,10 +43,22 @@ class Retention:
         published=False,
     )
 
+    uploads: Annotated[
+        str, form(title="36 days or more, such as 40d", pattern="^(3[6-9]|[4-9][0-9]|[1-9][0-9]{2,3})d$")
+    ] = key(
+        "How many days files are kept that users never saw, as their release was not completed.",
+        default="40d",
+    )
+
     @property
     def days(self) -> int:
-        """The number of days; 0 for no limit."""
+        """The number of days that a night is kept; 0 for no limit."""
         return int(self.nights.removesuffix("d") or 0)
+
+    @property
+    def upload_days(self) -> int:
+        """The number of days that an upload is kept."""
+        return int(self.uploads.removesuffix("d"))
 
 
 @declared()
@@ -71,6 +86,15 @@ class Publisher:
         default="",
         published=False,
     )
+    tag: str = key(
+        "For `github-release`, how the tag of a release is spelled. Two packages never share one.",
+        title="a text with {version}, and with {package} or {branch} if you like, such as {package}-v{version}",
+        pattern=r"^(?=.*\{version\})(?!.*\{version\}.*\{version\})"
+        r"([A-Za-z0-9_/+.-]|\{package\}|\{branch\}|\{version\})+$",
+        default="v{version}",
+        published=False,
+        examples=["{package}-v{version}"],
+    )
     whole: bool = key(
         "Whether the files of all variants of the package are one release: they are uploaded first, and shown only if "
         "each variant passed and was uploaded. A release on GitHub always is.",
@@ -85,7 +109,8 @@ class Publisher:
         checks = {
             "url": (local if self.to == WHEEL_INDEX else bool(self.url) == trusted and not local, _URLS[self.to]),
             "index": (bool(self.index) == trusted, f"is what `{TRUSTED}` needs, and nothing else has"),
-            "endpoint": (not self.endpoint or self.url.startswith(S3), "is only for a bucket"),
+            "tag": (self.to == GITHUB_RELEASE or self.tag == "v{version}", f"is only for `{GITHUB_RELEASE}`"),
+            "endpoint": (not self.endpoint or self.is_bucket, "is only for a bucket"),
             "whole": (
                 not self.whole or not (trusted or "@" in self.url),
                 "is impossible where a file is shown at once, or `url` differs between variants",
@@ -93,6 +118,16 @@ class Publisher:
             "retention": (not self.retention or not trusted, "is impossible: an index server removes no files"),
         }
         return next(((name, why) for name, (is_right, why) in checks.items() if not is_right), ("", ""))
+
+    def tags(self, package: str, branch: str) -> str:
+        """The tags of the releases of a package of a branch, with `{version}`; '' where there are none."""
+        known = self.tag.replace("{package}", package).replace("{branch}", branch)
+        return known if self.to == GITHUB_RELEASE else ""
+
+    @property
+    def is_bucket(self) -> bool:
+        """Whether it is S3-compatible storage, which takes the key of a bucket."""
+        return self.url.startswith(S3)
 
     @property
     def is_whole(self) -> bool:

@@ -205,9 +205,8 @@ def build_permissions(spec: Spec) -> Permissions:
 
 
 def secret_passed(spec: Spec) -> dict[str, str]:
-    """The publishing secret, for the steps that may have it. Its value is that of the job's environment."""
-    name = spec.backend.secret
-    return {name: expression(f"secrets.{name}")}
+    """The publishing secrets, for the steps that may have them. Their values are those of the job's environment."""
+    return {name: expression(f"secrets.{name}") for name in spec.publishing_secrets}
 
 
 def publishing_permissions(spec: Spec) -> Permissions:

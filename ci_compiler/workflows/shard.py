@@ -192,7 +192,7 @@ def _preflights(spec: Spec, shard: Shard) -> dict[str, CallJob]:
             if_=expression(f"{some} && ({asked})"),
             uses=local(SHARD_PREFLIGHT),
             with_={SELECTED: _SAID, called.MACHINE: called.machine(pool)},
-            secrets=None if spec.publish.reviewers else called.secret_passed(spec),
+            secrets=(not spec.publish.reviewers and called.secret_passed(spec)) or None,
         )
         for pool in shard.publish_pools
     }
@@ -243,7 +243,7 @@ def _publications(spec: Spec, shard: Shard) -> dict[str, CallJob]:
                 called.MACHINE: called.machine(pool),
                 shard_called.MINUTES: _publishing_minutes(spec, sum(len(cell.variants) for cell in cells)),
             },
-            secrets=called.secret_passed(spec) | called.record_key_passed(spec),
+            secrets=(called.secret_passed(spec) | called.record_key_passed(spec)) or None,
         )
     return found
 

@@ -147,7 +147,7 @@ def is_published(spec: Spec, root: Path, branch: str, name: str, *, tested: bool
     `root` is a checkout of the branch. Raises InputError and StageError if the backend cannot be asked.
     """
     built = find(spec, name, branch)
-    with taking_secrets() as secrets:
+    with taking_secrets(spec.publishing_secrets) as secrets:
         programs = Job(spec, root, secrets).programs(_LOOK_UP_MINUTES, built=built)
         tests = tuple(required_tests(built.spec, built.cell, built.variant, built.route)) if tested else ()
         return programs.is_published(name, built.version, built.recipe, tests)
