@@ -168,6 +168,15 @@ def differences(own: Evaluation, compiled: Evaluation) -> list[Difference]:
     if own.torch and compiled.torch:
         nested = differences(own.torch, compiled.torch)
         found += [row._replace(attribute=f"torch: {row.attribute}") for row in nested if row.group not in _OF_THE_FILE]
+    theirs = {(node.package, node.pname): node for node in compiled.inner}
+    for node in own.inner:
+        if counterpart := theirs.get((node.package, node.pname)):
+            nested = differences(node, counterpart)
+            found += [
+                row._replace(attribute=f"{node.pname}: {row.attribute}")
+                for row in nested
+                if row.group not in _OF_THE_FILE
+            ]
     if not found and _written(own) == _written(compiled):
         found.append(Difference("inputs", "derivation", own.drv_path, compiled.drv_path))
     return found
@@ -175,7 +184,9 @@ def differences(own: Evaluation, compiled: Evaluation) -> list[Difference]:
 
 def _written(recipe: Evaluation) -> Evaluation:
     """An evaluation without where it is from and what it is built with."""
-    return replace(recipe, path=Path(), drv_path="", torch=None, places={}, imports=(), reads=(), fetched=())
+    return replace(
+        recipe, path=Path(), drv_path="", torch=None, inner=(), torches=(), places={}, imports=(), reads=(), fetched=()
+    )
 
 
 def _rows(own: Evaluation, compiled: Evaluation) -> Iterator[Difference]:

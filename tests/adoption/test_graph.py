@@ -277,3 +277,25 @@ def test_the_self_test_says_which_planted_defects_are_seen(
         "2 of 3 kinds seen (67%)",
     ]
     assert {path: path.read_bytes() for path in tmp_path.rglob("*.nix")} == before
+
+
+CONVERTED = "{ort: {recipes: own, attribute: onnxruntime, title: ONNX Runtime}}"
+ABSEIL = 'pkgs: pkgs.abseil-cpp.overrideAttrs (old: {\n  cmakeFlags = [ "-DCMAKE_CXX_STANDARD=17" ];\n})\n'
+
+
+@needs_nix
+def test_a_conversion_that_would_lose_what_is_inside_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    inner = "    buildInputs = [ (import ./lib/abseil.nix nixpkgs_pinned) ];\n"
+    recipe = ort(name_of("ort"), "90", "avx512").replace("    version =", f"{inner}    version =")
+    files = {ORT: recipe, "lib/abseil.nix": ABSEIL}
+    only = SPEC.replace("{ort: {recipes: own}, server: {recipes: own}, torchvision: {recipes: own}}", CONVERTED)
+    only = only.replace("daf8e3}", "daf8e3, versions: {ort: 1.20.1}}").replace("[avx2, avx512]}\n  g", "[avx512]}\n  g")
+    only = only.replace("sm80: {}, ", "")
+    audited(tmp_path, files, spec=only)
+    (tmp_path / "spec.yaml").write_text(only, "utf-8")
+    options = ["--branch", "main", "--spec", str(tmp_path / "spec.yaml"), "--root", str(tmp_path)]
+    assert run(PROGRAM, ["recipes", "--adopt", "ort-*", *options]) == 2
+    assert "it changes onnxruntime and abseil-cpp (abseil.nix:2), with which it is built" in capsys.readouterr().err
+    assert (tmp_path / ".flox/pkgs" / ORT).read_text("utf-8") == files[ORT]
