@@ -120,7 +120,7 @@ def audit(
     judged = judge(spec)
     this = prepared(root, spec, branch, timeout, judged)
     cells, by_name, own = this.cells, this.found, any(map(this.is_own, this.paths))
-    for line in (*notes(by_name.values()), *_unseen(this)):
+    for line in (*notes(by_name.values(), set(filter(this.is_own, this.paths))), *_unseen(this)):
         say(line)
     compiled = recipes(as_compiled(spec, branch) if compares_own else spec, judged, branch, templates)
     causes = this.causes([] if own else wrong_counts(root, judged))
@@ -296,12 +296,19 @@ def _gpus(this: BranchAudit, recipe: Evaluation) -> list[Gpu]:
 _WORDS = {"release": "version", "arguments": "arguments", "inputs": "inputs"}
 
 
-def notes(found: Iterable[Evaluation]) -> Iterator[str]:
-    """What was not checked in how many recipes, for each package and nixpkgs that the stand-in does not know."""
+def notes(found: Iterable[Evaluation], own: Collection[Path] = ()) -> Iterator[str]:
+    """What was not checked in how many recipes, for each package and nixpkgs that the stand-in does not know.
+
+    What is inside the recipes that are not the repository's `own` is the compiler's.
+    """
+
+    def inside(one: Evaluation) -> tuple[Evaluation, ...]:
+        return one.nodes if one.path in own else tuple(filter(None, [one, one.torch]))
+
     counts = Counter(
         key
         for one in found
-        for key in {(part.pin, part.attribute.rpartition(".")[2], part.unknown) for part in one.nodes if part.unknown}
+        for key in {(part.pin, part.attribute.rpartition(".")[2], part.unknown) for part in inside(one) if part.unknown}
     )
     for (pin, attribute, unknown), count in sorted(counts.items()):
         *first, last = (_WORDS[word] for word in unknown)
