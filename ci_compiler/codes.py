@@ -94,6 +94,7 @@ class Code(StrEnum):
     HISTORY_EMPTY = "history-empty"
     HISTORY_MISSING = "history-missing"
     HOSTED_HOURS = "hosted-hours", Severity.WARNING
+    IMAGE_DIFFERS = "image-differs"
     IMPOSSIBLE_MACHINE = "impossible-machine"
     IN_THE_WAY = "in-the-way"
     ISA_SYSTEM = "isa-system"
@@ -151,6 +152,7 @@ class Code(StrEnum):
     PUBLISH_SHARES_POOL = "publish-shares-pool"
     PUBLISH_UNSIGNED = "publish-unsigned"
     PUBLISHED_OTHERWISE = "published-otherwise"
+    PUBLISHES_UNTESTED = "publishes-untested"
     PUSH_FAILED = "push-failed"
     PYTHON_DIFFERS = "python-differs"
     PYTHON_NOT_OF_TORCH = "python-not-of-torch"

@@ -27,6 +27,7 @@ from ci_compiler.backends.command_files import (
 )
 from ci_compiler.backends.container import contained
 from ci_compiler.backends.forms import BASH
+from ci_compiler.backends.images import check_images
 from ci_compiler.backends.job import (
     BuildOrder,
     BuildRecord,
@@ -120,7 +121,9 @@ class CommandPrograms:
         found = {}
         for one in members:
             hashes = collect(one.name, root, one.patterns, before, one.folder)
-            check_wheels(one, [one.folder / path for path in hashes])
+            files = [one.folder / path for path in hashes]
+            check_wheels(one, files)
+            check_images(one.name, files, self.job.values, self.job.needed)
             found[one.name] = _result(
                 commands.build, one.folder, hashes, started=started, seconds=ended.seconds, built=True
             )

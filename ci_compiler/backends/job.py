@@ -62,12 +62,14 @@ class NeededFiles(NamedTuple):
     """The files of a variant that another one is built and tested with: verified, and alone in `folder`.
 
     `package` is its package, `setup` the declared command that installs them, and `values` are those of the variant.
+    `gathered`: the other one has it from what it `gathers`.
     """
 
     package: str
     folder: Path
     setup: str
     values: Mapping[str, str]
+    gathered: bool = False
 
 
 class JobContext(NamedTuple):

@@ -215,7 +215,8 @@ class Command:
     )
     secrets: tuple[SecretName, ...] = key(
         "The secrets of GitHub's environment that `publish` and `published` get as variables. For a bucket: one, as "
-        "`ACCESS-KEY-ID:SECRET-ACCESS-KEY`, or two, the id and the secret of its key. `[]`: publishing needs none.",
+        "`ACCESS-KEY-ID:SECRET-ACCESS-KEY`, or two, the id and the secret of its key. For a registry `USER:PASSWORD`, "
+        "or these two. `[]`: publishing needs none.",
         maxItems=10,
         uniqueItems=True,
         default=(TOKEN,),
@@ -241,9 +242,9 @@ class Command:
 
     @property
     def required_secrets(self) -> tuple[str, ...]:
-        """The secrets without which publishing fails: those of a bucket, and those of a name of their own."""
-        is_bucket = bool(self.publisher and self.publisher.is_bucket)
-        return self.secrets if is_bucket or self.secrets != (TOKEN,) else ()
+        """The secrets without which publishing fails: those of a ready publisher, and those of a name of their own."""
+        takes_login = bool(self.publisher and self.publisher.takes_login)
+        return self.secrets if takes_login or self.secrets != (TOKEN,) else ()
 
     @property
     def rows(self) -> Iterator[tuple[tuple[str | int, ...], SettingRow]]:

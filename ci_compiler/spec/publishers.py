@@ -11,11 +11,13 @@ S3 = "s3://"
 WHEEL_INDEX = "wheel-index"
 GITHUB_RELEASE = "github-release"
 TRUSTED = "trusted-publishing"
+REGISTRY = "registry"
 
 _URLS = {
     WHEEL_INDEX: "must be an absolute folder or s3://BUCKET/PREFIX",
     GITHUB_RELEASE: "is not needed: the release is in this repository",
     TRUSTED: "must be the http or https address that takes uploads",
+    REGISTRY: "must be the http or https address of the registry, and the path of the repository in it",
 }
 
 RELEASE_TOKEN = "RELEASE_TOKEN"  # noqa: S105
@@ -63,12 +65,13 @@ class Retention:
 
 @declared()
 class Publisher:
-    """Where the files are published, without a command: an index of wheels, a release on GitHub, or an index server."""
+    """Where the files are published, without a command: an index, a release on GitHub, or a registry of images."""
 
-    to: Literal["wheel-index", "github-release", "trusted-publishing"] = key("The kind of place.")
+    to: Literal["wheel-index", "github-release", "trusted-publishing", "registry"] = key("The kind of place.")
     url: str = key(
         "The place: for `wheel-index` a folder or `s3://BUCKET/PREFIX`, in which placeholders stand for the variant's "
-        "values; for `trusted-publishing` the address that takes uploads. `github-release` has none.",
+        "values; for `trusted-publishing` the address that takes uploads; for `registry` that of the repository, "
+        "`https://HOST/PATH`, also with placeholders. `github-release` has none.",
         title="an absolute folder, s3://BUCKET/PREFIX, or an http or https address",
         pattern=r"^(/|s3://[a-z0-9]|https?://)[^\s\x00-\x1f\x7f\"'`<>]+$",
         default="",
@@ -95,6 +98,23 @@ class Publisher:
         published=False,
         examples=["{package}-v{version}"],
     )
+    image_tags: tuple[
+        Annotated[
+            str,
+            form(
+                title="a tag of an image, with {version} or placeholders for the variant's values",
+                pattern=r"^([A-Za-z0-9_.-]|@[a-z][a-z0-9_-]*@|\{version\})+$",
+            ),
+        ],
+        ...,
+    ] = key(
+        "For `registry`, the tags of the image. The first one has {version}, the version without its local part, and "
+        "keeps its image; one without {version} moves to what is published last.",
+        minItems=1,
+        default=("{version}",),
+        published=False,
+        examples=[["@accelerator-tag@-{version}", "@accelerator-tag@"]],
+    )
     whole: bool = key(
         "Whether the files of all variants of the package are one release: they are uploaded first, and shown only if "
         "each variant passed and was uploaded. A release on GitHub always is.",
@@ -106,10 +126,18 @@ class Publisher:
     def problem(self) -> tuple[str, str]:
         """The key that does not fit the kind of place, and why; '' if all do."""
         local, trusted = self.url.startswith(("/", S3)), self.to == TRUSTED
+        remote, named = trusted or self.to == REGISTRY, self.image_tags != ("{version}",)
         checks = {
-            "url": (local if self.to == WHEEL_INDEX else bool(self.url) == trusted and not local, _URLS[self.to]),
+            "url": (
+                local if self.to == WHEEL_INDEX else bool(self.url) == remote and not local and self._has_path,
+                _URLS[self.to],
+            ),
             "index": (bool(self.index) == trusted, f"is what `{TRUSTED}` needs, and nothing else has"),
             "tag": (self.to == GITHUB_RELEASE or self.tag == "v{version}", f"is only for `{GITHUB_RELEASE}`"),
+            "image-tags": (
+                "{version}" in self.image_tags[0] and (self.to == REGISTRY or not named),
+                f"is only for `{REGISTRY}`, and the first has {{version}}",
+            ),
             "endpoint": (not self.endpoint or self.is_bucket, "is only for a bucket"),
             "whole": (
                 not self.whole or not (trusted or "@" in self.url),
@@ -128,6 +156,16 @@ class Publisher:
     def is_bucket(self) -> bool:
         """Whether it is S3-compatible storage, which takes the key of a bucket."""
         return self.url.startswith(S3)
+
+    @property
+    def _has_path(self) -> bool:
+        """Whether the address of a registry also names the repository."""
+        return self.to != REGISTRY or bool(self.url.partition("://")[2].partition("/")[2])
+
+    @property
+    def takes_login(self) -> bool:
+        """Whether it takes a key or a login: one secret, or its two parts."""
+        return self.is_bucket or self.to == REGISTRY
 
     @property
     def is_whole(self) -> bool:

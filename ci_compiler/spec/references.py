@@ -22,6 +22,7 @@ from ci_compiler.spec.model import Branch, GpuAxis, Matrix, Package, Spec
 from ci_compiler.spec.packages import RecipeKind
 from ci_compiler.spec.patterns import matcher
 from ci_compiler.spec.proof_references import placeholder_findings, proof_findings
+from ci_compiler.spec.publishers import REGISTRY
 from ci_compiler.spec.recipe_references import recipe_findings
 from ci_compiler.spec.triggers import Profiles
 from ci_compiler.spec.unknown_names import look_up, why_unknown
@@ -198,13 +199,15 @@ def _check_publisher(spec: Spec, path: Path_, command: Command) -> Iterator[Find
     if publisher := command.publisher:
         name, why = publisher.problem
         if name:
-            where = (*path, name) if getattr(publisher, name) else path
+            where = (*path, name) if getattr(publisher, name.replace("-", "_")) else path
             yield spec.finding(where, Code.WRONG_VALUE, f"{publisher.to}: `{name}` {why}")
         nights = publisher.retention and (publisher.retention.nights or publisher.retention.most)
         if nights and not (command.version and command.version.night):
             message = "only nights end: declare the pattern of their versions, `version: {night: …}`"
             yield spec.finding((*path, "retention"), Code.WRONG_VALUE, message, key=True)
         yield from placeholder_findings(spec, (*path, "url"), publisher.url)
+        for index, tag in enumerate(publisher.image_tags):
+            yield from placeholder_findings(spec, (*path, "image-tags", index), tag)
 
 
 def _check_secrets(spec: Spec, path: Path_, command: Command) -> Iterator[Finding]:
@@ -213,7 +216,10 @@ def _check_secrets(spec: Spec, path: Path_, command: Command) -> Iterator[Findin
     if publisher and publisher.is_bucket and len(given) not in {1, 2}:
         message = "the key of a bucket is one secret, ID:SECRET, or two: its id and its secret"
         yield spec.finding((*path, "secrets"), Code.WRONG_VALUE, message)
-    if publisher and not publisher.is_bucket and command.required_secrets:
+    if publisher and publisher.to == REGISTRY and len(given) > 2:
+        message = "the login of a registry is one secret, USER:PASSWORD, or two: the user and the password"
+        yield spec.finding((*path, "secrets"), Code.WRONG_VALUE, message)
+    if publisher and not publisher.takes_login and command.required_secrets:
         yield spec.finding((*path, "secrets"), Code.WRONG_VALUE, f"{publisher.to} takes no secret here; leave it out")
     for name in sorted({*command.env} & {*given}):
         message = f"{name} is one of `secrets`, which no other command gets; give the variable another name"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from ci_compiler.backends.command_files import filled
@@ -19,14 +19,21 @@ from ci_compiler.publishing.target import Target, place_failures
 from ci_compiler.secret import Secret
 from ci_compiler.spec.command import Command
 from ci_compiler.spec.model import Spec
-from ci_compiler.spec.publishers import GITHUB_RELEASE, RELEASE_TOKEN, S3, TRUSTED, Publisher
+from ci_compiler.spec.publishers import GITHUB_RELEASE, REGISTRY, RELEASE_TOKEN, S3, TRUSTED, Publisher
 from ci_compiler.stages import PUBLISH
 
 
-def target_of(command: Command, values: Mapping[str, str], secrets: Mapping[str, Secret], root: Path) -> Target:
+def target_of(
+    command: Command,
+    values: Mapping[str, str],
+    secrets: Mapping[str, Secret],
+    root: Path,
+    every: Callable[[str], Mapping[str, str]] | None = None,
+) -> Target:
     """The place that a package with a ready publisher declares for its variant with `values`.
 
-    `root` is the checkout. Raises InputError without a credential.
+    `root` is the checkout. `every` returns the values of each variant by name, for a whole release. Raises InputError
+    without a credential.
     """
     publisher = expected(Publisher, command.publish)
     url = filled(publisher.url, values)
@@ -36,6 +43,13 @@ def target_of(command: Command, values: Mapping[str, str], secrets: Mapping[str,
         from ci_compiler.publishing.trusted import TrustedIndex
 
         return TrustedIndex(url, publisher.index, os.environ)
+    if publisher.to == REGISTRY:
+        from ci_compiler.publishing.registry import Registry
+
+        def tags(name: str) -> list[str]:
+            return [filled(tag, every(name) if every else values) for tag in publisher.image_tags]
+
+        return Registry(url, values["name"], tags, Secret(_joined(command.secrets, secrets)))
     from ci_compiler.publishing.wheel_index import WheelIndex
 
     store = _bucket(publisher, url, command.secrets, secrets) if publisher.is_bucket else FolderStore(Path(url))
@@ -52,12 +66,17 @@ def _release(tags: str, secrets: Mapping[str, Secret], root: Path) -> Target:
     return GitHubRelease(client, tags)
 
 
+def _joined(names: Sequence[str], secrets: Mapping[str, Secret]) -> str:
+    """A login of two parts, with a colon, whether it is one secret or two."""
+    return ":".join(secrets[name].reveal() for name in names if name in secrets)
+
+
 def _bucket(publisher: Publisher, url: str, names: Sequence[str], secrets: Mapping[str, Secret]) -> Store:
     from ci_compiler.publishing.s3 import Bucket, Keys
 
     bucket, _, prefix = url.removeprefix(S3).partition("/")
     endpoint = publisher.endpoint or f"https://s3.{publisher.region}.amazonaws.com"
-    key, _, secret = ":".join(secrets[name].reveal() for name in names if name in secrets).partition(":")
+    key, _, secret = _joined(names, secrets).partition(":")
     if not key or not secret:
         parts = "ACCESS-KEY-ID:SECRET-ACCESS-KEY" if len(names) == 1 else "its id, and its secret"
         raise wrong(" and ".join(names), Code.NO_TOKEN, f"must be set to the key of the bucket: {parts}")
@@ -98,7 +117,8 @@ def withdraw(
     built = [one for one in built_variants(plan(spec)) if one.variant.package == package]
     values = [values_in(spec, one.cell, package, one.variant.name) for one in built]
     publisher = command.publisher
-    places = {(filled(publisher.url, one), publisher.tags(package, one["branch"])): one for one in values}
+    texts = (publisher.url, *publisher.image_tags)
+    places = {(publisher.tags(package, one["branch"]), *(filled(text, one) for text in texts)): one for one in values}
     lines: list[str] = []
     for one in places.values():
         target = target_of(command, one, secrets, root)

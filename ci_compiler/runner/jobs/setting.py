@@ -18,6 +18,7 @@ from ci_compiler.runner.detect.this_machine import this_machine
 from ci_compiler.runner.jobs import compiler_cache
 from ci_compiler.runner.jobs.publishers import members_of, nights_of, target_of
 from ci_compiler.runner.limits import compile_jobs, job_seconds
+from ci_compiler.runner.targets import find
 from ci_compiler.secret import Secret
 from ci_compiler.spec.command import Command
 from ci_compiler.spec.model import Spec
@@ -95,8 +96,12 @@ class Job(NamedTuple):
 
     def _publishing(self, commands: Command, built: BuiltVariant, values: Mapping[str, str]) -> dict[str, Any]:
         """What a job knows of a place that files are published to without a command."""
+
+        def every(name: str) -> dict[str, str]:
+            return values_of(self.spec, find(self.spec, name, built.cell.branch))
+
         return {
-            "target": partial(target_of, commands, values, self.secrets, self.root),
+            "target": partial(target_of, commands, values, self.secrets, self.root, every),
             "whole": partial(members_of, built) if commands.is_whole else None,
             "keep": nights_of(commands),
         }
