@@ -4,7 +4,7 @@ A field made by `key` is a key of the file, with the description, form and defau
 `Spec` that `build` returns is complete, with every default filled in, and names nothing unknown.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Annotated, Literal
 
 from ci_compiler import __version__
@@ -29,6 +29,7 @@ from ci_compiler.spec.axes import (
 )
 from ci_compiler.spec.benchmark import Benchmark
 from ci_compiler.spec.build_order import in_build_order
+from ci_compiler.spec.command import Command
 from ci_compiler.spec.declare import declared, entries, form, key
 from ci_compiler.spec.forms import (
     TOOLKIT,
@@ -320,6 +321,20 @@ class Spec:
     def stages(self) -> tuple[Stage, ...]:
         """The stages that outputs mention: all but those that a spec must switch on, and this one does not."""
         return tuple(one for one in stages() if not one.is_optional or self.tests[one] is not TestPolicy.NEVER)
+
+    @property
+    def publishing_secrets(self) -> tuple[str, ...]:
+        """The names of the publishing secrets, which only publishing gets."""
+        return (self.backend.secret,) if self.backend.has_recipes else self._secrets(lambda one: one.secrets)
+
+    @property
+    def required_secrets(self) -> tuple[str, ...]:
+        """Those of them without which publishing fails."""
+        return (self.backend.secret,) if self.backend.has_recipes else self._secrets(lambda one: one.required_secrets)
+
+    def _secrets(self, of: Callable[[Command], tuple[str, ...]]) -> tuple[str, ...]:
+        names = (name for one in self.packages.values() if one.command for name in of(one.command))
+        return tuple(dict.fromkeys(names))
 
     @property
     def building(self) -> frozenset[Stage]:
