@@ -140,6 +140,24 @@ def decide(plan: Plan, event: GitHubEvent, facts: Facts, shard: Shard | None = N
     return Selection((_choice(shard.branch, cells, Rebuilt(wanted)),))
 
 
+def without(plan: Plan, selection: Selection, branch: str, complete: Collection[str]) -> Selection:
+    """`selection` without the variants of `branch` that are `complete`, unless what remains cannot fetch them."""
+    handed = HandedFiles(plan.spec, plan.judged.cells)
+
+    def left(one: RunSelection) -> RunSelection:
+        if one.branch != branch or one.onto:
+            return one
+        wanted = handed.built_as_well(branch, [name for name in one.variants if name not in complete])
+        return _choice(branch, one.cells, Rebuilt(wanted))._replace(left=one.left)
+
+    return selection._replace(branches=tuple(map(left, selection.branches)))
+
+
+def asks_again(event: GitHubEvent) -> bool:
+    """Whether a dispatch asks for what is complete as well."""
+    return str(_inputs(event).get("again", "")).lower() == "true"
+
+
 def may_publish(spec: Spec, shard: Shard, event: GitHubEvent) -> bool:
     """Whether a run of `shard` on `event` publishes what passes its tests."""
     return spec.branches[shard.branch].publish and (

@@ -14,6 +14,7 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, Place, wrong
 from ci_compiler.outside import bytes_of, object_of
 from ci_compiler.plan.benchmarks import read_benchmark
+from ci_compiler.plan.complete import stays_complete
 from ci_compiler.plan.expected import expected_failure, expected_failures, in_words
 from ci_compiler.plan.lookup import BuiltVariant, explain
 from ci_compiler.plan.needs import Needs
@@ -34,6 +35,7 @@ from ci_compiler.workflows.artifacts import (
     FLAKY,
     MANIFEST_FILE,
     PUBLISHED,
+    PUBLISHED_ALREADY,
     RESULT,
     SUITE_RESULT,
     artifact_name,
@@ -90,6 +92,23 @@ def unfinished(plan: Plan, run: SummarisedRun, branch: str, chosen: Sequence[str
         if missing := [stage.name for stage, is_there in left.items() if not is_there]:
             message = f"{' and '.join(missing)} left no result in this run, which may have been paused; re-run all jobs"
             yield Finding(place=Place(file=name), code=Code.VARIANT_UNFINISHED, message=message)
+
+
+def complete(plan: Plan, run: SummarisedRun, branch: str, chosen: Sequence[str], results: Path) -> Iterator[str]:
+    """Those of the `chosen` variants of a run that succeeded of which a later run at the same tree needs nothing.
+
+    In a run that publishes, these are only those that are published, if they ever are.
+    """
+    for name in chosen:
+        built = _built(plan, branch, name)
+        publishes = run.publish and run.ref == branch and PUBLISH in built.route.pools
+        if stays_complete(built) and (not publishes or _is_published(results, name)):
+            yield name
+
+
+def _is_published(results: Path, name: str) -> bool:
+    outcome = _published(results, name)
+    return outcome.get("published") is True or str(outcome.get("result", "")).startswith(PUBLISHED_ALREADY)
 
 
 def rebuilt_by_branch(request: Selection) -> str:

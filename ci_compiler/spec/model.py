@@ -298,7 +298,7 @@ class Spec:
     @property
     def has_edges(self) -> bool:
         """Whether what some package needs or gathers is more than the variants of the same cell."""
-        return any(one.gathers or len(one.needs) < len(one.edges) for one in self.packages.values())
+        return any(one.gathers or not all(edge.is_plain for edge in one.edges) for one in self.packages.values())
 
     def opens(self, matrix: Matrix, packages: Iterable[Package]) -> bool:
         """Whether cells of `matrix`, which `packages` take, are those of an open one: each has the axes of its own."""
@@ -306,9 +306,9 @@ class Spec:
 
     def lists(self, package: Package) -> bool:
         """Whether variants of `package` may be called by their names: those that fit no axis, or of open matrices."""
-        opened = (packages for _, matrix, packages in self.matrices if self.opens(matrix, packages))
-        own = any(one is package for packages in opened for one in packages)
-        return own or any(package.listed(branch) for branch in self.branches)
+        own = ((matrix, packages) for _, matrix, packages in self.matrices if any(one is package for one in packages))
+        opened = any(self.opens(matrix, packages) for matrix, packages in own)
+        return opened or any(package.listed(branch) for branch in self.branches)
 
     def axes_of(self, package: str) -> tuple[Path_, Matrix]:
         """The matrix that `package` takes, with its path in the file. Raises KeyError if it takes none."""

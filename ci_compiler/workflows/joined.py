@@ -26,7 +26,15 @@ from ci_compiler.workflows.common import (
     selected,
 )
 from ci_compiler.workflows.model import READ, Job, RunStep, Workflow, action_step, input_node
-from ci_compiler.workflows.steps import NEEDS_OPTION, build_step, checked_out, fetch_needs, upload
+from ci_compiler.workflows.steps import (
+    NEEDS_OPTION,
+    build_step,
+    checked_out,
+    fetch_earlier,
+    fetch_needs,
+    note_inputs,
+    upload,
+)
 from ci_compiler.workflows.variant import TEST_STEP
 from ci_compiler.workflows.writer import Node
 
@@ -90,12 +98,14 @@ def _build(spec: Spec) -> Job:
             *checked_out(spec),
             RunStep(name="Prove that this machine can build it", run='ci-runner doctor --for build "$NAME"'),
             *(fetch_needs() if hands_files(spec) else ()),
+            *fetch_earlier(spec, gets_files=hands_files(spec)),
             *compiler_cache.fetched(spec, expression("inputs.build")),
             build_step(spec, gets_files=hands_files(spec)),
             *compiler_cache.kept(spec, expression("inputs.build")),
             upload(
                 "Keep the manifests and the log", _artifact(spec, BUILD, expression("inputs.build")), "build-output/"
             ),
+            *note_inputs(spec),
         ],
     )
 

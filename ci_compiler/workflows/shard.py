@@ -40,7 +40,7 @@ from ci_compiler.workflows.common import (
 from ci_compiler.workflows.joined import MANIFESTS
 from ci_compiler.workflows.joined import values as joined_values
 from ci_compiler.workflows.model import READ, CallJob, Permissions, Workflow, input_node
-from ci_compiler.workflows.steps import ENDED, only_here, verdict_permissions
+from ci_compiler.workflows.steps import ENDED, FINDS_EARLIER, leaves_out, only_here, verdict_permissions
 from ci_compiler.workflows.variant import reported_as
 from ci_compiler.workflows.writer import Node
 
@@ -67,6 +67,7 @@ def workflow(spec: Spec, shard: Shard) -> Workflow:
         name="Select",
         if_=only_here(spec),
         uses=local(SHARD_SELECT),
+        permissions=FINDS_EARLIER if leaves_out(spec) else None,
         with_={shard_called.SHARD: shard.name, shard_called.BRANCH: shard.branch},
     )
     jobs = (_preflights(spec, shard) if publishes else {}) | _cells(spec, shard)
