@@ -136,6 +136,10 @@ class Git:
         """The nearest common ancestor of two commits; `one` if they have none."""
         return self._answer("merge-base", one, other) or one
 
+    def tree_of(self, commit: str) -> str:
+        """The name of the tree of `commit`."""
+        return self._run("rev-parse", "--verify", "--end-of-options", f"{commit}^{{tree}}").strip()
+
     def tree(self, commit: str, *folders: str) -> dict[str, str]:
         """The blobs of `commit` by path, in `folders` or, without any, in the whole tree."""
         blobs = {EntryKind.FILE, EntryKind.LINK}

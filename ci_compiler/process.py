@@ -23,14 +23,14 @@ import tempfile
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, NamedTuple, Never
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
-from ci_compiler.secret import Secret
+from ci_compiler.secret import Secret, cut_secrets
 
 GRACE = 5.0
 """Seconds between SIGTERM and SIGKILL. A cancelled step has 7.5 seconds to end (the source of actions/runner)."""
@@ -136,15 +136,16 @@ def follow(
     log: Path | None = None,
     env: Mapping[str, str] | None = None,
     folder: Path | None = None,
-    secret: Secret | None = None,
+    secrets: Iterable[Secret] = (),
 ) -> Ended:
-    """Passes each line of both outputs, without `secret`, to `on_line` and appends it to `log`; returns the tail."""
+    """Passes each line of both outputs, without `secrets`, to `on_line` and appends it to `log`; returns the tail."""
     start = time.monotonic()
     tail: deque[str] = deque(maxlen=TAIL)
+    hidden = [*secrets]
     with Path(log or os.devnull).open("ab") as kept:
 
         def heard(line: str) -> None:
-            shown = secret.cut_from(line) if secret else line
+            shown = cut_secrets(line, hidden)
             kept.write(f"{shown}\n".encode())
             kept.flush()
             on_line(shown)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Never
 
 HIDDEN = "***"
@@ -54,3 +55,10 @@ class Secret:
     def __reduce__(self) -> Never:
         message = "a secret cannot be pickled"
         raise TypeError(message)
+
+
+def cut_secrets(text: str, secrets: Iterable[Secret]) -> str:
+    """`text`, such as a line of output, with every occurrence of each of `secrets` hidden."""
+    for secret in secrets:
+        text = secret.cut_from(text)
+    return text

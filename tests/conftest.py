@@ -1,5 +1,6 @@
 """Settings for all tests: neither a slow machine nor the way in which they are started makes a test fail."""
 
+import gc
 import signal
 from collections.abc import Callable, Iterator
 from itertools import count
@@ -17,6 +18,9 @@ settings.load_profile("any-machine")
 
 # A shell starts a background command with SIGINT ignored, and programs inherit that. They do not inherit a handler.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# As commands do. Searches for garbage are a third of the time in which ten thousand tests are collected.
+gc.set_threshold(100_000)
 
 
 OpenFolder = Callable[[], Path]

@@ -496,7 +496,7 @@ def _may_write(compiled: Compiled, name: str, job_id: str, job: Mapping[str, Any
 def secrets(compiled: Compiled) -> Iterator[str]:
     """The publishing secret reaches one step of publishing, by name, from its environment; no other job has one."""
     spec = compiled.decided.spec
-    token = spec.backend.secret
+    tokens = list(spec.publishing_secrets)
     holders: dict[tuple[str, str], tuple[list[str], str]] = {
         ("fleet-watch.yml", "coverage"): ([WATCH_SECRET], WATCH_ENVIRONMENT),
         ("sync.yml", "sync"): (["SYNC_APP_ID", "SYNC_APP_PRIVATE_KEY"], "sync"),
@@ -504,8 +504,8 @@ def secrets(compiled: Compiled) -> Iterator[str]:
     }
     for name, job_id, _ in compiled.jobs():
         if name == PUBLISHING or (name == PREFLIGHT and not spec.publish.reviewers):
-            holders[name, job_id] = ([token], spec.publish.environment)
-    passed = {token: f"${{{{ secrets.{token} }}}}"}
+            holders[name, job_id] = (tokens, spec.publish.environment)
+    passed = {token: f"${{{{ secrets.{token} }}}}" for token in tokens}
     for name, job_id, job in compiled.jobs():
         may = _publishes(name, job_id) or (job_id.startswith("preflight-") and not spec.publish.reviewers)
         if job.get("secrets", {}) != (passed if may and name in compiled.shards else {}):

@@ -59,6 +59,7 @@ ALLOWED = {
     "runner.refuse_forks": "runs alone; refuses what it cannot read",
     # Formats with one reader of their own, which is bounded too.
     "github.artifacts": "the reader of archives, whose bytes are bounded",
+    "publishing.images": "the reader of OCI archives, whose JSON texts and their depth are bounded",
     "reports.inventory": "the reader of CSV, of a text that was read before",
     "spec.load": "the reader of YAML, whose bytes, depth and values are bounded",
     "update.editing": "YAML that `spec.load` has read before",

@@ -96,8 +96,9 @@ def test_follow_errors_passes_on_standard_error_only() -> None:
 def test_a_secret_is_hidden_in_all_output(
     how: Callable[..., Ended], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    log = {} if how is ask else {"log": tmp_path / "log"}
-    ended = how(["sh", "-c", "echo it is hush; echo hush >&2"], seconds=MINUTES, secret=Secret("hush"), **log)
+    log, secret = {} if how is ask else {"log": tmp_path / "log"}, Secret("hush")
+    given = {"secret": secret} if how is ask else {"secrets": [Secret("quiet"), secret]}
+    ended = how(["sh", "-c", "echo it is hush; echo hush >&2"], seconds=MINUTES, **given, **log)
     texts = [repr(ended), capsys.readouterr().out, *(path.read_text("utf-8") for path in log.values())]
     assert not any("hush" in text for text in texts)
     assert "it is ***" in texts[0]

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from ci_compiler.backends.job import BackendPrograms, JobContext
 
 
+TOKEN = "PUBLISH_TOKEN"  # noqa: S105  (its name)
+"""The name of the publishing secret, where a package names none."""
+
 SCRIPT = r"(?!.*(?:^|/)\.{1,2}(?:/|$))[A-Za-z0-9._][A-Za-z0-9._/-]{0,199}"
 """The path of a script in the repository."""
 
@@ -26,17 +29,16 @@ class Command(Backend):
     summary = "the build script and the publishing command of each package"
     withdrawal = "use the means of the index that `command.publish` uploads to, such as yanking a release"
     tools = (BASH,)
-    secret = "PUBLISH_TOKEN"  # noqa: S105  (its name)
-    secret_required = False
+    secret = TOKEN
     has_recipes = False
     platforms = ()
     uses_artifacts = True
     reads_loader_cache = True
     forms = OutputForms(derivation=re.compile(SCRIPT), path=re.compile(FILE), content=re.compile("sha256:[0-9a-f]{64}"))
 
-    def check_secret(self, evidence: SecretEvidence) -> Judgement:  # noqa: ARG002
+    def check_secret(self, evidence: SecretEvidence) -> Judgement:
         """Accepts any secret: only the publishing command knows its form."""
-        return ok(f"{self.secret} is set; only the publishing command knows whether it is valid")
+        return ok(f"given: {evidence.name}; only publishing shows whether the place accepts what was given")
 
     def install(self, request: InstallRequest) -> tuple[str, ...]:
         """The declared commands, which install what the variants need as well."""
@@ -50,4 +52,4 @@ class Command(Backend):
         """The declared commands in a job."""
         from ci_compiler.backends.command_programs import CommandPrograms
 
-        return CommandPrograms(job, self.secret)
+        return CommandPrograms(job)

@@ -3,7 +3,7 @@
 Each gets the variant's values in its environment, as `VARIANT_` and the value's name in capitals, and runs in the root
 of the repository. The setup of a test and publishing also get `VARIANT_FILES`, the folder of the files, and the build
 and tests `VARIANT_NEEDS`, with a folder for each needed package. Only the commands about publishing get the publishing
-secret.
+secrets.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from ci_compiler.backends.command_files import (
@@ -27,6 +27,7 @@ from ci_compiler.backends.command_files import (
 )
 from ci_compiler.backends.container import contained
 from ci_compiler.backends.forms import BASH
+from ci_compiler.backends.images import check_images
 from ci_compiler.backends.job import (
     BuildOrder,
     BuildRecord,
@@ -42,9 +43,10 @@ from ci_compiler.backends.job import (
 from ci_compiler.backends.wheels import check_wheels
 from ci_compiler.codes import Code
 from ci_compiler.errors import failure, wrong
+from ci_compiler.git import Git
 from ci_compiler.process import Ended, find_program, follow
-from ci_compiler.publishing.plan import Upload, expired, release_of
-from ci_compiler.publishing.target import place_failures, planned, upload
+from ci_compiler.publishing.plan import Upload, expired, other_commit, release_of, waits_for
+from ci_compiler.publishing.target import Target, place_failures, planned, upload
 from ci_compiler.secret import Secret
 from ci_compiler.units import counted, duration
 
@@ -79,11 +81,10 @@ def _result(
 
 
 class CommandPrograms:
-    """The commands of one package; `secret` is the name of the publishing secret."""
+    """The commands of one package."""
 
-    def __init__(self, job: JobContext, secret: str) -> None:
+    def __init__(self, job: JobContext) -> None:
         self.job = job
-        self._secret = secret
 
     def evaluate(self, recipe: str) -> Mapping[str, str]:  # noqa: ARG002
         """Nothing: a build script evaluates to nothing."""
@@ -120,7 +121,9 @@ class CommandPrograms:
         found = {}
         for one in members:
             hashes = collect(one.name, root, one.patterns, before, one.folder)
-            check_wheels(one, [one.folder / path for path in hashes])
+            files = [one.folder / path for path in hashes]
+            check_wheels(one, files)
+            check_images(one.name, files, self.job.values, self.job.needed)
             found[one.name] = _result(
                 commands.build, one.folder, hashes, started=started, seconds=ended.seconds, built=True
             )
@@ -211,10 +214,16 @@ class CommandPrograms:
         if not self.job.target or not self.job.whole:
             return ""
         with place_failures(build.name):
-            target, every = self.job.target(), self.job.whole()
-            upload(target, self._uploads(build), show)
-            missing = sorted({*every} - {*target.staged(build.version, every)})
-        return f"{' and '.join(missing)} did not pass and get there yet" if missing else ""
+            target, every, wanted = self.job.target(), self.job.whole(), self._uploads(build)
+            if len(planned(target, wanted).present) < len(wanted):
+                release = target.staged(build.version, every)
+                if because := other_commit(release, build.commit, Git(self.job.root).has_ancestor):
+                    message = f"the release {release_of(build.version)} {because}"
+                    raise failure(build.name, Code.RELEASE_OTHER_COMMIT, message)
+            upload(target, wanted, show)
+            if waits := waits_for(target.staged(build.version, every), every, build.commit):
+                self._remove_old(target)
+            return waits
 
     def publish(self, build: BuildRecord) -> None:
         """Publishes by the target, where nights that are not kept then end, or by the declared command."""
@@ -223,9 +232,7 @@ class CommandPrograms:
                 target = self.job.target()
                 upload(target, self._uploads(build), show)
                 target.finish(build.version, self.job.whole() if self.job.whole else [build.name])
-                if self.job.keep and (gone := expired(target.versions(), self.job.keep, datetime.now(UTC))):
-                    target.withdraw(gone, "")
-                    show(f"{counted(len(gone), 'night')} removed")
+                self._remove_old(target)
             return
         verify(build.name, self.job.folder, build.closure)
         ended = self._with_secret(str(self._commands().publish), VARIANT_FILES=self._files())
@@ -233,20 +240,35 @@ class CommandPrograms:
             message = f"the publishing command ended with {ended.status} after {duration(ended.seconds)}: {ended.said}"
             raise failure(build.name, Code.PUBLISH_FAILED, message)
 
+    def _remove_old(self, target: Target) -> None:
+        """Removes nights that are not kept, and uploads of releases that were never completed."""
+        keep, now = self.job.keep, datetime.now(UTC)
+        if keep and (gone := expired(target.versions(), keep, now)):
+            target.withdraw(gone, "")
+            show(f"{counted(len(gone), 'night')} removed")
+        if keep and keep.uploads:
+            try:
+                removed = target.remove_abandoned(now - timedelta(days=keep.uploads))
+            except OSError as error:  # a key may have no right to list a bucket, and the files are published
+                show(f"uploads of releases that were never completed stay: {error}")
+                removed = 0
+            if removed:
+                show(f"{counted(removed, 'old upload')} removed, whose release was never completed")
+
     def _uploads(self, build: BuildRecord) -> list[Upload]:
         """The files of a build, verified, with the digests that its manifest states."""
         digests = {self.job.folder / path: digest.removeprefix("sha256:") for path, digest in build.closure.items()}
         files = verify(build.name, self.job.folder, build.closure)
-        return [Upload(path.name, digests[path], path, build.name, build.version) for path in files]
+        return [Upload(path.name, digests[path], path, build.name, build.version, build.commit) for path in files]
 
     def _published(self) -> str:
         line = self._commands().published
         return f"`{line}` succeeds" if line and self._with_secret(line).status == 0 else ""
 
     def _with_secret(self, line: str, **more: str) -> Ended:
-        secret = self.job.secrets.get(self._secret)
-        given = {self._secret: secret.reveal()} if secret else {}
-        return self._run(shell(line), self._environment(**given, **more), secret)
+        secrets = {name: self.job.secrets[name] for name in self._commands().secrets if name in self.job.secrets}
+        given = {name: secret.reveal() for name, secret in secrets.items()}
+        return self._run(shell(line), self._environment(**given, **more), secrets.values())
 
     def _set_up(self, name: str, command: list[str], env: Mapping[str, str], *, of: str = "its files") -> None:
         ended = self._run(command, env)
@@ -254,8 +276,8 @@ class CommandPrograms:
             message = f"{of} cannot be installed for the test (status {ended.status}); the end of the output follows"
             raise failure(name, Code.SETUP_FAILED, message, tail=ended.out.splitlines())
 
-    def _run(self, command: list[str], env: Mapping[str, str], secret: Secret | None = None) -> Ended:
-        return follow(command, show, seconds=self.job.seconds, env=env, folder=self.job.root, secret=secret)
+    def _run(self, command: list[str], env: Mapping[str, str], secrets: Iterable[Secret] = ()) -> Ended:
+        return follow(command, show, seconds=self.job.seconds, env=env, folder=self.job.root, secrets=secrets)
 
     def _environment(self, **more: str) -> dict[str, str]:
         return {**os.environ, **self._given(), **more}

@@ -47,7 +47,7 @@ class FloxPrograms(RecipePrograms):
         flox, token = self._program(), self.given(self._secret)
         JobCheckout(self.job.root).put_on(build.branch, build.commit)
         command = [flox, "publish", "-o", self.job.owner, build.name]  # Assumes `flox-publish`.
-        ended = self._follow(command, env=self._environment(), secret=token)
+        ended = self._follow(command, env=self._environment(), secrets=[token])
         if ended.status != 0:
             message = f"flox publish ended with {ended.status} after {duration(ended.seconds)}: {ended.said}"
             raise failure(build.name, Code.PUBLISH_FAILED, message)

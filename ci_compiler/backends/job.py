@@ -50,6 +50,10 @@ class DeclaredCommands(Protocol):
         """The command that publishes the files; something else where the job has a target."""
 
     @property
+    def secrets(self) -> tuple[str, ...]:
+        """The names of the publishing secrets, which `publish` and `published` get."""
+
+    @property
     def published(self) -> str:
         """The command that succeeds if the version is published already; '' for none."""
 
@@ -58,12 +62,14 @@ class NeededFiles(NamedTuple):
     """The files of a variant that another one is built and tested with: verified, and alone in `folder`.
 
     `package` is its package, `setup` the declared command that installs them, and `values` are those of the variant.
+    `gathered`: the other one has it from what it `gathers`.
     """
 
     package: str
     folder: Path
     setup: str
     values: Mapping[str, str]
+    gathered: bool = False
 
 
 class JobContext(NamedTuple):

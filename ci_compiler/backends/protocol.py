@@ -111,7 +111,7 @@ class SecretEvidence(NamedTuple):
     """What a publishing secret is judged by.
 
     `now` is in seconds since 1970. `minutes` is the time for which the secret must remain valid. `answer` is that of
-    the backend's `secret_command`; None if there is no such command or program.
+    the backend's `secret_command`; None if there is no such command or program. `name` is what it is called.
     """
 
     text: str
@@ -121,6 +121,7 @@ class SecretEvidence(NamedTuple):
     cache: BinaryCache | None
     machine: Machine
     answer: CommandAnswer | None
+    name: str = ""
 
 
 class InstallRequest(NamedTuple):
@@ -143,19 +144,19 @@ class Backend(ABC):
 
     `name` is its name in specs, `title` its name in sentences, and `summary` says in a few words what builds and
     what publishes. `tools` are the programs that a stage needs on PATH. `secret` is the name of the publishing
-    secret, and `secret_required` says whether publishing fails without it. `has_recipes`: it builds Nix recipes,
-    which are compiled or kept in the repository; the others build what the spec's `command` declares.
-    `uses_artifacts`: what it builds travels to other machines with the manifest, as an artifact of the run.
-    `installer` is the action that installs the tools on a hosted machine, which has a pin in `workflows/pins.json`;
-    '' if they need no installation. `nix` is the Nix that it builds with. `publishes_into_cache`: it publishes into
-    the spec's binary cache. `builds_to_publish`: publishing builds again what the store lacks, and so needs a
-    machine that can build. `reads_loader_cache`: what it builds finds the driver in the loader's cache as well.
-    `forms` are the forms of its outputs in a manifest. `withdrawal` says how a publication is taken back. The
-    runner images have what `runner-images/build.py --backend` calls `image`; `image_checksums` are the build
-    arguments for checksums of archives whose publisher states none. `locks` are the files that decide what recipes
-    without a pin are built from, as paths from the repository's root. `about` is a sentence for users who do not know
-    its program, and the address of the page that installs it. `platforms` are the ends of the names of the platforms
-    that it makes; () for all.
+    secret, which a spec without recipes may name otherwise. `has_recipes`: it builds Nix recipes, which are
+    compiled or kept in the repository; the others build what the spec's `command` declares. `uses_artifacts`: what
+    it builds travels to other machines with the manifest, as an artifact of the run. `installer` is the action that
+    installs the tools on a hosted machine, which has a pin in `workflows/pins.json`; '' if they need no
+    installation. `nix` is the Nix that it builds with. `publishes_into_cache`: it publishes into the spec's binary
+    cache. `builds_to_publish`: publishing builds again what the store lacks, and so needs a machine that can build.
+    `reads_loader_cache`: what it builds finds the driver in the loader's cache as well. `forms` are the forms of
+    its outputs in a manifest. `withdrawal` says how a publication is taken back. The runner images have what
+    `runner-images/build.py --backend` calls `image`; `image_checksums` are the build arguments for checksums of
+    archives whose publisher states none. `locks` are the files that decide what recipes without a pin are built
+    from, as paths from the repository's root. `about` is a sentence for users who do not know its program, and the
+    address of the page that installs it. `platforms` are the ends of the names of the platforms that it makes; ()
+    for all.
     """
 
     name: str
@@ -163,7 +164,6 @@ class Backend(ABC):
     summary: str
     tools: tuple[Tool, ...]
     secret: str
-    secret_required: bool = True
     has_recipes: bool = True
     uses_artifacts: bool = False
     installer: str = ""

@@ -31,7 +31,7 @@ def reported(work: Callable[[argparse.Namespace, Secrets], int]) -> Callable[[ar
     @wraps(work)
     def run(arguments: argparse.Namespace) -> int:
         try:
-            with ending_in_order(), taking_secrets() as secrets:
+            with ending_in_order(), taking_secrets(_declared(arguments)) as secrets:
                 return work(arguments, secrets)
         except StageError as error:
             sys.stdout.flush()
@@ -41,6 +41,14 @@ def reported(work: Callable[[argparse.Namespace, Secrets], int]) -> Callable[[ar
             return 1
 
     return run
+
+
+def _declared(arguments: argparse.Namespace) -> tuple[str, ...]:
+    """The names of secrets in the spec, which is read once; none if it cannot be read, which `work` then says."""
+    with suppress(InputError):
+        arguments.known_spec = spec = spec_of(arguments)
+        return spec.publishing_secrets
+    return ()
 
 
 def reproducible(

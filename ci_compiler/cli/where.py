@@ -103,13 +103,14 @@ def root_of(arguments: argparse.Namespace) -> Path:
 def spec_of(arguments: argparse.Namespace, *, compiles: bool = False) -> Spec:
     """The spec: `--spec` (`-`: standard input) or `--bundled`, else the repository's, else the bundled one.
 
-    It has the versions that the run of this job decided on, if it did.
+    It has the versions that the run of this job decided on, if it did. A stage has it in `arguments`.
 
     A command that `compiles` into the repository does not take the bundled one unless it is asked for. Raises
     InputError.
     """
-    spec = _spec_of(arguments, compiles=compiles)
-    return with_decided(spec, os.environ.get(VARIABLE, "")) if decides_versions(spec) else spec
+    known: Spec | None = getattr(arguments, "known_spec", None)
+    spec = known or _spec_of(arguments, compiles=compiles)
+    return with_decided(spec, os.environ.get(VARIABLE, "")) if not known and decides_versions(spec) else spec
 
 
 def _spec_of(arguments: argparse.Namespace, *, compiles: bool) -> Spec:

@@ -14,9 +14,6 @@ from ci_compiler.github.client import PER_PAGE, Client
 Answer = TypeVar("Answer")
 Json = Mapping[str, Any]
 
-OWN_EVENTS = frozenset({"push", "schedule", "workflow_dispatch"})
-"""The events whose runs have the code of the repository's own branches."""
-
 OPEN = ("queued", "in_progress", "waiting")
 """The statuses of a run that may have queued jobs. A `waiting` run has a job that waits for a reviewer."""
 

@@ -13,8 +13,9 @@ from collections.abc import Iterator
 from itertools import islice
 from urllib.parse import quote
 
-from ci_compiler.github.actions import OWN_EVENTS, Json, newest_runs
+from ci_compiler.github.actions import Json, newest_runs
 from ci_compiler.github.client import Client
+from ci_compiler.workflows.common import OWN_EVENTS
 
 RUNS = 10
 """The most runs that are asked for the artifact, the newest first."""

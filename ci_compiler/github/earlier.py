@@ -8,17 +8,17 @@ name. A *request*'s is believed only of a run of `pull-request.yml` for a change
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from itertools import islice
 from urllib.parse import quote
 
-from ci_compiler.github.actions import OWN_EVENTS, Json, file_of, run_of
+from ci_compiler.github.actions import Json, file_of, run_of
 from ci_compiler.github.client import PER_PAGE, Client
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.sharding import FOLDER
 from ci_compiler.workflows.artifacts import inputs_artifact
-from ci_compiler.workflows.common import PULL_REQUEST
+from ci_compiler.workflows.common import OWN_EVENTS, PULL_REQUEST
 
 RUNS = 20
 """The most runs that are asked about one name, the newest first. Others may make any number of artifacts with it."""
@@ -31,19 +31,25 @@ def earlier_run(client: Client, plan: Plan, branch: str, inputs: Iterable[str]) 
 
     Raises GitHubError.
     """
+    for one in inputs:
+        for run in believed(client, plan, branch, one.partition("-")[0], inputs_artifact(one)):
+            return int(run["id"])
+    return None
+
+
+def believed(client: Client, plan: Plan, branch: str, trust: str, name: str) -> Iterator[Json]:
+    """The runs with an artifact `name` that are of this `trust` for `branch`, the newest first. Raises GitHubError."""
     shards = frozenset(shard.path for shard in plan.shards if shard.branch == branch)
 
     @cache
     def tips() -> frozenset[str]:
         return _tips(client, branch)
 
-    for one in inputs:
-        for number in islice(_runs(client, inputs_artifact(one)), RUNS):
-            what = f"read the run {number}"
-            run: Json = client.request(what, "GET", f"actions/runs/{number}", read=dict, absent={})
-            if run and _is_believed(run, one.partition("-")[0], branch, shards, tips):
-                return number
-    return None
+    for number in islice(_runs(client, name), RUNS):
+        what = f"read the run {number}"
+        run: Json = client.request(what, "GET", f"actions/runs/{number}", read=dict, absent={})
+        if run and _is_believed(run, trust, branch, shards, tips):
+            yield run
 
 
 def _is_believed(

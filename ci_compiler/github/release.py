@@ -1,5 +1,6 @@
 """A release on GitHub as the place of a package's files: a draft until all are uploaded, then published.
 
+A draft is of one commit, its target, where publishing makes the tag. A newer commit begins it again.
 Beside the files of a variant there is a file with their SHA-256 digests, `VARIANT.sha256`. It is uploaded last, so that
 it also says that they are all there.
 """
@@ -7,55 +8,63 @@ it also says that they are all there.
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import datetime
 from functools import cached_property, partial
 
 from github.GitRelease import GitRelease
 from github.GitReleaseAsset import GitReleaseAsset
 from github.Repository import Repository
 
+from ci_compiler.codes import Code
+from ci_compiler.errors import failure
 from ci_compiler.github.client import Answer, Client
-from ci_compiler.publishing.plan import HeldFile, HeldVersion, Upload, release_of
+from ci_compiler.publishing.plan import HeldFile, HeldVersion, StagedVariant, Upload, release_of
 
 _UPLOADED = "uploaded"
 """The state of an asset that is whole; one of a broken upload is a `starter` (GitHub Docs, "Releases")."""
 _SUMS = ".sha256"
-_PREFIX = "v"
+_HASH = re.compile("[0-9a-f]{40}|[0-9a-f]{64}")
 
 
 class GitHubRelease:
-    """The releases in the repository of `client`, with tags such as `v1.4.0`. Its methods raise GitHubError.
+    """The releases in the repository of `client`. Its methods raise GitHubError.
 
-    A tag that does not exist is made at `commit` when the release is published.
+    `tags` spells their tags, with `{version}`, which is the same for all variants.
     """
 
-    def __init__(self, client: Client, commit: str) -> None:
+    def __init__(self, client: Client, tags: str) -> None:
         self._client = client
-        self._commit = commit
+        self._tags = tags
 
     def held(self, wanted: Sequence[Upload]) -> Mapping[str, HeldFile]:
-        """The assets of the release; users see those of a published one."""
-        if (release := self._release(wanted[0].version)) is None:
+        """The assets of the release; users see those of a published one. A draft of another commit is begun again."""
+        release = self._release(wanted[0].version)
+        if release is None or (release.draft and _commit(release) not in {"", wanted[0].commit}):
             return {}
         return {
-            name: HeldFile((asset.digest or "").removeprefix("sha256:"), shown=not release.draft)
+            name: HeldFile((asset.digest or "").removeprefix("sha256:"), not release.draft, _commit(release))
             if asset.state == _UPLOADED
             else HeldFile("", shown=False)
             for name, asset in self._assets(release).items()
         }
 
     def put(self, file: Upload) -> None:
-        """Uploads an asset, in place of one that a broken upload left; the first makes the draft."""
-        release = self._release(file.version) or self._draft(file.version)
+        """Uploads an asset, in place of one that a broken upload left; the first of a commit begins the draft."""
+        release = self._of_commit(self._release(file.version), file)
         self._clear(release, file.name)
         path = str(file.path)
         self._call(f"upload {file.name}", lambda: release.upload_asset(path, name=file.name), again=False)
 
     def stage(self, wanted: Sequence[Upload]) -> None:
-        """Uploads the digests of a variant's files."""
+        """Uploads the digests of a variant's files. Raises StageError if another run removed some of them meanwhile."""
         release, name = self._release(wanted[0].version), f"{wanted[0].variant}{_SUMS}"
-        if not release:
-            return
+        held = self.held(wanted)
+        gone = [file.name for file in wanted if file.name not in held or held[file.name].digest != file.digest]
+        if release is None or gone:
+            message = f"{' and '.join(gone)} was removed from the draft by the run of another commit; publish it again"
+            raise failure(wanted[0].variant, Code.RELEASE_OTHER_COMMIT, message)
         self._clear(release, name)
         text = "".join(f"{file.digest}  {file.name}\n" for file in wanted).encode()
 
@@ -64,14 +73,22 @@ class GitHubRelease:
 
         self._call(f"upload {name}", send, again=False)
 
-    def staged(self, version: str, variants: Collection[str]) -> Collection[str]:
-        """The variants whose digests are there."""
-        release = self._release(version)
-        assets = self._assets(release) if release else {}
-        return [one for one in variants if (asset := assets.get(f"{one}{_SUMS}")) and asset.state == _UPLOADED]
+    def staged(self, version: str, variants: Collection[str]) -> Mapping[str, StagedVariant]:  # noqa: ARG002
+        """All variants whose digests are there."""
+        if (release := self._release(version)) is None:
+            return {}
+        variant = StagedVariant(_commit(release), shown=not release.draft)
+        return {
+            name.removesuffix(_SUMS): variant
+            for name, asset in self._assets(release).items()
+            if name.endswith(_SUMS) and asset.state == _UPLOADED
+        }
 
     def finish(self, version: str, variants: Collection[str]) -> None:  # noqa: ARG002
-        """Publishes the draft; a version with letters is a prerelease."""
+        """Publishes the draft; a version with letters is a prerelease.
+
+        Dates and versions decide which release is the latest one (`legacy`), not what is published last.
+        """
         if (release := self._release(version)) and release.draft:
             early = any(map(str.isalpha, release_of(version)))
             self._update(release, name=release.tag_name, message=release.body or "", prerelease=early)
@@ -82,11 +99,19 @@ class GitHubRelease:
 
     def versions(self) -> Collection[HeldVersion]:
         """The versions of all published releases, which are of all variants."""
-        return [
-            HeldVersion("", release.tag_name.removeprefix(_PREFIX))
-            for release in self._releases()
-            if release.tag_name.startswith(_PREFIX) and not release.draft
-        ]
+        shown = (self._version(release.tag_name) for release in self._releases() if not release.draft)
+        return [HeldVersion("", version) for version in shown if version]
+
+    def remove_abandoned(self, before: datetime) -> int:
+        """Deletes drafts of a commit whose last asset is that old; those that people made are of a branch."""
+        drafts = [one for one in self._releases() if one.draft and _commit(one) and self._version(one.tag_name)]
+        gone = 0
+        for draft in drafts:
+            uploaded = [asset.updated_at for asset in self._assets(draft).values()]
+            if uploaded and max(uploaded) < before:
+                self._call(f"delete the draft {draft.tag_name}", draft.delete_release)
+                gone += 1
+        return gone
 
     def withdraw(self, versions: Collection[HeldVersion], because: str) -> None:
         """Marks releases as withdrawn, in their titles and notes; without a reason, deletes them with their tags."""
@@ -107,7 +132,13 @@ class GitHubRelease:
         return self._client.call("read the repository", lambda: self._client.github.get_repo(name))
 
     def _tag(self, version: str) -> str:
-        return f"{_PREFIX}{release_of(version)}"
+        return self._tags.replace("{version}", release_of(version))
+
+    def _version(self, tag: str) -> str:
+        """The version that a tag spells; '' for a tag of something else."""
+        form = re.escape(self._tags).replace(r"\{version\}", "([0-9][0-9A-Za-z.-]*)")
+        match = re.fullmatch(form, tag)
+        return match[1] if match else ""
 
     def _releases(self) -> list[GitRelease]:
         return self._client.call("list the releases", lambda: list(self._repository.get_releases()))
@@ -117,10 +148,36 @@ class GitHubRelease:
         every = [release for release in self._releases() if release.tag_name == self._tag(version)]
         return min(every, key=lambda release: (release.draft, release.id), default=None)
 
-    def _draft(self, version: str) -> GitRelease:
-        tag = self._tag(version)
-        made = partial(self._repository.create_git_release, tag, tag, "", draft=True, target_commitish=self._commit)
-        return self._call(f"draft {tag}", made, again=False)
+    def _of_commit(self, release: GitRelease | None, file: Upload) -> GitRelease:
+        """The release of the commit that `file` was built from: a new draft, or one that had another target.
+
+        What another commit left in it is deleted. Its notes stay, and so does what people attached to their own draft.
+        """
+        tag, commit = self._tag(file.version), file.commit
+        if release and (not release.draft or _commit(release) == commit):
+            return release
+        self._require_tag(tag, file)
+        if release is None:
+            made = partial(self._repository.create_git_release, tag, tag, "", draft=True, target_commitish=commit)
+            return self._call(f"draft {tag}", made, again=False)
+        for asset in self._assets(release).values() if _commit(release) else ():
+            self._call(f"delete {asset.name}", asset.delete_asset)
+        title, notes = release.name or tag, release.body or ""
+        moved = partial(release.update_release, title, notes, draft=True, target_commitish=commit)
+        return self._call(f"draft {tag}", moved)
+
+    def _require_tag(self, tag: str, file: Upload) -> None:
+        """Raises StageError if the tag exists, at another commit than that of `file`."""
+        at = self._object(tag, f"git/ref/tags/{tag}")
+        if at.get("type") == "tag":  # an annotated one
+            at = self._object(tag, f"git/tags/{at['sha']}")
+        if at and at["sha"] != file.commit:
+            message = f"the tag {tag} is at {at['sha']}, and this was built from {file.commit}; set a new version"
+            raise failure(file.variant, Code.RELEASE_OTHER_COMMIT, message)
+
+    def _object(self, tag: str, path: str) -> dict[str, str]:
+        """What a reference or a tag points to; {} if there is none."""
+        return self._client.request(f"read the tag {tag}", "GET", path, read=lambda answer: answer["object"], absent={})
 
     def _assets(self, release: GitRelease) -> dict[str, GitReleaseAsset]:
         every = self._client.call("list the assets", lambda: list(release.get_assets()))
@@ -133,8 +190,13 @@ class GitHubRelease:
     def _update(self, release: GitRelease, *, name: str, message: str, prerelease: bool) -> None:
         self._call(
             f"publish {release.tag_name}",
-            lambda: release.update_release(name, message, draft=False, prerelease=prerelease),
+            lambda: release.update_release(name, message, draft=False, prerelease=prerelease, make_latest="legacy"),
         )
 
     def _call(self, what: str, ask: Callable[[], Answer], *, again: bool = True) -> Answer:
         return self._client.call(what, ask, write=True, again=again)
+
+
+def _commit(release: GitRelease) -> str:
+    """The commit that a release is of; '' where its target is a branch, as in a draft that people made."""
+    return release.target_commitish if _HASH.fullmatch(release.target_commitish) else ""

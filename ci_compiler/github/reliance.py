@@ -59,24 +59,33 @@ def reliance(plan: Plan) -> Reliance:
         verdict=request["jobs"][VERDICT]["name"], branches=tuple(request["on"]["pull_request"]["branches"])
     )
     machines = {machine(pool): runs_on(pool.runs_on) for pool in plan.spec.pools}
+    secrets = {
+        path: {name: _secrets(job) for name, job in document.get("jobs", {}).items()}
+        for path, document in compiled.items()
+    }
     for path, document in compiled.items():
         used = (text for key, text in _texts(document) if key == "uses" and not text.startswith("./"))
         found.actions.update(map(str, used))
         if "workflow_call" in document.get("on", ()):
             continue  # its jobs run for those that call it
-        for job in document.get("jobs", {}).values():
+        for name, job in document.get("jobs", {}).items():
             branches = _branches(document, job) or {default_branch(plan.spec)}
             called = str(job.get("uses", "")).removeprefix("./")
-            for within in compiled[called]["jobs"].values() if called else ():
-                _add(found, called, within | {"runs-on": machines.get(job["with"].get(MACHINE))}, branches)
+            for inner, within in compiled[called]["jobs"].items() if called else ():
+                placed = within | {"runs-on": machines.get(job["with"].get(MACHINE))}
+                _add(found, called, placed, branches, secrets[called][inner])
             if not called:
-                _add(found, path, job, branches)
+                _add(found, path, job, branches, secrets[path][name])
     return found
 
 
-def _add(found: Reliance, path: str, job: Mapping[str, Any], branches: set[str]) -> None:
-    """Adds what a job of the workflow at `path` relies on."""
-    secrets = {name for _, text in _texts(job) for name in _SECRET.findall(text)} - _OF_GITHUB
+def _secrets(job: Mapping[str, Any]) -> set[str]:
+    """The secrets that a job reads."""
+    return {name for _, text in _texts(job) for name in _SECRET.findall(text)} - _OF_GITHUB
+
+
+def _add(found: Reliance, path: str, job: Mapping[str, Any], branches: set[str], secrets: set[str]) -> None:
+    """Adds what a job of the workflow at `path`, which reads `secrets`, relies on."""
     named, where = job.get("environment"), job.get("runs-on")
     if named is None:
         found.secrets.update(secrets)

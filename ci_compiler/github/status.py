@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from ci_compiler.github.actions import OWN_EVENTS, Json, jobs_of, newest_runs, seconds_of
+from ci_compiler.github.actions import Json, jobs_of, newest_runs, seconds_of
 from ci_compiler.github.client import Client
 from ci_compiler.github.dispatch import DONE, SUCCESS
 from ci_compiler.plan.matrix import Cell, Variant
@@ -22,6 +22,7 @@ from ci_compiler.plan.proof import Proof
 from ci_compiler.plan.sharding import Shard, job_name
 from ci_compiler.stages import PUBLISH
 from ci_compiler.units import grouped
+from ci_compiler.workflows.common import OWN_EVENTS
 from ci_compiler.workflows.shard import job_in_shard, publication_name
 
 DEPTH = 10

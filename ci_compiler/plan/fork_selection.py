@@ -19,6 +19,7 @@ from ci_compiler.plan.routing import Route, routes_of_forks
 from ci_compiler.plan.selection import within_limit
 from ci_compiler.plan.sharding import cell_packages, stages_of
 from ci_compiler.spec.model import Pool, Spec
+from ci_compiler.spec.triggers import PULL_REQUEST
 from ci_compiler.stages import BUILD, Stage
 from ci_compiler.variant import variant_name
 
@@ -151,8 +152,8 @@ def _leg(spec: Spec, cells: tuple[Cell, ...], route: Route, chosen: tuple[str, .
 
 def _untested(plan: Plan, legs: Iterable[ForkLeg]) -> Iterator[tuple[str, int]]:
     """What other pull requests test of the cells and these do not: why, and the number of variants."""
-    tests = plan.spec.profiles.pull_request.tests
-    usual = {cell: route.of_request(tests) for shard in plan.shards for cell, route in shard.cells}
+    left_out = plan.spec.profiles.left_out(PULL_REQUEST)
+    usual = {cell: route.of_request(left_out) for shard in plan.shards for cell, route in shard.cells}
     for leg in legs:
         for stage in usual[leg.cell].pools:
             if stage.is_test and stage not in leg.tests:

@@ -23,6 +23,7 @@ from ci_compiler.plan.suites import Bench, benches_of
 from ci_compiler.record import record
 from ci_compiler.spec.axes import Accelerator
 from ci_compiler.spec.model import Pool, RecipeKind, RunsOn, Spec
+from ci_compiler.spec.triggers import PULL_REQUEST
 from ci_compiler.stages import BUILD, PUBLISH, Axis, Stage, TestPolicy, stages
 
 Neighbour = tuple[str, str]
@@ -47,15 +48,24 @@ class Route:
     suites: Mapping[Bench, Pool]
     skipped_suites: Mapping[Bench, str]
 
-    def of_request(self, tests: Collection[Stage]) -> Route:
-        """The route in a pull request or a merge group, which run no stage but those that can, and of tests `tests`."""
-        why = {
-            stage: "the profile of pull requests leaves it out"
-            if stage.in_requests
-            else f"pull requests do not run {stage}"
-            for stage in (*self.pools, *self.skipped)
-            if not stage.in_requests or (stage.is_test and stage not in tests)
-        }
+    def of_request(self, left_out: Collection[Stage]) -> Route:
+        """The route in a pull request or a merge group, without `left_out` and the stages that these cannot run."""
+        why = {stage: f"pull requests do not run {stage}" for stage in self._stages if not stage.in_requests}
+        return self._without(self._profiled(PULL_REQUEST, left_out) | why)
+
+    def in_profile(self, profile: str, left_out: Collection[Stage]) -> Route:
+        """The route in a run of `profile`, which leaves out the tests `left_out`."""
+        return self._without(self._profiled(profile, left_out))
+
+    @property
+    def _stages(self) -> tuple[Stage, ...]:
+        return (*self.pools, *self.skipped)
+
+    def _profiled(self, profile: str, left_out: Collection[Stage]) -> dict[Stage, str]:
+        return {stage: f"the profile {profile} leaves it out" for stage in self._stages if stage in left_out}
+
+    def _without(self, why: dict[Stage, str]) -> Route:
+        """The route without stages, each with its reason."""
         if not why:
             return self
         without = {bench: why[bench.stage] for bench in self.suites if bench.stage in why}

@@ -136,7 +136,26 @@ def decide(plan: Plan, event: GitHubEvent, facts: Facts, shard: Shard | None = N
             wanted = facts.rebuilt[shard.branch].variants
         wanted = names_built(plan.spec, PUSH, (cell for cell, _ in shard.cells), wanted)
     wanted = HandedFiles(plan.spec, plan.judged.cells).built_as_well(shard.branch, wanted)
-    return Selection((_choice(shard.branch, shard.cells, Rebuilt(wanted)),))
+    cells = in_profile(plan.spec, shard, profile_of(event))
+    return Selection((_choice(shard.branch, cells, Rebuilt(wanted)),))
+
+
+def without(plan: Plan, selection: Selection, branch: str, complete: Collection[str]) -> Selection:
+    """`selection` without the variants of `branch` that are `complete`, unless what remains cannot fetch them."""
+    handed = HandedFiles(plan.spec, plan.judged.cells)
+
+    def left(one: RunSelection) -> RunSelection:
+        if one.branch != branch or one.onto:
+            return one
+        wanted = handed.built_as_well(branch, [name for name in one.variants if name not in complete])
+        return _choice(branch, one.cells, Rebuilt(wanted))._replace(left=one.left)
+
+    return selection._replace(branches=tuple(map(left, selection.branches)))
+
+
+def asks_again(event: GitHubEvent) -> bool:
+    """Whether a dispatch asks for what is complete as well."""
+    return str(_inputs(event).get("again", "")).lower() == "true"
 
 
 def may_publish(spec: Spec, shard: Shard, event: GitHubEvent) -> bool:
@@ -156,8 +175,8 @@ def night_of(event: GitHubEvent) -> str:
 
 
 def profile_of(event: GitHubEvent) -> str:
-    """The profile that a dispatch is of; '' if it is of none."""
-    return str(_inputs(event).get(PROFILE) or "")
+    """The profile that a run is of: a push, or a dispatch that names one; '' for none."""
+    return PUSH if event.name == "push" else str(_inputs(event).get(PROFILE) or "")
 
 
 def names_of_profile(plan: Plan, profile: str, branch: str) -> set[str]:
@@ -264,7 +283,16 @@ def _with_needed(handed: HandedFiles, whole: Mapping[str, RunSelection], most: i
 
 def in_request(spec: Spec, shard: Shard) -> tuple[tuple[Cell, Route], ...]:
     """The cells of `shard` with their routes in a pull request or a merge group."""
-    return tuple((cell, route.of_request(spec.profiles.pull_request.tests)) for cell, route in shard.cells)
+    left_out = spec.profiles.left_out(PULL_REQUEST)
+    return tuple((cell, route.of_request(left_out)) for cell, route in shard.cells)
+
+
+def in_profile(spec: Spec, shard: Shard, profile: str) -> tuple[tuple[Cell, Route], ...]:
+    """The cells of `shard` with their routes in a run of `profile` ('': none)."""
+    if profile == PULL_REQUEST:
+        return in_request(spec, shard)
+    left_out = spec.profiles.left_out(profile)
+    return tuple((cell, route.in_profile(profile, left_out)) for cell, route in shard.cells)
 
 
 def _labels(event: GitHubEvent) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ class IndexFile:
     """A file on the page of a project: what PEP 691 says of it, and the package, variant and version that it is of.
 
     `digest` is its SHA-256. `yanked` is the reason why the file must not be installed (PEP 592); '' if it may be.
+    `commit` is the commit that it was built from; '' on a page of an earlier version.
     """
 
     name: str
@@ -29,6 +30,7 @@ class IndexFile:
     variant: str
     version: str
     yanked: str = ""
+    commit: str = ""
 
 
 def place_of(file: IndexFile | Upload) -> str:

@@ -3,32 +3,45 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
 from ci_compiler.record import record
+from ci_compiler.units import grouped
 
 DATE = "%Y%m%d"
 """How versions of nights spell their date."""
 
 
+UPLOAD_DAYS = 36
+"""The fewest days after which an upload counts as abandoned: a run takes 35 at most (GitHub Docs, "Limits")."""
+
+
 class Upload(NamedTuple):
-    """A file of `version` of a variant that is to be published; `digest` is its SHA-256 in hexadecimal digits."""
+    """A file of `version` of a variant that is to be published; `digest` is its SHA-256 in hexadecimal digits.
+
+    `commit` is the commit that it was built from, as a whole hash.
+    """
 
     name: str
     digest: str
     path: Path
     variant: str
     version: str
+    commit: str
 
 
 class HeldFile(NamedTuple):
-    """A file that a target holds: its SHA-256 ('': unknown, or of a broken upload), and whether users see it."""
+    """A file that a target holds: its SHA-256 ('': unknown, or of a broken upload), and whether users see it.
+
+    `commit` is the commit that it was built from; '' if the target does not know it.
+    """
 
     digest: str
     shown: bool
+    commit: str = ""
 
 
 @record
@@ -69,9 +82,52 @@ def plan_upload(wanted: Mapping[str, str], held: Mapping[str, HeldFile]) -> Uplo
     return UploadPlan(**{kind: tuple(names) for kind, names in kinds.items()})
 
 
+def refusal(refused: Collection[str], version: str, earlier: str, commit: str) -> str:
+    """Why the files `refused` are not published, and what to do; `earlier` is the commit of those that are, or ''."""
+    known = {"": "", commit: ", from this commit: the build is not reproducible"}
+    return (
+        f"{' and '.join(sorted(refused))}: version {version} is published already, with another content"
+        f"{known.get(earlier, f', from {earlier}')}; set a new version, or one for each night (`version: {{night: …}}`)"
+    )
+
+
 def release_of(version: str) -> str:
     """The release that a version of a variant is of: without its local part, which may differ between variants."""
     return version.partition("+")[0]
+
+
+class StagedVariant(NamedTuple):
+    """A variant whose files of a release are all uploaded: the commit ('': unknown), and whether users see them."""
+
+    commit: str
+    shown: bool
+
+
+def other_commit(staged: Mapping[str, StagedVariant], commit: str, precedes: Callable[[str, str], bool]) -> str:
+    """Why files built from `commit` must not be added to a release that has the variants `staged`; '' if they may be.
+
+    A release that users see stays that of its commit. One that they do not see is begun again from a newer commit;
+    `precedes` says whether a commit is an ancestor of another one.
+    """
+    for name, held in staged.items():
+        if held.commit != commit and held.commit and held.shown:
+            return f"was published from {held.commit} ({name}), and this was built from {commit}; set a new version"
+        if held.commit != commit and precedes(commit, held.commit):
+            return f"has files of the newer commit {held.commit} ({name}), and this was built from {commit}"
+    return ""
+
+
+def waits_for(staged: Mapping[str, StagedVariant], every: Collection[str], commit: str) -> str:
+    """What a release of `commit` with the variants `every` waits for, in words; '' if users may see it."""
+    missing = sorted({*every} - {*staged})
+    lacks = [f"{' and '.join(missing)} did not pass and get there yet"] if missing else []
+    other = grouped(sorted(staged), lambda name: "" if staged[name].shown else staged[name].commit)
+    lacks += [
+        f"{' and '.join(names)} was built from {old}, this from {commit}; `ci-compile dispatch --all` builds every one"
+        for old, names in other.items()
+        if old not in {"", commit}
+    ]
+    return "; ".join(lacks)
 
 
 class HeldVersion(NamedTuple):
@@ -85,12 +141,14 @@ class HeldVersion(NamedTuple):
 class Nights:
     """Which nights are kept: those of the last `days`, and of each variant no more than `most` (0: no limit).
 
-    `pattern` is that of their versions, with `{version}` and `{date}`.
+    `pattern` is that of their versions, with `{version}` and `{date}`; '' for none. `uploads` is how many days files
+    are kept that were uploaded and never shown (0: no limit).
     """
 
     pattern: str
     days: int = 0
     most: int = 0
+    uploads: int = 0
 
     def date(self, version: str) -> datetime | None:
         """The date of the night that made `version`, as UTC; None for a release."""

@@ -6,8 +6,9 @@ import fcntl
 import hashlib
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -21,11 +22,22 @@ class Stored(NamedTuple):
     tag: str
 
 
+class StoredFile(NamedTuple):
+    """A file: its size in bytes, and when it was written (UTC)."""
+
+    key: str
+    size: int
+    written: datetime
+
+
 class Store(Protocol):
     """Files by key. Every method raises OSError if the store fails."""
 
-    def size(self, key: str) -> int | None:
-        """The size of a file in bytes; None if there is none. A file that was not written to its end does not exist."""
+    def find(self, key: str) -> StoredFile | None:
+        """A file; None if there is none. A file that was not written to its end does not exist."""
+
+    def files(self, folder: str) -> Iterable[StoredFile]:
+        """The files whose keys begin with `folder`, which ends in a slash, and what broken writes left there."""
 
     def read(self, key: str) -> Stored | None:
         """A page."""
@@ -46,10 +58,18 @@ class FolderStore:
     def __init__(self, root: Path) -> None:
         self._root = root
 
-    def size(self, key: str) -> int | None:
-        """The size of a file."""
+    def find(self, key: str) -> StoredFile | None:
+        """A file."""
         path = self._root / key
-        return path.stat().st_size if path.is_file() else None
+        if not path.is_file():
+            return None
+        state = path.stat()
+        return StoredFile(key, state.st_size, datetime.fromtimestamp(state.st_mtime, UTC))
+
+    def files(self, folder: str) -> Iterable[StoredFile]:
+        """The files of a folder, those in its folders included."""
+        keys = (path.relative_to(self._root).as_posix() for path in (self._root / folder).rglob("*"))
+        return [file for key in keys if (file := self.find(key))]
 
     def read(self, key: str) -> Stored | None:
         """A page; its hash is the tag."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from typing import Protocol
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import failure
-from ci_compiler.publishing.plan import HeldFile, HeldVersion, Upload, UploadPlan, plan_upload
+from ci_compiler.publishing.plan import HeldFile, HeldVersion, StagedVariant, Upload, UploadPlan, plan_upload, refusal
 
 
 class Target(Protocol):
@@ -23,8 +24,8 @@ class Target(Protocol):
     def stage(self, wanted: Sequence[Upload]) -> None:
         """Notes that all files of a variant are uploaded; `wanted` are all of them."""
 
-    def staged(self, version: str, variants: Collection[str]) -> Collection[str]:
-        """Those of `variants` whose files of `version` are all uploaded, whether users see them or not."""
+    def staged(self, version: str, variants: Collection[str]) -> Mapping[str, StagedVariant]:
+        """Those of `variants`, and others of the same release that it knows of, whose files are all uploaded."""
 
     def finish(self, version: str, variants: Collection[str]) -> None:
         """Shows the uploaded files of `variants` to users. What is shown already stays as it is."""
@@ -34,6 +35,9 @@ class Target(Protocol):
 
     def versions(self) -> Collection[HeldVersion]:
         """The versions that users see, by variant where it knows the variants."""
+
+    def remove_abandoned(self, before: datetime) -> int:
+        """Removes what was uploaded before a time and never shown; returns how many things these were."""
 
     def withdraw(self, versions: Collection[HeldVersion], because: str) -> None:
         """Marks versions as not to be installed, with the reason; with '' as reason, removes them."""
@@ -50,10 +54,11 @@ def place_failures(variant: str) -> Iterator[None]:
 
 def planned(target: Target, wanted: Sequence[Upload]) -> UploadPlan:
     """What there is to do for `wanted`. Raises StageError for a file that is published with another content."""
-    plan = plan_upload({file.name: file.digest for file in wanted}, target.held(wanted))
+    held, first = target.held(wanted), wanted[0]
+    plan = plan_upload({file.name: file.digest for file in wanted}, held)
     if plan.refused:
-        message = f"{' and '.join(plan.refused)} is published with another content; publish it under another version"
-        raise failure(wanted[0].variant, Code.PUBLISH_FAILED, message)
+        message = refusal(plan.refused, first.version, held[plan.refused[0]].commit, first.commit)
+        raise failure(first.variant, Code.PUBLISHED_OTHERWISE, message)
     return plan
 
 

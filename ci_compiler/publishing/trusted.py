@@ -7,6 +7,7 @@ The exchange is that of PyPI's documentation ("Publishing with OpenID Connect", 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
 from email.message import Message
 from functools import cached_property
 from typing import Any
@@ -18,7 +19,7 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import failure, wrong
 from ci_compiler.outside import expected, object_of
 from ci_compiler.publishing.distributions import metadata_of, project_of
-from ci_compiler.publishing.plan import HeldFile, HeldVersion, Upload
+from ci_compiler.publishing.plan import HeldFile, HeldVersion, StagedVariant, Upload
 from ci_compiler.secret import Secret
 from ci_compiler.units import grouped
 
@@ -74,9 +75,9 @@ class TrustedIndex:
     def stage(self, wanted: Sequence[Upload]) -> None:
         """Nothing: the files are shown."""
 
-    def staged(self, version: str, variants: Collection[str]) -> Collection[str]:  # noqa: ARG002
+    def staged(self, version: str, variants: Collection[str]) -> Mapping[str, StagedVariant]:  # noqa: ARG002
         """None: the server knows no variants."""
-        return ()
+        return {}
 
     def finish(self, version: str, variants: Collection[str]) -> None:
         """Nothing: the files are shown."""
@@ -88,6 +89,10 @@ class TrustedIndex:
     def versions(self) -> Collection[HeldVersion]:
         """None: the server knows no variants."""
         return ()
+
+    def remove_abandoned(self, before: datetime) -> int:  # noqa: ARG002
+        """None: what is uploaded is shown."""
+        return 0
 
     def withdraw(self, versions: Collection[HeldVersion], because: str) -> None:
         """Refuses: only a person may do this, on the pages of the server."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from ci_compiler.codes import Code
@@ -16,9 +17,12 @@ from ci_compiler.errors import failure
 from ci_compiler.outside import object_of
 from ci_compiler.publishing.distributions import metadata_of, project_of
 from ci_compiler.publishing.pages import IndexFile, files_of, place_of, project_html, project_json, root_html, root_json
-from ci_compiler.publishing.plan import HeldFile, HeldVersion, Upload, release_of
-from ci_compiler.publishing.stores import Store
+from ci_compiler.publishing.plan import UPLOAD_DAYS, HeldFile, HeldVersion, StagedVariant, Upload, refusal, release_of
+from ci_compiler.publishing.stores import Store, StoredFile
 from ci_compiler.units import grouped
+
+_MARGIN = 5
+"""How many days before its end an upload no longer counts, so that nothing is deleted while it is being shown."""
 
 _ATTEMPTS = 50
 """The most attempts to write a page that others write as well."""
@@ -29,13 +33,15 @@ Change = Callable[[tuple[IndexFile, ...]], tuple[IndexFile, ...]]
 class WheelIndex:
     """The files of `package` in the index of wheels in `store`; `shown` names the index in messages.
 
-    Its methods also raise OSError if the store fails.
+    `uploads` is after how many days `remove_abandoned` is called for an upload (0: never). Its methods also raise
+    OSError if the store fails.
     """
 
-    def __init__(self, store: Store, shown: str, package: str) -> None:
+    def __init__(self, store: Store, shown: str, package: str, uploads: int = 0) -> None:
         self._store = store
         self._shown = shown
         self._package = package
+        self._patience = timedelta(days=uploads - _MARGIN) if uploads else None
 
     def held(self, wanted: Sequence[Upload]) -> Mapping[str, HeldFile]:
         """What the pages show, and what was uploaded whole before. What broke off between two pages is not shown."""
@@ -45,8 +51,8 @@ class WheelIndex:
             for upload in uploads:
                 if file := shown.get(upload.name):
                     half = file.digest == upload.digest and self.unfinished(upload.version, upload.variant)
-                    held[upload.name] = HeldFile(file.digest, shown=not half)
-                elif self._store.size(f"{project}/{place_of(upload)}") == upload.path.stat().st_size:
+                    held[upload.name] = HeldFile(file.digest, shown=not half, commit=file.commit)
+                elif (there := self._store.find(f"{project}/{place_of(upload)}")) and _is_whole(there, upload):
                     held[upload.name] = HeldFile(upload.digest, shown=False)
         return held
 
@@ -59,15 +65,26 @@ class WheelIndex:
         files = [self._described(upload) for upload in wanted]
         self._store.write(self._stage(wanted[0].version, wanted[0].variant), project_json(self._package, files))
 
-    def staged(self, version: str, variants: Collection[str]) -> Collection[str]:
+    def staged(self, version: str, variants: Collection[str]) -> Mapping[str, StagedVariant]:
         """The variants with such a page, and those that are shown."""
-        shown = {held.variant for held in self.versions() if release_of(held.version) == release_of(version)}
-        return [one for one in variants if one in shown or self.unfinished(version, one)]
+        staged = {
+            file.variant: StagedVariant(file.commit, shown=True)
+            for _, file in self._own()
+            if file.variant in variants and release_of(file.version) == release_of(version)
+        }
+        pages = {name: self._recent(self._stage(version, name)) for name in variants}
+        return staged | {name: StagedVariant(page[0].commit, shown=False) for name, page in pages.items() if page}
 
     def finish(self, version: str, variants: Collection[str]) -> None:
-        """Adds the files to the pages of their projects: a page shows those of all variants at once."""
+        """Adds the files to the pages of their projects: a page shows those of all variants at once.
+
+        Raises StageError if another job uploaded files of another commit meanwhile.
+        """
         stages = [self._stage(version, variant) for variant in variants]
         files = [file for stage in stages for file in self._files(stage)]
+        if len(commits := sorted({file.commit for file in files})) > 1:
+            message = f"{self._package} {release_of(version)} has files of {' and '.join(commits)}; publish it again"
+            raise failure(self._shown, Code.RELEASE_OTHER_COMMIT, message)
         for project, new in grouped(files, lambda file: project_of(file.name)).items():
             self._change(f"{project}/index.json", partial(_added, new=new))
             self._list(project)
@@ -76,7 +93,7 @@ class WheelIndex:
 
     def unfinished(self, version: str, variant: str) -> bool:
         """Whether the page of `stage` is there, which `finish` deletes when all other pages are written."""
-        return self._store.size(self._stage(version, variant)) is not None
+        return self._store.find(self._stage(version, variant)) is not None
 
     def versions(self) -> Collection[HeldVersion]:
         """The versions of the package on the pages, those that are yanked included."""
@@ -89,6 +106,30 @@ class WheelIndex:
             self._change(f"{project}/index.json", _withdrawn({file.name for _, file in files}, because))
         for project, file in gone if not because else ():
             self._store.delete(f"{project}/{place_of(file)}")
+
+    def remove_abandoned(self, before: datetime) -> int:
+        """Deletes what is on no page of a project: stages of the package, and files of its projects without a stage.
+
+        A stage of which users see a file already is still to be finished, and stays.
+        """
+        stages = {page: self._files(page.key) for page in self._store.files(".staged/")}
+        own = {page: files for page, files in stages.items() if page.key.startswith(f".staged/{self._package}/")}
+        projects = {project for project, _ in self._own()}
+        projects |= {project_of(file.name) for files in own.values() for file in files}
+        shown = {_key(file) for project in projects for file in self._files(f"{project}/index.json")}
+        old = [page for page, files in own.items() if page.written < before and not shown & {*map(_key, files)}]
+        kept = shown | {_key(file) for page, files in stages.items() if page not in old for file in files}
+        uploads = (file for project in projects for file in self._store.files(f"{project}/files/"))
+        gone = [*old, *(file for file in uploads if file.written < before and file.key not in kept)]
+        for file in gone:
+            self._store.delete(file.key)
+        return len(gone)
+
+    def _recent(self, stage: str) -> tuple[IndexFile, ...]:
+        """The files of a stage; none if `remove_abandoned` may be about to delete them."""
+        there = self._store.find(stage) if self._patience else None
+        is_old = there and self._patience and datetime.now(UTC) - there.written > self._patience
+        return () if is_old else self._files(stage)
 
     def _own(self) -> list[tuple[str, IndexFile]]:
         """The files of the package on all pages, with their projects."""
@@ -107,6 +148,7 @@ class WheelIndex:
             package=self._package,
             variant=upload.variant,
             version=upload.version,
+            commit=upload.commit,
         )
 
     def _project(self, upload: Upload) -> str:
@@ -160,13 +202,23 @@ class WheelIndex:
                 self._store.write("index.html", root_html(names))
 
 
+def _key(file: IndexFile) -> str:
+    return f"{project_of(file.name)}/{place_of(file)}"
+
+
+def _is_whole(there: StoredFile, upload: Upload) -> bool:
+    """Whether a file was uploaded to its end, and so recently that it is nobody's abandoned one."""
+    recent = datetime.now(UTC) - there.written < timedelta(days=UPLOAD_DAYS - _MARGIN)
+    return recent and there.size == upload.path.stat().st_size
+
+
 def _added(there: tuple[IndexFile, ...], new: Sequence[IndexFile]) -> tuple[IndexFile, ...]:
     """The page `there` with `new`. Raises StageError for a name that then has two contents."""
     known = {file.name: file for file in there}
     for file in new:
         if known.setdefault(file.name, file).digest != file.digest:
-            message = f"{file.name} was published meanwhile with another content"
-            raise failure(file.variant, Code.PUBLISH_FAILED, message)
+            message = refusal([file.name], file.version, known[file.name].commit, file.commit)
+            raise failure(file.variant, Code.PUBLISHED_OTHERWISE, message)
     return tuple(sorted(known.values(), key=lambda file: file.name))
 
 

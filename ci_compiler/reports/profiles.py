@@ -14,13 +14,15 @@ from ci_compiler.units import counted
 
 @record
 class ProfileScope:
-    """How many variants a profile builds, and whether it publishes them."""
+    """How many variants a profile builds, which tests it leaves out, and whether it publishes."""
 
     variants: int
     published: bool
+    left_out: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return f"{counted(self.variants, 'variant')}, {'published' if self.published else 'not published'}"
+        without = f"without {' and '.join(self.left_out)}, " if self.left_out else ""
+        return f"{counted(self.variants, 'variant')}, {without}{'published' if self.published else 'not published'}"
 
 
 @record
@@ -65,4 +67,5 @@ def _of(plan: Plan, name: str) -> ProfileScope | None:
         return None
     published = plan.spec.profiles.publishes(name, on_push=plan.spec.publish.on_push)
     built = of_profile(plan, name).shards
-    return ProfileScope(variants=sum(len(one.variants) for one in built), published=published)
+    left_out = tuple(map(str, plan.spec.profiles.left_out(name)))
+    return ProfileScope(variants=sum(len(one.variants) for one in built), published=published, left_out=left_out)

@@ -14,6 +14,7 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, Place, wrong
 from ci_compiler.outside import bytes_of, object_of
 from ci_compiler.plan.benchmarks import read_benchmark
+from ci_compiler.plan.complete import stays_complete
 from ci_compiler.plan.expected import expected_failure, expected_failures, in_words
 from ci_compiler.plan.lookup import BuiltVariant, explain
 from ci_compiler.plan.needs import Needs
@@ -25,6 +26,7 @@ from ci_compiler.plan.sharding import ALL
 from ci_compiler.plan.suites import bench_of, suites_of
 from ci_compiler.spec.model import Spec
 from ci_compiler.spec.suites import Suite
+from ci_compiler.spec.triggers import PULL_REQUEST
 from ci_compiler.stages import BUILD, PUBLISH, Stage
 from ci_compiler.units import counted, duration, markdown_table, markdown_text, size
 from ci_compiler.workflows.artifacts import (
@@ -33,6 +35,7 @@ from ci_compiler.workflows.artifacts import (
     FLAKY,
     MANIFEST_FILE,
     PUBLISHED,
+    PUBLISHED_ALREADY,
     RESULT,
     SUITE_RESULT,
     artifact_name,
@@ -53,11 +56,12 @@ _LARGEST_NUMBER, _LONGEST = 10**15, 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SummarisedRun:
-    """A run: the name of its event, its branch or tag, and whether it was asked to publish."""
+    """A run: the name of its event, its branch or tag, whether it was asked to publish, and its profile ('': none)."""
 
     event: str
     ref: str
     publish: bool
+    profile: str = ""
 
 
 def table(plan: Plan, run: SummarisedRun, branch: str, chosen: Sequence[str], results: Path) -> str:
@@ -88,6 +92,23 @@ def unfinished(plan: Plan, run: SummarisedRun, branch: str, chosen: Sequence[str
         if missing := [stage.name for stage, is_there in left.items() if not is_there]:
             message = f"{' and '.join(missing)} left no result in this run, which may have been paused; re-run all jobs"
             yield Finding(place=Place(file=name), code=Code.VARIANT_UNFINISHED, message=message)
+
+
+def complete(plan: Plan, run: SummarisedRun, branch: str, chosen: Sequence[str], results: Path) -> Iterator[str]:
+    """Those of the `chosen` variants of a run that succeeded of which a later run at the same tree needs nothing.
+
+    In a run that publishes, these are only those that are published, if they ever are.
+    """
+    for name in chosen:
+        built = _built(plan, branch, name)
+        publishes = run.publish and run.ref == branch and PUBLISH in built.route.pools
+        if stays_complete(built) and (not publishes or _is_published(results, name)):
+            yield name
+
+
+def _is_published(results: Path, name: str) -> bool:
+    outcome = _published(results, name)
+    return outcome.get("published") is True or str(outcome.get("result", "")).startswith(PUBLISHED_ALREADY)
 
 
 def rebuilt_by_branch(request: Selection) -> str:
@@ -200,8 +221,13 @@ def _tests(
     plan: Plan, run: SummarisedRun, built: BuiltVariant, results: Path
 ) -> tuple[Route, Mapping[Stage, Mapping[str, Any]]]:
     """The route of a variant in the run, and what each test left; {} for nothing."""
-    asked = plan.spec.profiles.pull_request.tests
-    route = built.route.of_request(asked) if run.event in _REQUESTS else built.route
+    left_out = plan.spec.profiles.left_out
+    is_request = run.event in _REQUESTS
+    route = (
+        built.route.of_request(left_out(PULL_REQUEST))
+        if is_request
+        else built.route.in_profile(run.profile, left_out(run.profile))
+    )
     folders = {
         stage: results / artifact_name(stage, built.variant.name, built.cell.branch)
         for stage in plan.spec.stages

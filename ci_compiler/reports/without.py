@@ -10,13 +10,12 @@ from ci_compiler.plan.handed import HandedFiles
 from ci_compiler.plan.job_graph import with_cells_ordered
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.pipeline import Plan
-from ci_compiler.plan.selection import in_request, names_of_profile
+from ci_compiler.plan.selection import in_profile, names_of_profile
 from ci_compiler.plan.sharding import shards
 from ci_compiler.record import record
 from ci_compiler.reports.offers import Profile, fits, kit_of
 from ci_compiler.spec.axes import AXES, PARTS
 from ci_compiler.spec.model import Spec
-from ci_compiler.spec.triggers import PULL_REQUEST
 
 
 @record
@@ -57,9 +56,7 @@ def of_profile(plan: Plan, profile: str) -> Plan:
         for name in handed.built_as_well(branch, names_of_profile(plan, profile, branch))
     }
     made = _kept(plan, lambda cell: any((cell.branch, one.name) in names for one in cell.variants))
-    if profile != PULL_REQUEST:
-        return made
-    shards = tuple(replace(shard, cells=in_request(spec, shard)) for shard in made.shards)
+    shards = tuple(replace(shard, cells=in_profile(spec, shard, profile)) for shard in made.shards)
     return replace(made, shards=shards)
 
 

@@ -49,7 +49,7 @@ def _base(spec: Spec, root: Path, name: str, rule: VersionRule) -> str:
     """What the command of a package prints, or its tag says; '' if it has neither."""
     path = f"packages.{name}.command.version"
     if rule.command:
-        env = without_tokens(os.environ, spec.backend.secret)
+        env = without_tokens(os.environ, spec.publishing_secrets)
         ended = ask(shell(rule.command), seconds=_SECONDS, env=env, folder=root)
         if ended.status != 0:
             message = f"`{rule.command}` ended with status {ended.status}: {ended.said or 'it printed nothing'}"

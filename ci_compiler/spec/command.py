@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
-from ci_compiler.backends.command import SCRIPT
+from ci_compiler.backends.command import SCRIPT, TOKEN
 from ci_compiler.spec.axes import SettingRow, SettingRows, setting_rows
 from ci_compiler.spec.declare import declared, form, key
 from ci_compiler.spec.forms import LINE
@@ -45,6 +45,14 @@ EnvironmentName = Annotated[
         "environment-name",
         title="the name of an environment variable that neither GitHub nor ci-runner sets",
         pattern="^(?!(VARIANT|GITHUB|RUNNER|ACTIONS|INPUT)_|PUBLISH_TOKEN$)[A-Za-z_][A-Za-z0-9_]{0,99}$",
+    ),
+]
+
+SecretName = Annotated[
+    str,
+    form(
+        title="the name of a secret, such as WHEELS_KEY, that neither GitHub nor ci-runner sets",
+        pattern="^(?!(CI_COMPILER|VARIANT|GITHUB|RUNNER|ACTIONS|INPUT)_|RELEASE_TOKEN$)[A-Z][A-Z0-9]*(_[A-Z0-9]+)+$",
     ),
 ]
 
@@ -198,12 +206,22 @@ class Command:
         examples=['pip install --find-links "$VARIANT_FILES" my-package=="$VARIANT_VERSION"'],
     )
     publish: str | Publisher = key(
-        "The command that publishes the files; the publishing secret is in its environment as PUBLISH_TOKEN. Or a "
-        "place that ci-runner publishes to by itself.",
+        "The command that publishes the files; `secrets`, by default PUBLISH_TOKEN, are in its environment. Or a place "
+        "that ci-runner publishes to by itself.",
         title="a shell command (one line), or a mapping with `to`",
         written=Line | Publisher,
         convert=publisher,
         examples=['TWINE_PASSWORD="$PUBLISH_TOKEN" twine upload "$VARIANT_FILES"/*'],
+    )
+    secrets: tuple[SecretName, ...] = key(
+        "The secrets of GitHub's environment that `publish` and `published` get as variables. For a bucket: one, as "
+        "`ACCESS-KEY-ID:SECRET-ACCESS-KEY`, or two, the id and the secret of its key. For a registry `USER:PASSWORD`, "
+        "or these two. `[]`: publishing needs none.",
+        maxItems=10,
+        uniqueItems=True,
+        default=(TOKEN,),
+        published=False,
+        examples=[["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"]],
     )
     published: Line = key(
         "A command that succeeds if the variant's version is published already. Left out: publishing always runs.",
@@ -221,6 +239,12 @@ class Command:
     def is_whole(self) -> bool:
         """Whether all variants of the package are published together."""
         return bool(self.publisher and self.publisher.is_whole)
+
+    @property
+    def required_secrets(self) -> tuple[str, ...]:
+        """The secrets without which publishing fails: those of a ready publisher, and those of a name of their own."""
+        takes_login = bool(self.publisher and self.publisher.takes_login)
+        return self.secrets if takes_login or self.secrets != (TOKEN,) else ()
 
     @property
     def rows(self) -> Iterator[tuple[tuple[str | int, ...], SettingRow]]:

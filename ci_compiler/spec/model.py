@@ -4,7 +4,7 @@ A field made by `key` is a key of the file, with the description, form and defau
 `Spec` that `build` returns is complete, with every default filled in, and names nothing unknown.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Annotated, Literal
 
 from ci_compiler import __version__
@@ -29,6 +29,7 @@ from ci_compiler.spec.axes import (
 )
 from ci_compiler.spec.benchmark import Benchmark
 from ci_compiler.spec.build_order import in_build_order
+from ci_compiler.spec.command import Command
 from ci_compiler.spec.declare import declared, entries, form, key
 from ci_compiler.spec.forms import (
     TOOLKIT,
@@ -297,7 +298,7 @@ class Spec:
     @property
     def has_edges(self) -> bool:
         """Whether what some package needs or gathers is more than the variants of the same cell."""
-        return any(one.gathers or len(one.needs) < len(one.edges) for one in self.packages.values())
+        return any(one.gathers or not all(edge.is_plain for edge in one.edges) for one in self.packages.values())
 
     def opens(self, matrix: Matrix, packages: Iterable[Package]) -> bool:
         """Whether cells of `matrix`, which `packages` take, are those of an open one: each has the axes of its own."""
@@ -305,9 +306,9 @@ class Spec:
 
     def lists(self, package: Package) -> bool:
         """Whether variants of `package` may be called by their names: those that fit no axis, or of open matrices."""
-        opened = (packages for _, matrix, packages in self.matrices if self.opens(matrix, packages))
-        own = any(one is package for packages in opened for one in packages)
-        return own or any(package.listed(branch) for branch in self.branches)
+        own = ((matrix, packages) for _, matrix, packages in self.matrices if any(one is package for one in packages))
+        opened = any(self.opens(matrix, packages) for matrix, packages in own)
+        return opened or any(package.listed(branch) for branch in self.branches)
 
     def axes_of(self, package: str) -> tuple[Path_, Matrix]:
         """The matrix that `package` takes, with its path in the file. Raises KeyError if it takes none."""
@@ -320,6 +321,20 @@ class Spec:
     def stages(self) -> tuple[Stage, ...]:
         """The stages that outputs mention: all but those that a spec must switch on, and this one does not."""
         return tuple(one for one in stages() if not one.is_optional or self.tests[one] is not TestPolicy.NEVER)
+
+    @property
+    def publishing_secrets(self) -> tuple[str, ...]:
+        """The names of the publishing secrets, which only publishing gets."""
+        return (self.backend.secret,) if self.backend.has_recipes else self._secrets(lambda one: one.secrets)
+
+    @property
+    def required_secrets(self) -> tuple[str, ...]:
+        """Those of them without which publishing fails."""
+        return (self.backend.secret,) if self.backend.has_recipes else self._secrets(lambda one: one.required_secrets)
+
+    def _secrets(self, of: Callable[[Command], tuple[str, ...]]) -> tuple[str, ...]:
+        names = (name for one in self.packages.values() if one.command for name in of(one.command))
+        return tuple(dict.fromkeys(names))
 
     @property
     def building(self) -> frozenset[Stage]:

@@ -15,8 +15,10 @@ from ci_compiler.spec.forms import PYTHON_VERSION
 from ci_compiler.spec.load import Path_
 from ci_compiler.spec.model import Package, Spec
 from ci_compiler.spec.open_hardware import hosted, known_platforms
+from ci_compiler.spec.triggers import NIGHTLY, PUSH, RELEASE
 from ci_compiler.spec.unknown_names import look_up
 from ci_compiler.spec.values import NAMES
+from ci_compiler.stages import Stage
 
 PYTHON = f"{PYTHON_VERSION}t?"
 """A Python version, with `t` for a free-threaded one."""
@@ -43,10 +45,20 @@ def open_findings(spec: Spec) -> Iterator[Finding]:
 
 
 def profile_findings(spec: Spec) -> Iterator[Finding]:
-    """Errors about the axes in the conditions of profiles."""
+    """Errors about the axes in the conditions of profiles, and about profiles that publish what they do not test."""
     known = {*AXES, *PARTS, "branch", *spec.axes}
     for path, when in spec.profiles.conditions:
         yield from _conditions(spec, path, when, known)
+    if any(branch.publish for branch in spec.branches.values()):
+        for name in (PUSH, NIGHTLY, RELEASE):
+            left = [stage for stage in spec.profiles.left_out(name) if stage in spec.stages]
+            if left and spec.profiles.publishes(name, on_push=spec.publish.on_push):
+                yield spec.finding(("profiles", name, "tests"), Code.PUBLISHES_UNTESTED, _untested(name, left))
+
+
+def _untested(profile: str, left: Sequence[Stage]) -> str:
+    off = "`publish: {on-push: false}`" if profile == PUSH else "`publish: false`"
+    return f"leaves out {' and '.join(map(str, left))}, but the profile publishes; take `tests` away, or add {off}"
 
 
 def _settings(spec: Spec, known: Collection[str]) -> Iterator[Finding]:

@@ -22,6 +22,7 @@ from ci_compiler.spec.model import Branch, GpuAxis, Matrix, Package, Spec
 from ci_compiler.spec.packages import RecipeKind
 from ci_compiler.spec.patterns import matcher
 from ci_compiler.spec.proof_references import placeholder_findings, proof_findings
+from ci_compiler.spec.publishers import REGISTRY
 from ci_compiler.spec.recipe_references import recipe_findings
 from ci_compiler.spec.triggers import Profiles
 from ci_compiler.spec.unknown_names import look_up, why_unknown
@@ -187,6 +188,7 @@ def _check_commands(spec: Spec) -> Iterator[Finding]:
                 message = f"{package.name} has its version from {' and from '.join(sources)}; keep one"
                 yield spec.finding((*path, "command", "version"), Code.VERSION_UNKNOWN, message, key=True)
             yield from _check_publisher(spec, (*path, "command", "publish"), package.command)
+            yield from _check_secrets(spec, (*path, "command"), package.command)
             yield from placeholder_findings(spec, (*path, "command", "install"), package.command.install)
             for below, row in package.command.rows:
                 yield from placeholder_findings(spec, (*path, "command", *below, "value"), row.value)
@@ -197,12 +199,31 @@ def _check_publisher(spec: Spec, path: Path_, command: Command) -> Iterator[Find
     if publisher := command.publisher:
         name, why = publisher.problem
         if name:
-            where = (*path, name) if getattr(publisher, name) else path
+            where = (*path, name) if getattr(publisher, name.replace("-", "_")) else path
             yield spec.finding(where, Code.WRONG_VALUE, f"{publisher.to}: `{name}` {why}")
-        if publisher.retention and not (command.version and command.version.night):
+        nights = publisher.retention and (publisher.retention.nights or publisher.retention.most)
+        if nights and not (command.version and command.version.night):
             message = "only nights end: declare the pattern of their versions, `version: {night: …}`"
             yield spec.finding((*path, "retention"), Code.WRONG_VALUE, message, key=True)
         yield from placeholder_findings(spec, (*path, "url"), publisher.url)
+        for index, tag in enumerate(publisher.image_tags):
+            yield from placeholder_findings(spec, (*path, "image-tags", index), tag)
+
+
+def _check_secrets(spec: Spec, path: Path_, command: Command) -> Iterator[Finding]:
+    """A ready publisher gets the secrets that it takes, and no variable has the name of a secret."""
+    publisher, given = command.publisher, command.secrets
+    if publisher and publisher.is_bucket and len(given) not in {1, 2}:
+        message = "the key of a bucket is one secret, ID:SECRET, or two: its id and its secret"
+        yield spec.finding((*path, "secrets"), Code.WRONG_VALUE, message)
+    if publisher and publisher.to == REGISTRY and len(given) > 2:
+        message = "the login of a registry is one secret, USER:PASSWORD, or two: the user and the password"
+        yield spec.finding((*path, "secrets"), Code.WRONG_VALUE, message)
+    if publisher and not publisher.takes_login and command.required_secrets:
+        yield spec.finding((*path, "secrets"), Code.WRONG_VALUE, f"{publisher.to} takes no secret here; leave it out")
+    for name in sorted({*command.env} & {*given}):
+        message = f"{name} is one of `secrets`, which no other command gets; give the variable another name"
+        yield spec.finding((*path, "env", name), Code.WRONG_VALUE, message, key=True)
 
 
 def _check_repository(spec: Spec, package: Package) -> Iterator[Finding]:

@@ -58,6 +58,19 @@ def _variants() -> AnyOf:
     )
 
 
+Tests = tuple[Annotated[Stage, form(enum=list(map(str, stages_that_test())))], ...]
+"""Stages that test."""
+
+
+def _tests(of: str = "") -> Tests:
+    return key(  # type: ignore[no-any-return]
+        f"The tests that it runs, with their suites. Left out: all{of}.",
+        default=stages_that_test(),
+        published=False,
+        examples=[["cpu-test"]],
+    )
+
+
 Day = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
 
 
@@ -107,6 +120,7 @@ class PushProfile:
         published=False,
         examples=["60m"],
     )
+    tests: Tests = _tests()
 
 
 @declared("request-profile")
@@ -122,12 +136,7 @@ class RequestProfile:
         published=False,
         examples=[{"ciflow/next": [{"python": "3.14"}]}],
     )
-    tests: tuple[Annotated[Stage, form(enum=list(map(str, stages_that_test())))], ...] = key(
-        "The tests that it runs, with their suites. Left out: all that a pull request can run.",
-        default=stages_that_test(),
-        published=False,
-        examples=[["cpu-test"]],
-    )
+    tests: Tests = _tests(" that a pull request can run")
 
 
 @declared()
@@ -150,6 +159,7 @@ class NightlyProfile:
         published=False,
         examples=[12],
     )
+    tests: Tests = _tests()
     publish: bool = key("Whether it publishes what passes its tests.", default=False)
 
 
@@ -161,6 +171,7 @@ class ReleaseProfile:
         "The tags of releases. What is built and published has one of them.", minItems=1, examples=[["v*"]]
     )
     variants: AnyOf = _variants()
+    tests: Tests = _tests()
     publish: bool = key("Whether it publishes what passes its tests.", default=True)
 
 
@@ -186,6 +197,18 @@ class Profiles:
         batch = {PUSH: True} if self.push.batch else {}
         night = {NIGHTLY: self.nightly.build == CHANGED} if self.nightly else {}
         return {**batch, **night, **({RELEASE: False} if self.release else {})}
+
+    def left_out(self, name: str) -> tuple[Stage, ...]:
+        """The tests that a run of a profile leaves out; none if the spec has no such profile."""
+        always = {PULL_REQUEST: self.pull_request.tests, PUSH: self.push.tests}
+        own = {NIGHTLY: self.nightly, RELEASE: self.release}
+        tests = (always | {key: one.tests for key, one in own.items() if one}).get(name, stages_that_test())
+        return tuple(stage for stage in stages_that_test() if stage not in tests)
+
+    @property
+    def leaves_tests_out(self) -> bool:
+        """Whether runs of some shard leave tests out, by their profile."""
+        return any(map(self.left_out, (PUSH, NIGHTLY, RELEASE)))
 
     def publishes(self, name: str, *, on_push: bool) -> bool:
         """Whether a run of a profile publishes; `on_push`: whether pushes do."""

@@ -6,6 +6,7 @@ variant's name has no `@`, so that no two names are the same.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Iterable
@@ -21,6 +22,12 @@ MANIFEST = f"build-output/{MANIFEST_FILE}"
 
 BESIDE_MANIFEST = f"beside-output/{MANIFEST_FILE}"
 """The path of the manifest of the second build in a job that takes two; there is none if there is no such build."""
+
+INPUTS_FILE = "inputs.txt"
+"""The file that a build writes that later runs may find: what identifies its inputs."""
+
+INPUTS = f"build-output/{INPUTS_FILE}"
+"""Its path in the job."""
 
 EARLIER_OUTPUT = "earlier-output"
 """The folder into which a build downloads the output of an earlier one from the same inputs."""
@@ -52,8 +59,18 @@ EXPECTED = "expected to fail"
 FLAKY = "flaky"
 """How `SUITE_RESULT` counts a test that the spec lists as flaky, and that passed when the suite ran once more."""
 
+COMPLETE_FILE = "complete.json"
+"""The file in which a run that succeeded notes the variants of which later runs need nothing."""
+
 PUBLISHED = "published.json"
 """The file that publishing writes about its result, for the same table. It is in a folder with the variant's name."""
+
+PUBLISHED_ALREADY = "published already"
+"""How `PUBLISHED` begins to say that an earlier run published the build."""
+
+PROTECTED, REQUEST = "protected", "request"
+"""The trust in what a run made: a run of a branch of the spec runs code that was merged there, every other is a request
+(`runner.jobs.reuse`)."""
 
 _REFUSED = re.compile(r'[/"<>|]')
 """What the name of a branch may have and the name of an artifact may not (actions/toolkit, packages/artifact,
@@ -67,8 +84,14 @@ def artifact_name(stage: Stage | str, variant: str, branch: str) -> str:
 
 
 def inputs_artifact(inputs: str) -> str:
-    """The artifact with the manifest of a build from `inputs`, by which a later run finds its files."""
+    """The artifact by which a later run finds the files of a build from `inputs`; it has no file of theirs."""
     return f"inputs-{inputs}"
+
+
+def complete_artifact(subject: str, tree: str, versions: str) -> str:
+    """The artifact with `COMPLETE_FILE` of a run of `subject` at a git `tree`, which decided on these `versions`."""
+    digest = hashlib.sha256(json.dumps([subject, tree, versions]).encode()).hexdigest()
+    return f"complete-{digest}"
 
 
 def artifact_expression(stage: Stage | str, variant: str, branches: Iterable[str]) -> str:

@@ -21,10 +21,8 @@ from ci_compiler.stages import PUBLISH, Stage
 from ci_compiler.workflows import compiler_cache
 from ci_compiler.workflows.common import CELL, JOINED, SELECT, SELECTED, VARIANT, VERSIONS, expression, runs_on
 from ci_compiler.workflows.model import READ, Permissions, input_node
-from ci_compiler.workflows.steps import reuses
+from ci_compiler.workflows.steps import FINDS_EARLIER, reuses
 from ci_compiler.workflows.writer import Node, Remarked
-
-_FINDS_EARLIER: Permissions = {"actions": Remarked("read", "the artifacts of earlier runs")}
 
 ATTEST: Permissions = READ | {
     "id-token": Remarked("write", "actions/attest signs with the run's identity"),
@@ -201,13 +199,12 @@ def _json(pools: tuple[tuple[str, str, RunsOn], ...]) -> str:
 def build_permissions(spec: Spec) -> Permissions:
     """What a build asks for, which is the most that any stage does: every caller must grant it."""
     # Assumes `called-permissions`, `called-identity`, `called-attestation`, `attestation`.
-    return (ATTEST if spec.attest else READ) | (_FINDS_EARLIER if reuses(spec) else {})
+    return (ATTEST if spec.attest else READ) | (FINDS_EARLIER if reuses(spec) else {})
 
 
 def secret_passed(spec: Spec) -> dict[str, str]:
-    """The publishing secret, for the steps that may have it. Its value is that of the job's environment."""
-    name = spec.backend.secret
-    return {name: expression(f"secrets.{name}")}
+    """The publishing secrets, for the steps that may have them. Their values are those of the job's environment."""
+    return {name: expression(f"secrets.{name}") for name in spec.publishing_secrets}
 
 
 def publishing_permissions(spec: Spec) -> Permissions:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from ci_compiler.plan.pause import PAUSE_VARIABLE, WORDS, words_of_jobs
 from ci_compiler.plan.sharding import FOLDER
 from ci_compiler.spec.model import RunsOn, Spec
+from ci_compiler.stages import Stage
 from ci_compiler.workflows.writer import Node
 
 VARIANT = "variant.yml"
@@ -31,6 +32,9 @@ SHARD_PUBLISH = "shard-publish.yml"
 SHARD_VERDICT = "shard-verdict.yml"
 SETUP_ACTION = ".github/actions/setup-ci-compiler"
 
+OWN_EVENTS = frozenset({"push", "schedule", "workflow_dispatch"})
+"""The events whose runs have the code of the repository's own branches."""
+
 WORKFLOW_TOKEN = "WORKFLOW_TOKEN"  # noqa: S105
 """The environment variable with the token of the workflow itself, in a step that has another token as well."""
 
@@ -48,6 +52,18 @@ def selected(key: str) -> str:
 
 VERSIONS = "versions"
 """The output of `SELECT`, and the input of called workflows, with the versions that a run decided on."""
+
+LEFT_OUT = "left-out"
+"""The output of `SELECT` with the tests that the profile of the run leaves out, separated by blanks."""
+
+
+def left_out(spec: Spec, stage: Stage) -> str:
+    """An expression that is true if the profile of the run leaves `stage` out; '' where no profile leaves tests out."""
+    return f"contains(format(' {{0}} ', {selected(LEFT_OUT)}), ' {stage} ')" if spec.profiles.leaves_tests_out else ""
+
+
+COMPLETE = "complete"
+"""The output of `SELECT` with the name of the artifact in which the run notes what it completed."""
 
 VERDICT = "verdict"
 """The job that states whether a run succeeded."""

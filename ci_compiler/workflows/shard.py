@@ -40,7 +40,7 @@ from ci_compiler.workflows.common import (
 from ci_compiler.workflows.joined import MANIFESTS
 from ci_compiler.workflows.joined import values as joined_values
 from ci_compiler.workflows.model import READ, CallJob, Permissions, Workflow, input_node
-from ci_compiler.workflows.steps import ENDED, only_here, verdict_permissions
+from ci_compiler.workflows.steps import ENDED, FINDS_EARLIER, leaves_out, only_here, verdict_permissions
 from ci_compiler.workflows.variant import reported_as
 from ci_compiler.workflows.writer import Node
 
@@ -67,6 +67,7 @@ def workflow(spec: Spec, shard: Shard) -> Workflow:
         name="Select",
         if_=only_here(spec),
         uses=local(SHARD_SELECT),
+        permissions=FINDS_EARLIER if leaves_out(spec) else None,
         with_={shard_called.SHARD: shard.name, shard_called.BRANCH: shard.branch},
     )
     jobs = (_preflights(spec, shard) if publishes else {}) | _cells(spec, shard)
@@ -192,7 +193,7 @@ def _preflights(spec: Spec, shard: Shard) -> dict[str, CallJob]:
             if_=expression(f"{some} && ({asked})"),
             uses=local(SHARD_PREFLIGHT),
             with_={SELECTED: _SAID, called.MACHINE: called.machine(pool)},
-            secrets=None if spec.publish.reviewers else called.secret_passed(spec),
+            secrets=(not spec.publish.reviewers and called.secret_passed(spec)) or None,
         )
         for pool in shard.publish_pools
     }
@@ -243,7 +244,7 @@ def _publications(spec: Spec, shard: Shard) -> dict[str, CallJob]:
                 called.MACHINE: called.machine(pool),
                 shard_called.MINUTES: _publishing_minutes(spec, sum(len(cell.variants) for cell in cells)),
             },
-            secrets=called.secret_passed(spec) | called.record_key_passed(spec),
+            secrets=(called.secret_passed(spec) | called.record_key_passed(spec)) or None,
         )
     return found
 

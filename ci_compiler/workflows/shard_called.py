@@ -143,7 +143,7 @@ def _not_paused() -> str:
 
 
 def _secrets(*names: str) -> dict[str, Node]:
-    return {name: {"required": False} for name in names}
+    return {"secrets": {name: {"required": False} for name in names}} if names else {}
 
 
 def _preflight(spec: Spec) -> Workflow:
@@ -170,9 +170,8 @@ def _preflight(spec: Spec) -> Workflow:
         steps=[checkout(expression(selected("commit"))), *on_hosted(spec), prove],
     )
     # Assumes `called-secret`, `called-inputs`, `dispatch-inputs`.
-    more: dict[str, Node] = {"secrets": _secrets(*secret)} if secret else {}
     outputs: Node = {RESULT: {"value": expression(f"jobs.{PREFLIGHT}.outputs.{RESULT}")}}
-    return _called(PREFLIGHT, _SAID | _ON, job, **more, outputs=outputs)
+    return _called(PREFLIGHT, _SAID | _ON, job, **_secrets(*secret), outputs=outputs)
 
 
 def _publish(spec: Spec) -> Workflow:
@@ -195,7 +194,7 @@ def _publish(spec: Spec) -> Workflow:
         **_ON,
         MINUTES: input_node("The time limit.", "number"),
     }
-    return _called(PUBLISH.name, inputs, job, secrets=_secrets(*secrets))
+    return _called(PUBLISH.name, inputs, job, **_secrets(*secrets))
 
 
 def _publication_steps(spec: Spec, secrets: dict[str, str]) -> list[Step]:

@@ -6,15 +6,27 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ci_compiler.plan.complete import may_be_complete
 from ci_compiler.plan.pause import PAUSE_VARIABLE
 from ci_compiler.record import record
 from ci_compiler.spec.model import Spec
 from ci_compiler.spec.versions import decides_versions
 from ci_compiler.workflows import compiler_cache
-from ci_compiler.workflows.artifacts import EARLIER_OUTPUT, MANIFEST, NEEDS_OUTPUT
-from ci_compiler.workflows.common import SETUP_ACTION, VERSIONS, expression, in_own_repository, selected
+from ci_compiler.workflows.artifacts import COMPLETE_FILE, EARLIER_OUTPUT, INPUTS, NEEDS_OUTPUT
+from ci_compiler.workflows.common import (
+    COMPLETE,
+    LEFT_OUT,
+    SETUP_ACTION,
+    VERSIONS,
+    expression,
+    in_own_repository,
+    selected,
+)
 from ci_compiler.workflows.model import READ, Job, Permissions, RunStep, Step, UsesStep, action_step
 from ci_compiler.workflows.writer import Node, Remarked
+
+FINDS_EARLIER: Permissions = READ | {"actions": Remarked("read", "the artifacts of earlier runs")}
+"""What a job needs that looks for earlier runs."""
 
 RESULTS = "results"
 """The folder into which a job downloads the artifacts of its run."""
@@ -100,6 +112,11 @@ def reuses(spec: Spec) -> bool:
     return any(one.command and one.command.reuse for one in spec.packages.values())
 
 
+def leaves_out(spec: Spec) -> bool:
+    """Whether the selection leaves out variants that an earlier run completed."""
+    return any(may_be_complete(spec, package) for package in spec.packages)
+
+
 def fetch_earlier(spec: Spec, *, gets_files: bool) -> Iterator[Step]:
     """The steps that fetch the files of an earlier build of `$NAME` from the same inputs, where packages ask for it.
 
@@ -128,7 +145,7 @@ def note_inputs(spec: Spec) -> Iterator[Step]:
     if reuses(spec):
         inputs = "steps.build.outputs.inputs"
         some = expression(f"{inputs} != ''")
-        yield upload("Note what it was built from", expression(inputs), MANIFEST, if_=some)
+        yield upload("Note what it was built from", expression(inputs), INPUTS, if_=some)
 
 
 NEEDS_OPTION = f" --needs {NEEDS_OUTPUT}"
@@ -180,6 +197,12 @@ def select_job(
     the others that the command writes, and what the verdict needs to know about pauses. It runs in forks too.
     """
     outputs += (VERSIONS,) if decides_versions(spec) else ()
+    outputs += (LEFT_OUT,) if spec.profiles.leaves_tests_out else ()
+    asks: dict[str, Any] = {}
+    if leaves_out(spec):
+        outputs += (COMPLETE,)
+        asks = {"permissions": FINDS_EARLIER}
+        choose = replace(choose, env={**(choose.env or {}), "GITHUB_TOKEN": expression("github.token")})
     return hosted_job(
         spec,
         name,
@@ -189,6 +212,7 @@ def select_job(
         },
         steps=[checkout(ref, history=True), SETUP, *before, choose],
         in_forks=True,
+        **asks,
     )
 
 
@@ -277,22 +301,30 @@ def verdict_job(
     """
     branch = {"BRANCH": expression(judged.branch)} if judged.branch else {}
     values = {"CHOSEN": expression(judged.chosen), **branch}
+    note = [_note_complete(judged)] if leaves_out(spec) else []
+    noted = [f"--note {COMPLETE_FILE}"] if note else []
     options = ['--chosen "$CHOSEN"', *(['--branch "$BRANCH"'] if branch else [])]
     table = RunStep(
         name="Write the table",
         if_=expression("always()"),
         env={**values, "PUBLISH": judged.publish},
-        run=" ".join([f"ci-compile summary {RESULTS}", *options, '--publish "$PUBLISH"']),
+        run=" ".join([f"ci-compile summary {RESULTS}", *options, '--publish "$PUBLISH"', *noted]),
     )
     before_table = [checkout(expression(f"{judged.said}.commit")), SETUP, FETCH_RESULTS]
     judge = [_judge(judged, values, options)] if spec.expected_failures else []
-    steps: list[Step] = [_first_of_verdict(spec, judged), *map(_always, before_table), *judge, table]
+    steps: list[Step] = [_first_of_verdict(spec, judged), *map(_always, before_table), *judge, table, *note]
     steps += map(_always, after)
     # Assumes `always-verdict`.
     permissions = verdict_permissions(spec)
     return hosted_job(
         spec, name, needs=needs, if_=expression("always()"), permissions=permissions, steps=steps, in_forks=True
     )
+
+
+def _note_complete(judged: Judged) -> UsesStep:
+    """The step by which later runs find what a run completed that succeeded."""
+    name = f"{judged.said}.{COMPLETE}"
+    return upload("Note what is complete", expression(name), COMPLETE_FILE, if_=expression(f"{name} != ''"))
 
 
 def verdict_permissions(spec: Spec) -> Permissions:

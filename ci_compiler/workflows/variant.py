@@ -46,6 +46,7 @@ from ci_compiler.workflows.common import (
     expression,
     for_each,
     input_not_paused,
+    left_out,
     result_of,
     selected,
 )
@@ -130,9 +131,11 @@ class Subject:
         """An expression for an output of the build, which reaches other jobs apart from its artifact."""
         return f"needs.{self.job(BUILD)}.outputs.{output}"
 
-    def passed(self, test: Stage) -> str:
-        """An expression that is true if `test` succeeded, or was skipped because no pool runs it."""
-        skipped = f"needs.{self.job(test)}.result == 'skipped' && {pool_of(test)} == ''"
+    def passed(self, spec: Spec, test: Stage) -> str:
+        """An expression that is true if `test` succeeded, or was skipped since no pool or no profile runs it."""
+        left = left_out(spec, test)
+        none = f"({pool_of(test)} == '' || {left})" if left else f"{pool_of(test)} == ''"
+        skipped = f"needs.{self.job(test)}.result == 'skipped' && {none}"
         return f"({self.succeeded(test)} || ({skipped}))"
 
     def gets_files(self, spec: Spec) -> bool:
@@ -285,9 +288,11 @@ def _staged(spec: Spec) -> tuple[str, ...]:
 
 def _test(spec: Spec, subject: Subject, stage: Stage) -> Job:
     waits = waits_for(spec, stage)
-    passed = [subject.passed(other) for other in waits if other.is_test]
+    passed = [subject.passed(spec, other) for other in waits if other.is_test]
     guard = FORK_GUARD if stage.in_requests else RUN_GUARD
-    conditions = (subject.succeeded(BUILD), f"{pool_of(stage)} != ''", guard, *passed)
+    left = left_out(spec, stage)
+    wanted = [f"!{left}"] if left else []
+    conditions = (subject.succeeded(BUILD), f"{pool_of(stage)} != ''", *wanted, guard, *passed)
     env = {"BESIDE": subject.beside(stage)} if stage.neighbours else None
     command = stage.command.format(stage=stage, manifest=MANIFEST, beside=BESIDE_MANIFEST)
     command += NEEDS_OPTION if subject.gets_files(spec) else ""

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from ci_compiler.errors import InputError
+from ci_compiler.github.reliance import reliance
 from ci_compiler.plan.pipeline import plan
 from ci_compiler.publishing.pages import files_of
+from ci_compiler.runner.doctor.diagnosis import work_of
+from ci_compiler.runner.doctor.evidence import ClockReading, Evidence
+from ci_compiler.runner.doctor.host_checks import token
+from ci_compiler.runner.jobs.publishers import target_of
+from ci_compiler.secret import Secret
+from ci_compiler.stages import PUBLISH
 from ci_compiler.sync.compiled import compile_files
 from tests.backends import wheel
 from tests.backends.project import MANIFEST, Project
 from tests.backends.wheel import NAME
+from tests.invariants import parsed, problems
+from tests.runner.machines import known
 from tests.specs import spec_of
 
 
@@ -48,13 +59,31 @@ def test_a_release_is_held_back_until_each_variant_passed(built: Project) -> Non
         ({"to": "trusted-publishing", "url": "https://i.example.org/upload"}, "`index` is what"),
         ({"to": "wheel-index", "url": "/srv/wheels", "endpoint": "https://s3.example.org"}, "only for a bucket"),
         ({"to": "wheel-index", "url": "/srv/@unknown@"}, "@unknown@"),
+        ({"to": "wheel-index", "url": "/srv/wheels", "tag": "x-{version}"}, "only for `github-release`"),
+        ({"to": "github-release", "tag": "{name}-{version}"}, "is not a text with {version}"),
+        ({"to": "wheel-index", "url": "/srv/wheels", "secrets": ["WHEELS_KEY"]}, "wheel-index takes no secret here"),
+        ({"to": "wheel-index", "url": "s3://wheels", "secrets": []}, "the key of a bucket is one secret, ID:SECRET"),
+        ({"to": "wheel-index", "url": "s3://wheels", "secrets": ["KEY"]}, "is not the name of a secret"),
+        (
+            {"to": "wheel-index", "url": "s3://wheels", "env": {"PART_KEY": "x"}, "secrets": ["PART_KEY"]},
+            "another name",
+        ),
+        ({"to": "registry", "url": "https://r.example.org/"}, "the path of the repository in it"),
+        ({"to": "registry", "url": "https://r.example.org/x", "image-tags": ["latest"]}, "the first has {version}"),
+        ({"to": "registry", "url": "https://r.example.org/x", "image-tags": ["{version}", "@no@"]}, "@no@"),
+        ({"to": "wheel-index", "url": "/srv/wheels", "image-tags": ["x-{version}"]}, "is only for `registry`"),
+        (
+            {"to": "registry", "url": "https://r.example.org/x", "secrets": ["KEY_A", "KEY_B", "KEY_C"]},
+            "USER:PASSWORD, or two",
+        ),
         ({"to": "wheel-index", "url": "/srv/@cuda@", "whole": True}, "differs between variants"),
         ({"to": "wheel-index", "url": "/srv/wheels", "retention": {"nights": "14d"}}, "version: {night: …}"),
     ],
 )
 def test_keys_that_do_not_fit_are_refused(publish: dict[str, Any], message: str) -> None:
+    beside = {name: publish.pop(name) for name in ("secrets", "env") if name in publish}
     with pytest.raises(InputError) as raised:
-        spec_of(wheel.spec(publish=publish))
+        spec_of(wheel.spec(publish=publish, **beside))
     assert message in str(raised.value)
 
 
@@ -79,3 +108,37 @@ def test_the_job_may_do_what_its_place_needs(publish: dict[str, Any], rights: st
     called = caller[caller.index("\n  publish-") :]
     assert (f"    permissions:\n      {rights}    with" in called) is bool(rights)
     assert text.count("RELEASE_TOKEN") == variables
+
+
+@pytest.mark.parametrize("names", [["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"], []])
+def test_the_jobs_get_exactly_the_secrets_that_are_named(names: list[str]) -> None:
+    place = {"to": "wheel-index", "url": "s3://wheels"} if names else {"to": "github-release"}
+    spec = spec_of(wheel.spec(publish=place, secrets=names))
+    decided = plan(spec)
+    assert reliance(decided).environments["release"].secrets == {*names}, "which `settings` asks for"
+    files = compile_files(decided)
+    texts = {name.rpartition("/")[2]: text for name, text in files.items() if name.endswith(".yml")}
+    assert "secrets" not in problems(parsed(decided, files))
+    called = [yaml.safe_load(texts[f"shard-{part}.yml"]) for part in ("preflight", "publish")]
+    assert [[*(one[True]["workflow_call"].get("secrets") or ())] for one in called] == [names, names]
+    assert ("environment" in called[0]["jobs"]["preflight"]) is bool(names)
+    said = token(
+        work_of(spec, stage=PUBLISH), Evidence(machine=known("h200"), clock=ClockReading(now=0), lacks=tuple(names[1:]))
+    )
+    if names:
+        fix = "put it into the secret AWS_SECRET_ACCESS_KEY of GitHub's environment release"
+        assert (said.failed, said.message, said.fix) == (True, "AWS_SECRET_ACCESS_KEY is not set", fix)
+    else:
+        assert said.message == "the spec says that publishing needs no secret"
+
+
+def test_a_bucket_takes_its_key_in_one_secret_or_two() -> None:
+    place = {"to": "wheel-index", "url": "s3://wheels", "retention": {"uploads": "60d"}}
+    for names, texts in ((["WHEELS_KEY"], ["id:hush"]), (["KEY_ID", "KEY_SECRET"], ["id", "hush"])):
+        command = spec_of(wheel.spec(publish=place, secrets=names)).packages["fastpath"].command
+        assert command
+        given = {name: Secret(text) for name, text in zip(names, texts, strict=True)}
+        target_of(command, {"package": "fastpath"}, given, Path())
+        del given[names[-1]]
+        with pytest.raises(InputError, match=f"{' and '.join(names)}: must be set to the key of the bucket"):
+            target_of(command, {"package": "fastpath"}, given, Path())

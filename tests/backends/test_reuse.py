@@ -62,7 +62,7 @@ class Fleet:
             shutil.rmtree(root / made, ignore_errors=True)
         self._monkeypatch.chdir(root)
         work = Job(spec, root, **job)
-        wanted = inputs_of(work, find(spec, NAME, "main"), HandedOver(), os.environ)
+        wanted = inputs_of(work, [find(spec, NAME, "main")], HandedOver(), os.environ)
         earlier = fetched or next((self.kept[one] for one in wanted if one in self.kept), None)
         manifest, _ = build(work, NAME, "main", out, Given(earlier=earlier))
         if manifest.inputs and event in {*OWN, PULL, QUEUE}:  # as `github.earlier` believes

@@ -373,3 +373,10 @@ def test_a_check_imports_only_what_it_uses(tmp_path: Path) -> None:
     others = {name.split(".")[0] for name in imported} - sys.stdlib_module_names - {"ci_compiler"}
     assert {name for name in others if "cython" not in name} == {"yaml"}
     assert {"ctypes", "difflib", "shutil", "socket", "subprocess", "tempfile", "tomllib"}.isdisjoint(imported)
+
+
+def test_what_every_job_runs_does_not_import_pygithub() -> None:
+    """It takes longer than all else that these commands import."""
+    stages = "benchmark, build, doctor, fetch, publish_run, smoke, suite"
+    script = f"import sys; from ci_compiler.cli.runner import {stages}; sys.exit('requests' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

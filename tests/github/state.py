@@ -115,6 +115,7 @@ class GitHub:
         self.releases: dict[int, Json] = {}
         self.cut_upload = ""
         self.deleted_tags: list[str] = []
+        self.tags: dict[str, str] = {}
         self.moves: dict[str, list[str]] = {}
         self.most_listed = 1000
         self.rerun: list[int] = []
@@ -329,6 +330,14 @@ class GitHub:
     def delete_release(self, request: Request) -> Answer:
         del self.releases[int(request.known["release_id"])]
         return Answer(204)
+
+    def read_tag(self, request: Request) -> Answer:
+        commit = self.tags.get(request.known["ref"].removeprefix("tags/"))
+        if commit is None:
+            return refusal(404, "Not Found")
+        url = f"{self.url}/repos/{REPOSITORY}/git/commits/{commit}"
+        at = {"type": "commit", "sha": commit, "url": url}
+        return Answer(200, {"ref": f"refs/{request.known['ref']}", "node_id": "REF", "url": url, "object": at})
 
     def delete_tag(self, request: Request) -> Answer:
         self.deleted_tags.append(request.known["ref"])
@@ -677,6 +686,7 @@ _ANSWERS: dict[str, Callable[[GitHub, Request], Answer]] = {
     "post /releases": GitHub.create_release,
     "patch /releases/{release_id}": GitHub.update_release,
     "delete /releases/{release_id}": GitHub.delete_release,
+    "get /git/ref/{ref}": GitHub.read_tag,
     "delete /git/refs/{ref}": GitHub.delete_tag,
     "get /releases/{release_id}/assets": GitHub.list_assets,
     "post /releases/{release_id}/assets": GitHub.upload_asset,

@@ -10,9 +10,9 @@ import pytest
 from ci_compiler.errors import StageError
 from ci_compiler.github.errors import GitHubError
 from ci_compiler.github.release import GitHubRelease
-from ci_compiler.publishing.plan import HeldVersion, Nights, expired
+from ci_compiler.publishing.plan import HeldVersion, Nights, StagedVariant, expired
 from ci_compiler.publishing.target import publish, upload
-from tests.publishing.places import wheel
+from tests.publishing.places import COMMIT, wheel
 
 from .state import GitHub
 from .talk import talk
@@ -25,7 +25,7 @@ def quiet(_: str) -> None:
 
 
 def test_a_release_is_a_draft_until_every_variant_is_there(github: GitHub, tmp_path: Path) -> None:
-    target = GitHubRelease(talk(github).client, "c0ffee")
+    target = GitHubRelease(talk(github).client, "v{version}")
     files = [wheel(tmp_path / name, f"1.4.0+{name[9:]}", variant=name) for name in NAMES]
     github.cut_upload = files[0].name
     with pytest.raises(GitHubError, match="502"):
@@ -33,7 +33,7 @@ def test_a_release_is_a_draft_until_every_variant_is_there(github: GitHub, tmp_p
     said: list[str] = []
     upload(target, files[:1], said.append)
     assert said == [f"{files[0].name}: uploaded again"]
-    assert target.staged("1.4.0", NAMES) == NAMES[:1]
+    assert target.staged("1.4.0", NAMES) == {NAMES[0]: StagedVariant(COMMIT, shown=False)}
     [release] = github.releases.values()
     assert (release["tag_name"], release["draft"]) == ("v1.4.0", True)
     assert [*target.versions()] == []
@@ -43,9 +43,11 @@ def test_a_release_is_a_draft_until_every_variant_is_there(github: GitHub, tmp_p
     assert sorted(asset["name"] for asset in release["assets"]) == sorted(
         [*(file.name for file in files), *(f"{name}.sha256" for name in NAMES)]
     )
+    assert [*GitHubRelease(talk(github).client, "fastpath-{version}").versions()] == []
+    assert [*target.versions()] == [HeldVersion("", "1.4.0")]
     publish(target, files[:1], said.append)
     assert said[-1] == f"{files[0].name}: published already"
-    with pytest.raises(StageError, match="published with another content"):
+    with pytest.raises(StageError, match="published already, with another content, from this commit"):
         publish(target, [files[0]._replace(digest="a1")], quiet)
     target.withdraw([HeldVersion("", "1.4.0")], "wrong results")
     assert (release["name"], release["prerelease"]) == ("v1.4.0 (withdrawn)", True)
@@ -55,7 +57,7 @@ def test_a_release_is_a_draft_until_every_variant_is_there(github: GitHub, tmp_p
 
 
 def test_nights_expire_and_releases_stay(github: GitHub, tmp_path: Path) -> None:
-    target = GitHubRelease(talk(github).client, "c0ffee")
+    target = GitHubRelease(talk(github).client, "v{version}")
     for version in ("1.4.0", "1.5.0.dev20261122", "1.5.0.dev20261123"):
         publish(target, [wheel(tmp_path / version, version)], quiet)
     keep = Nights(pattern="{version}.dev{date}", most=1)
@@ -63,3 +65,35 @@ def test_nights_expire_and_releases_stay(github: GitHub, tmp_path: Path) -> None
     assert [release["tag_name"] for release in github.releases.values()] == ["v1.4.0", "v1.5.0.dev20261123"]
     assert github.deleted_tags == ["tags/v1.5.0.dev20261122"]
     assert github.problems == []
+
+
+def test_a_draft_is_of_one_commit(github: GitHub, tmp_path: Path) -> None:
+    target, newer = GitHubRelease(talk(github).client, "v{version}"), "d" * 40
+    old = wheel(tmp_path / "a", "1.4.0+cpu", variant=NAMES[0])
+    upload(target, [old], quiet)
+    [release] = github.releases.values()
+    release["body"] = "Notes"
+    new = wheel(tmp_path / "b", "1.4.0+sm90", variant=NAMES[1], commit=newer)
+    upload(target, [new], quiet)
+    assert target.staged("1.4.0", NAMES) == {NAMES[1]: StagedVariant(newer, shown=False)}
+    other = new._replace(commit="e" * 40)
+    assert target.held([other]) == {}, "it is uploaded again, although it is the same"
+    with pytest.raises(StageError, match="was removed from the draft by the run of another commit"):
+        target.stage([old])
+    assert (release["target_commitish"], release["body"], release["draft"]) == (newer, "Notes", True)
+    github.tags["v1.5.0"] = newer
+    with pytest.raises(StageError, match=f"the tag v1.5.0 is at {newer}, and this was built from {COMMIT}"):
+        upload(target, [wheel(tmp_path / "c", "1.5.0")], quiet)
+    assert github.problems == []
+
+
+def test_a_draft_that_was_never_published_ends(github: GitHub, tmp_path: Path) -> None:
+    target = GitHubRelease(talk(github).client, "v{version}")
+    for version in ("1.4.0", "1.5.0", "1.6.0"):
+        upload(target, [wheel(tmp_path / version, version)], quiet)
+    by_hand, shown, _ = github.releases.values()
+    by_hand["target_commitish"] = "main"
+    shown["draft"] = False
+    assert target.remove_abandoned(datetime(2012, 1, 1, tzinfo=UTC)) == 0
+    assert target.remove_abandoned(datetime(2100, 1, 1, tzinfo=UTC)) == 1
+    assert [*github.releases.values()] == [by_hand, shown]

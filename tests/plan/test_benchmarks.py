@@ -16,7 +16,7 @@ from ci_compiler.plan.pipeline import Plan, plan
 from ci_compiler.plan.proof import is_imported_only
 from ci_compiler.reports.forecast import forecast
 from ci_compiler.reports.summary import SummarisedRun, table
-from ci_compiler.stages import BENCHMARK, CPU_TEST, GPU_TEST, PUBLISH, stages_that_test
+from ci_compiler.stages import BENCHMARK, CPU_TEST, GPU_TEST, PUBLISH
 from ci_compiler.sync.compiled import compile_files
 from ci_compiler.workflows.artifacts import BENCHMARK as FILE
 from ci_compiler.workflows.artifacts import MANIFEST_FILE, RESULT, artifact_name
@@ -145,12 +145,12 @@ def test_the_table_of_a_run_shows_what_it_found(
 
 def test_a_route_of_a_request_leaves_it_out_and_nothing_else() -> None:
     for route in measuring().routes:
-        asked = route.of_request(stages_that_test())
+        asked = route.of_request(())
         assert asked.pools == {stage: pool for stage, pool in route.pools.items() if stage is not BENCHMARK}
         assert not asked.neighbours
         assert asked.suites == route.suites
     route = measuring(tests={}).routes[0]
-    assert route.of_request(stages_that_test()) is route
+    assert route.of_request(()) is route
     assert GPU_TEST.in_requests
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -14,9 +15,11 @@ from ci_compiler.github.batches import standing
 from ci_compiler.plan.pipeline import Plan, plan
 from ci_compiler.plan.selection import Facts, GitHubEvent, Rebuilt, decide, names_of_profile, question
 from ci_compiler.reports.profiles import of_profile_in_both, profile_changes
+from ci_compiler.reports.summary import SummarisedRun, unfinished
 from ci_compiler.reports.without import of_profile
 from ci_compiler.spec.build import parse_spec
-from ci_compiler.stages import BUILD
+from ci_compiler.stages import BUILD, GPU_TEST
+from ci_compiler.workflows.artifacts import MANIFEST_FILE, RESULT, artifact_name
 from ci_compiler.workflows.common import CELL
 from ci_compiler.workflows.profiles import workflows as profile_files
 from ci_compiler.workflows.pull_request import workflow
@@ -85,7 +88,7 @@ def test_it_runs_the_tests_of_its_profile() -> None:
         assert [stage.name for stage in route.pools if stage.is_test] == ["cpu-test"]
         assert BUILD in route.pools
     (said,) = {why for _, route in branch.cells for stage, why in route.skipped.items() if stage.name == "gpu-test"}
-    assert said == "the profile of pull requests leaves it out"
+    assert said == "the profile pull-request leaves it out"
 
 
 def test_a_push_builds_what_its_profile_says_and_a_dispatch_what_it_names() -> None:
@@ -162,6 +165,52 @@ def test_a_run_builds_what_its_profile_says() -> None:
     assert len(dispatched(made, "build-main-sm90")) == 4
     changed = ["fast-python313-cuda13_0-sm90-avx2", "fast-python312-cuda13_0-sm90-avx2"]
     assert dispatched(made, "build-main-sm90", changed, profile="push", since="1" * 40) == tuple(changed[:1])
+
+
+QUIET = {
+    "push": {"tests": []},
+    "nightly": {"schedule": {"days": ["sun"]}, "tests": ["gpu-test"]},
+    "release": {"tags": ["v*"]},
+}
+
+
+@pytest.mark.parametrize(("profile", "tests"), [("nightly", {"gpu-test"}), ("release", {"cpu-test", "gpu-test"})])
+def test_a_run_has_the_tests_of_its_profile(profile: str, tests: set[str]) -> None:
+    made = decided(QUIET, publish={"on-push": False, "on-shared-machines": True})
+    for shard in (one for one in made.shards if one.name == "build-main-sm90"):
+        inputs = {"variant": "all", "profile": profile}
+        event = GitHubEvent("workflow_dispatch", {"ref": "refs/heads/main", "inputs": inputs})
+        (own,) = decide(made, event, Facts(), shard).branches
+        (pushed,) = decide(made, GitHubEvent("push", {}), Facts(), shard).branches
+        assert {stage.name for _, route in own.cells for stage in route.pools if stage.is_test} == tests
+        assert not {stage for _, route in pushed.cells for stage in route.pools if stage.is_test}
+    assert {
+        stage.name for shard in of_profile(made, profile).shards for _, one in shard.cells for stage in one.pools
+    } >= tests
+
+
+def test_a_test_that_a_profile_leaves_out_is_not_missing_from_its_run(tmp_path: Path) -> None:
+    made = decided(QUIET, publish={"on-push": False, "on-shared-machines": True})
+    (name,) = (one for one in every(made) if one == "fast-python313-cuda13_0-sm90-avx2")
+    for stage, file in ((BUILD, MANIFEST_FILE), (GPU_TEST, RESULT)):
+        place = tmp_path / artifact_name(stage, name, "main") / file
+        place.parent.mkdir()
+        place.write_text(json.dumps({"name": name, "passed": True}), "utf-8")
+    for profile, lacks in (("nightly", 0), ("", 1), ("release", 1)):
+        run = SummarisedRun(event="workflow_dispatch", ref="main", publish=False, profile=profile)
+        found = [str(one) for one in unfinished(made, run, "main", [name], tmp_path)]
+        assert len(found) == lacks
+        assert all("cpu-test left no result" in one for one in found)
+
+
+@pytest.mark.parametrize("profile", ["push", "nightly", "release"])
+def test_a_profile_that_publishes_runs_every_test(profile: str) -> None:
+    profiles = QUIET | {"release": QUIET["release"] | {"tests": ["cpu-test"]}, "push": {"tests": ["cpu-test"]}}
+    own = {profile: profiles[profile] | ({} if profile == "push" else {"publish": True})}
+    with pytest.raises(InputError, match=rf"profiles\.{profile}\.tests|but the profile publishes"):
+        decided(own)
+    nowhere = {"main": {"cuda": "13.0", "versions": {"fast": "1.0.0"}, "publish": False}}
+    assert decided(own, branches=nowhere)
 
 
 @pytest.mark.parametrize(

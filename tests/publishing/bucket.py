@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from datetime import UTC, datetime
+from email.utils import formatdate
+from html import escape
 from http.server import BaseHTTPRequestHandler
 from threading import Lock
 from typing import ClassVar
+from urllib.parse import parse_qs, quote_plus, unquote
 
 from ci_compiler.publishing.s3 import Keys, signed
 from ci_compiler.secret import Secret
@@ -23,6 +27,7 @@ class BucketHandler(BaseHTTPRequestHandler):
     lock: ClassVar[Lock]
     broken: ClassVar[list[int]]
     refused: ClassVar[list[str]]
+    written: ClassVar[float]
 
     def do_any(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
@@ -32,6 +37,7 @@ class BucketHandler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(content)))
         if etag:
             self.send_header("ETag", etag)
+            self.send_header("Last-Modified", formatdate(self.written, usegmt=True))
         self.end_headers()
         self.wfile.write(b"" if self.command == "HEAD" else content)
 
@@ -43,7 +49,9 @@ class BucketHandler(BaseHTTPRequestHandler):
             return 403, problem.encode(), ""
         if self.broken:
             return self.broken.pop(), b"", ""
-        key = self.path.removeprefix("/wheels/")
+        if self.path.startswith("/wheels?"):
+            return 200, self._listed(parse_qs(self.path.partition("?")[2])), ""
+        key = unquote(self.path.removeprefix("/wheels/"))
         there = self.objects.get(key)
         tag = f'"{hashlib.md5(there).hexdigest()}"' if there is not None else ""  # noqa: S324  (an ETag)
         if self.command == "DELETE":
@@ -57,6 +65,16 @@ class BucketHandler(BaseHTTPRequestHandler):
             return 412, b"", ""
         self.objects[key] = body
         return 200, b"", ""
+
+    def _listed(self, query: dict[str, list[str]]) -> bytes:
+        """One object at a time, as `ListObjectsV2` describes them."""
+        [prefix], after = query["prefix"], query.get("continuation-token", [""])[0]
+        keys = [key for key in sorted(self.objects) if key.startswith(prefix) and key > after]
+        at = datetime.fromtimestamp(self.written, UTC).strftime("%Y-%m-%dT%H:%M:%S.000Z")
+        about = f"<LastModified>{at}</LastModified><Size>1</Size>"
+        rows = [f"<Contents><Key>{quote_plus(key, safe='/')}</Key>{about}</Contents>" for key in keys[:1]]
+        more = f"<NextContinuationToken>{escape(keys[0])}</NextContinuationToken>" if keys[1:] else ""
+        return f"<ListBucketResult>{''.join(rows)}{more}</ListBucketResult>".encode()
 
     def _problem(self, body: bytes) -> str:
         digest = hashlib.sha256(body).hexdigest()
@@ -75,4 +93,8 @@ class BucketHandler(BaseHTTPRequestHandler):
 
 def handler() -> type[BucketHandler]:
     """A handler with a bucket of its own."""
-    return type("_Handler", (BucketHandler,), {"objects": {}, "lock": Lock(), "broken": [], "refused": []})
+    return type(
+        "_Handler",
+        (BucketHandler,),
+        {"objects": {}, "lock": Lock(), "broken": [], "refused": [], "written": time.time()},
+    )

@@ -10,11 +10,16 @@ from functools import partial
 from http.server import BaseHTTPRequestHandler, SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
+from typing import Any, NamedTuple
 
 from ci_compiler.publishing.plan import Upload
 
+COMMIT = "c0ffee" + "0" * 34
 
-def wheel(folder: Path, version: str = "1.4.0", *, variant: str = "fastpath-cpu", text: str = "") -> Upload:
+
+def wheel(
+    folder: Path, version: str = "1.4.0", *, variant: str = "fastpath-cpu", text: str = "", commit: str = COMMIT
+) -> Upload:
     """A wheel of the project `fastpath` whose module has `text`."""
     info, name = f"fastpath-{version}.dist-info", f"fastpath-{version}-py3-none-any.whl"
     files = {
@@ -28,7 +33,19 @@ def wheel(folder: Path, version: str = "1.4.0", *, variant: str = "fastpath-cpu"
         for path, content in files.items():
             archive.writestr(zipfile.ZipInfo(path), content)
     digest = hashlib.sha256((folder / name).read_bytes()).hexdigest()
-    return Upload(name, digest, folder / name, variant, version)
+    return Upload(name, digest, folder / name, variant, version, commit)
+
+
+class _Build(NamedTuple):
+    name: str
+    version: str
+    commit: str
+    closure: dict[str, str]
+
+
+def build_of(file: Upload) -> Any:
+    """What the manifest of a build of one wheel states."""
+    return _Build(file.variant, file.version, file.commit, {f"files/{file.name}": f"sha256:{file.digest}"})
 
 
 class _Quiet(SimpleHTTPRequestHandler):

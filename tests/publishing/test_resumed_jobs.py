@@ -4,42 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
 from ci_compiler.backends.command_programs import CommandPrograms
 from ci_compiler.backends.job import JobContext
-from ci_compiler.publishing.plan import HeldVersion, Upload
+from ci_compiler.publishing.plan import HeldVersion, Nights
 from ci_compiler.publishing.stores import FolderStore
 from ci_compiler.publishing.target import Target
 from ci_compiler.publishing.wheel_index import WheelIndex
-from tests.publishing.places import wheel
+from tests.publishing.places import build_of, wheel
 
 
 class Killed(BaseException):
     """Stands for the end of the process."""
 
 
-class Build(NamedTuple):
-    """What the manifest of a build of one wheel states."""
-
-    name: str
-    version: str
-    closure: dict[str, str]
-
-
 def job_at(folder: Path, target: Callable[[], Any]) -> CommandPrograms:
     job = JobContext(root=folder, owner="my-org", cache=None, secrets={}, seconds=60, folder=folder, target=target)
-    return CommandPrograms(job, "PUBLISH_TOKEN")
+    return CommandPrograms(job)
 
 
 def index_at(root: Path) -> Callable[[], Target]:
     return lambda: WheelIndex(FolderStore(root), str(root), "fastpath")
-
-
-def build_of(file: Upload) -> Build:
-    return Build(file.variant, file.version, {f"files/{file.name}": f"sha256:{file.digest}"})
 
 
 def publish_again(job: CommandPrograms, build: Any) -> None:
@@ -105,3 +93,18 @@ class Release:
 @pytest.mark.parametrize(("version", "published"), [("1.4.0", True), ("1.4.0+cu130", True), ("1.4.1+cu130", False)])
 def test_a_release_is_that_of_every_local_part(tmp_path: Path, version: str, published: bool) -> None:
     assert job_at(tmp_path, Release).is_published("fastpath-sm90", version, "", ()) is published
+
+
+def test_retention_that_may_not_list_fails_no_publication(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def forbidden(store: FolderStore, folder: str) -> None:  # noqa: ARG001
+        message = "answered GET with 403"
+        raise OSError(message)
+
+    job = job_at(tmp_path, index_at(tmp_path / "index"))
+    job.job = job.job._replace(keep=Nights(pattern="", uploads=40))
+    file = wheel(tmp_path / "files")
+    monkeypatch.setattr(FolderStore, "files", forbidden)
+    job.publish(build_of(file))
+    assert "were never completed stay: answered GET with 403" in capsys.readouterr().out

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Thread
 
@@ -12,7 +12,7 @@ import pytest
 from ci_compiler.errors import StageError
 from ci_compiler.publishing.pages import files_of
 from ci_compiler.publishing.plan import HeldVersion
-from ci_compiler.publishing.s3 import Bucket, Keys, signed
+from ci_compiler.publishing.s3 import MOST, Bucket, Keys, signed
 from ci_compiler.publishing.target import place_failures, publish, upload
 from ci_compiler.publishing.wheel_index import WheelIndex
 from ci_compiler.secret import Secret
@@ -42,6 +42,13 @@ def quiet(_: str) -> None:
             {"Date": "Fri, 24 May 2013 00:00:00 GMT", "x-amz-storage-class": "REDUCED_REDUNDANCY"},
             "44ce7dd67c959e0d3524ffac1771dfbba87d2b6b4b4e99e42034a8b803f8b072",
             "98ad721746da40c64f1a55b78f14c238d841ea1380cd77a1b5971af0ece108bd",
+        ),
+        (  # the fourth
+            "GET",
+            "/?max-keys=2&prefix=J",
+            {},
+            EMPTY,
+            "34b48302e7b5fa45bde8084f4b7868a86f0a534bc59db6670ed5711ef69dc6f7",
         ),
     ],
 )
@@ -79,8 +86,21 @@ def test_a_bucket_is_an_index(tmp_path: Path) -> None:
         ]
         assert made.objects["cu130/fastpath/index.html"].count(b"<a ") == 3
         index().withdraw([HeldVersion("fastpath-cpu", "1.1+cu130")], "")
+        there = {*made.objects}
+        index().put(wheel(tmp_path / "orphan", "1.9+cu130"))
+        assert index().remove_abandoned(datetime.now(UTC) - timedelta(days=1)) == 0
+        assert index().remove_abandoned(datetime.now(UTC) + timedelta(days=1)) == 1
+        assert {*made.objects} == there
         assert sum(key.endswith(".whl") for key in made.objects) == 2
         assert made.refused == []
         other = index(Keys(id=KEYS.id, secret=Secret("other"), region=KEYS.region))
         with pytest.raises(StageError, match="with 403"), place_failures("fastpath-cpu"):
             publish(other, wheels, quiet)
+
+
+def test_a_file_that_s3_does_not_take_at_once_is_refused_before_it_is_sent(tmp_path: Path) -> None:
+    path = tmp_path / "big.whl"
+    with path.open("wb") as file:
+        file.truncate(MOST + 1)  # takes no space
+    with pytest.raises(OSError, match="and S3 takes"):
+        Bucket("http://127.0.0.1:9/wheels", "", KEYS).put("big.whl", path)

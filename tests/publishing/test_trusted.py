@@ -74,5 +74,5 @@ def test_the_identity_of_the_job_publishes(tmp_path: Path) -> None:
             publish(index(asked), [wheel(tmp_path)], said.append)
         assert said[-1] == "fastpath-1.4.0-py3-none-any.whl: published already"
         assert made.minted == ["jwt"]
-        with pytest.raises(StageError, match="published with another content"):
+        with pytest.raises(StageError, match="published already, with another content; set"):
             publish(index(asked), [wheel(tmp_path / "b", text="other")], said.append)

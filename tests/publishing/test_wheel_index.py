@@ -6,20 +6,21 @@ import os
 import shutil
 import subprocess
 import sys
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Thread
 from typing import Any
 
 import pytest
 
+from ci_compiler.codes import Code
 from ci_compiler.errors import StageError
 from ci_compiler.publishing.pages import files_of, place_of
-from ci_compiler.publishing.plan import HeldFile, HeldVersion, Nights, Upload, expired, plan_upload
+from ci_compiler.publishing.plan import HeldFile, HeldVersion, Nights, StagedVariant, Upload, expired, plan_upload
 from ci_compiler.publishing.stores import FolderStore
 from ci_compiler.publishing.target import publish, upload
 from ci_compiler.publishing.wheel_index import WheelIndex
-from tests.publishing.places import serving_folder, wheel
+from tests.publishing.places import COMMIT, serving_folder, wheel
 
 
 def quiet(_: str) -> None:
@@ -79,8 +80,15 @@ def test_nothing_is_published_twice(tmp_path: Path) -> None:
     publish(index(root), [wheel(tmp_path / "a")], quiet)
     publish(index(root), [wheel(tmp_path / "a")], said.append)
     assert said == ["fastpath-1.4.0-py3-none-any.whl: published already"]
-    with pytest.raises(StageError, match="published with another content"):
+    with pytest.raises(
+        StageError, match="published already, with another content, from this commit: the build is not"
+    ) as raised:
         publish(index(root), [wheel(tmp_path / "b", text="other")], quiet)
+    assert raised.value.findings[0].code is Code.PUBLISHED_OTHERWISE
+    with pytest.raises(
+        StageError, match=f"1.4.0-py3-none-any.whl: version 1.4.0 is .* from {COMMIT}; set a new version"
+    ):
+        publish(index(root), [wheel(tmp_path / "b", text="other", commit="d" * 40)], quiet)
 
 
 class Killed(BaseException):
@@ -146,7 +154,7 @@ def test_two_contents_of_one_name_at_the_same_time(tmp_path: Path) -> None:
     upload(index(root), [first], quiet)
     upload(index(root), [second], quiet)
     index(root).finish("1.4.0", [first.variant])
-    with pytest.raises(StageError, match="meanwhile with another content"):
+    with pytest.raises(StageError, match="published already, with another content"):
         index(root).finish("1.4.0", [second.variant])
     file = files_of((root / "fastpath/index.json").read_bytes())[0]
     assert (root / "fastpath" / place_of(file)).read_bytes() == first.path.read_bytes()
@@ -156,12 +164,12 @@ def test_a_whole_release_is_shown_at_once(tmp_path: Path) -> None:
     root, names = tmp_path / "index", ["fastpath-cpu", "fastpath-sm90"]
     uploads = [wheel(tmp_path / name, f"1.4.0+{name[9:]}", variant=name) for name in names]
     upload(index(root), uploads[:1], quiet)
-    assert index(root).staged("1.4.0", names) == names[:1]
+    assert index(root).staged("1.4.0", names) == {names[0]: StagedVariant(COMMIT, shown=False)}
     assert not (root / "fastpath/index.html").exists()
     upload(index(root), uploads[1:], quiet)
     index(root).finish("1.4.0", index(root).staged("1.4.0", names))
     assert len(shown(root)) == 2
-    assert index(root).staged("1.4.0", names) == names
+    assert index(root).staged("1.4.0", names) == dict.fromkeys(names, StagedVariant(COMMIT, shown=True))
     assert [*(root / ".staged/fastpath").rglob("*.json")] == []
 
 
@@ -169,7 +177,7 @@ def test_only_distributions(tmp_path: Path) -> None:
     path = tmp_path / "data.zip"
     path.touch()
     with pytest.raises(StageError, match="no wheel or source distribution"):
-        publish(index(tmp_path / "index"), [Upload("data.zip", "a1", path, "data", "1")], quiet)
+        publish(index(tmp_path / "index"), [Upload("data.zip", "a1", path, "data", "1", "c0ffee")], quiet)
 
 
 def night(day: int, variant: str = "cpu", local: str = "") -> HeldVersion:
@@ -209,3 +217,27 @@ def test_a_removed_night_leaves_no_file(tmp_path: Path) -> None:
     index(root).withdraw(expired(index(root).versions(), keep, NOW), "")
     assert [*shown(root)] == [wheels[1].name]
     assert [path.name for path in (root / "fastpath/files").iterdir()] == [wheels[1].digest]
+
+
+def test_uploads_that_were_never_shown_end(tmp_path: Path) -> None:
+    root, old = tmp_path / "index", (NOW - timedelta(days=50)).timestamp()
+    publish(index(root), [wheel(tmp_path / "shown", "1.3.0")], quiet)
+    staged = wheel(tmp_path / "staged", "1.4.0")
+    upload(index(root), [staged], quiet)
+    other = WheelIndex(FolderStore(root), str(root), "other")
+    upload(other, [wheel(tmp_path / "other", "1.4.1")], quiet)
+    index(root).put(wheel(tmp_path / "orphan", "1.4.2"))
+    (root / "fastpath/files/.half.whl.1.part").touch()
+    for path in filter(Path.is_file, root.rglob("*")):
+        os.utime(path, (old, old))
+    fresh = wheel(tmp_path / "fresh", "1.4.3")
+    upload(index(root), [fresh], quiet)
+    assert index(root).staged("1.4.0", ["fastpath-cpu"]) != {}
+    kept = WheelIndex(FolderStore(root), str(root), "fastpath", 40)
+    assert kept.staged("1.4.0", ["fastpath-cpu"]) == {}, "it may be about to be removed"
+    assert index(root).held([staged]) == {}, "it is uploaded again, and then is not old"
+    before = datetime.now(UTC) - timedelta(days=40)
+    assert kept.remove_abandoned(before) == 4, "a stage and its file, a file without one, half a file"
+    names = {path.name for path in (root / "fastpath/files").rglob("*.whl")}
+    assert names == {f"fastpath-{version}-py3-none-any.whl" for version in ("1.3.0", "1.4.1", "1.4.3")}
+    assert kept.remove_abandoned(before) == 0

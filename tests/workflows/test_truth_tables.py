@@ -92,9 +92,14 @@ def specs(name: str) -> Spec:
     if name in {"flox-by-the-clock", "nix-by-the-clock"}:
         profiles = {"profiles": STARTED} if name.startswith("nix") else {}
         return spec_of(small(backend=name.partition("-")[0], schedule={"days": ["sun"]}, **profiles))
-    if name in {"listed", "measured"}:
+    if name in {"listed", "measured", "quiet"}:
+        quiet = (
+            {"publish": {"on-push": False}, "profiles": {"push": {"tests": ["cpu-test"]}}} if name == "quiet" else {}
+        )
         packages = SMALL["packages"] | {"wheelhouse": {"variants": {"wheelhouse-linux": {"system": "x86_64-linux"}}}}
-        document = small(packages=packages, **({"tests": {"benchmark": "required"}} if name == "measured" else {}))
+        document = small(
+            packages=packages, **({"tests": {"benchmark": "required"}} if name != "listed" else {}), **quiet
+        )
         document["branches"]["main"]["versions"]["wheelhouse"] = "1.0"
         return spec_of(document)
     return load_spec(EXAMPLES / name / "ci-matrix.yaml", shown="spec")
@@ -313,6 +318,40 @@ def test_a_benchmark_takes_its_neighbour_where_the_caller_names_one() -> None:
         assert fetch["with"]["pattern"] == f"build-{package}{name}@{branch}"
         rows = [({"inputs": {"benchmark-beside": given}, "status()": "success"}, bool(given)) for given in ("", CELL)]
         assert_tables((fetch["if"], rows))
+
+
+def test_a_test_that_the_profile_of_the_run_leaves_out_does_not_run_and_stops_nothing() -> None:
+    measured = tree("quiet")
+    tables: list[tuple[str, Iterable[Row]]] = []
+    for jobs, prefix, _ in subjects(measured):
+        tables += [(jobs[f"{prefix}{stage}"]["if"], _profile_rows(prefix, stage)) for stage in ("cpu-test", "gpu-test")]
+        tables.append((jobs[f"{prefix}benchmark"]["if"], _after_left_out(prefix)))
+    assert_tables(*tables)
+    outputs = measured.files["shard-select.yml"]["on"]["workflow_call"]["outputs"]
+    assert outputs["left-out"]["value"] == "${{ jobs.select.outputs.left-out }}"
+    assert "left-out" not in json.dumps(tree("measured").files)
+
+
+def _profile_rows(prefix: str, stage: str) -> Iterator[Row]:
+    """A request's selection says nothing of what its run leaves out."""
+    for left in (None, "", "cpu-test", "gpu-test", "benchmark", "cpu-test gpu-test"):
+        selected = said() if left is None else said(**{"left-out": left})
+        contexts = {"github": EVENTS[1].github(), "inputs": on(stage) | selected}
+        contexts["needs"] = {f"{prefix}build": {"result": "success"}}
+        yield contexts | {"status()": "success"}, stage not in (left or "").split()
+
+
+def _after_left_out(prefix: str) -> Iterator[Row]:
+    for result, left in itertools.product(RESULTS, ("", "gpu-test", "cpu-test", "benchmark")):
+        results = {"build": "success", "cpu-test": "success", "gpu-test": result}
+        contexts = {
+            "github": EVENTS[1].github(),
+            "inputs": on("benchmark", "cpu-test", "gpu-test") | said(**{"left-out": left}),
+            "needs": {f"{prefix}{job}": {"result": ended} for job, ended in results.items()},
+            "status()": "success",
+        }
+        passed = result == "success" or (result, left) == ("skipped", "gpu-test")
+        yield contexts, passed and left != "benchmark"
 
 
 def _test_rows(prefix: str, stage: Stage) -> Iterator[Row]:

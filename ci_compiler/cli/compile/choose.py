@@ -8,6 +8,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from ci_compiler.cli.console import append_to, note
 from ci_compiler.cli.where import carried_of, event_of_run, filter_of, plan_of, root_of
@@ -15,32 +16,49 @@ from ci_compiler.errors import Finding, InputError, StageError
 from ci_compiler.git import Git
 from ci_compiler.plan.pause import words_of_cells
 from ci_compiler.plan.pipeline import Plan
-from ci_compiler.plan.selection import GitHubEvent, decide, may_publish, night_of, profile_of, question
+from ci_compiler.plan.selection import (
+    GitHubEvent,
+    Selection,
+    asks_again,
+    decide,
+    may_publish,
+    night_of,
+    profile_of,
+    question,
+    without,
+)
+from ci_compiler.plan.sharding import FOLDER
 from ci_compiler.reports.summary import left_to_dispatch, not_built, rebuilt_by_branch
 from ci_compiler.spec.triggers import RELEASE
 from ci_compiler.spec.versions import decides_versions, with_versions
 from ci_compiler.sync.events import Answer, dispatched_onto, facts_of_push, facts_of_request, released_tag
-from ci_compiler.units import markdown_text
-from ci_compiler.workflows.common import VERSIONS
+from ci_compiler.units import counted, markdown_text
+from ci_compiler.workflows.artifacts import PROTECTED, REQUEST, complete_artifact
+from ci_compiler.workflows.common import COMPLETE, LEFT_OUT, PULL_REQUEST, VERSIONS
 from ci_compiler.workflows.pull_request import matrices
+from ci_compiler.workflows.steps import leaves_out
+
+TOKEN = "GITHUB_TOKEN"  # noqa: S105
+"""The environment variable with the token of the job."""
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints the outputs of the job, also to $GITHUB_OUTPUT; what a pull request rebuilds goes to the summary."""
     decided, git, event = plan_of(arguments), Git(root_of(arguments)), event_of_run()
+    token = os.environ.pop(TOKEN, "")  # commands of the repository may run
     if arguments.fork:
         outputs = _of_fork(git, decided, event)
     elif arguments.pull_request:
-        outputs = _of_request(git, decided, event)
+        outputs = _of_request(git, decided, event, token)
     else:
-        outputs = _of_shard(arguments, git, decided, event)
+        outputs = _of_shard(arguments, git, decided, event, token)
     lines = "".join(f"{key}={value}\n" for key, value in {"commit": git.resolve("HEAD"), **outputs}.items())
     append_to("GITHUB_OUTPUT", lines)
     print(lines, end="")
     return 0
 
 
-def _of_shard(arguments: argparse.Namespace, git: Git, decided: Plan, event: GitHubEvent) -> dict[str, str]:
+def _of_shard(arguments: argparse.Namespace, git: Git, decided: Plan, event: GitHubEvent, token: str) -> dict[str, str]:
     shards = {shard.name: shard for shard in decided.shards}
     filter_of(arguments, "shard", shards)
     shard = shards[arguments.shard]
@@ -50,14 +68,21 @@ def _of_shard(arguments: argparse.Namespace, git: Git, decided: Plan, event: Git
     if profile_of(event) == RELEASE:
         released_tag(git, decided.spec)
     published = {name for name in asked.names if _published(decided, git.root, shard.branch, name)}
-    (choice,) = decide(decided, event, answer.facts._replace(published=published), shard).branches
+    chosen = decide(decided, event, answer.facts._replace(published=published), shard)
     carried = carried_of(git.root, decided.spec)
+    onto, publish = dispatched_onto(git, decided, event, shard.branch, carried), may_publish(decided.spec, shard, event)
+    run = _Run(shard.path, PROTECTED, shard.branch, versions, publish, "" if asks_again(event) else token)
+    chosen, noted = (chosen, {}) if onto else _without_complete(git, decided, chosen, run)
+    (choice,) = chosen.branches
+    left = decided.spec.profiles.left_out(profile_of(event))
     return {
         "chosen": json.dumps(choice.variants),
         "cells": json.dumps(choice.suffixes),
-        "onto": dispatched_onto(git, decided, event, shard.branch, carried),
-        "pausable": " ".join(words_of_cells(choice.cells, publish=may_publish(decided.spec, shard, event))),
+        "onto": onto,
+        "pausable": " ".join(words_of_cells(choice.cells, publish=publish)),
+        **({LEFT_OUT: " ".join(map(str, left))} if decided.spec.profiles.leaves_tests_out else {}),
         **versions,
+        **noted,
     }
 
 
@@ -71,9 +96,10 @@ def _versions(decided: Plan, git: Git, branches: Sequence[str], night: str = "")
     return replace(decided, spec=with_versions(decided.spec, found)), {VERSIONS: json.dumps(found)}
 
 
-def _of_request(git: Git, decided: Plan, event: GitHubEvent) -> dict[str, str]:
+def _of_request(git: Git, decided: Plan, event: GitHubEvent, token: str) -> dict[str, str]:
     carried = carried_of(git.root, decided.spec)
-    answer = _remarked(facts_of_request(git, decided, question(decided, event), carried))
+    asked = question(decided, event)
+    answer = _remarked(facts_of_request(git, decided, asked, carried))
     request = decide(decided, event, answer.facts)
     append_to("GITHUB_STEP_SUMMARY", rebuilt_by_branch(request))
     if event.name == "pull_request":
@@ -84,11 +110,15 @@ def _of_request(git: Git, decided: Plan, event: GitHubEvent) -> dict[str, str]:
     commit = git.resolve("HEAD")
     chosen = request.branches if request.ref else ()  # a fork's request builds nothing
     _, versions = _versions(decided, git, [one.branch for one in chosen])
+    run = _Run(f"{FOLDER}/{PULL_REQUEST}", REQUEST, asked.branch, versions, publish=False, token=token)
+    request, noted = _without_complete(git, decided, request, run) if request.ref else (request, {})
+    chosen = request.branches if request.ref else ()
     return {
         "chosen": json.dumps({one.branch: one.variants for one in request.branches}),
         **{output: json.dumps(legs) for output, legs in matrices(decided, request.branches, commit).items()},
         "pausable": " ".join(words_of_cells((part for one in chosen for part in one.cells), publish=False)),
         **versions,
+        **noted,
     }
 
 
@@ -99,6 +129,52 @@ def _of_fork(git: Git, decided: Plan, event: GitHubEvent) -> dict[str, str]:
     if remark:
         _remark(remark)
     return outputs
+
+
+class _Run(NamedTuple):
+    """A run that may leave out what an earlier one of its workflow `file` completed for `branch`.
+
+    `versions` are those that it decided on, and `token` is that of its job; '' asks nobody.
+    """
+
+    file: str
+    trust: str
+    branch: str
+    versions: dict[str, str]
+    publish: bool
+    token: str
+
+
+def _without_complete(git: Git, decided: Plan, chosen: Selection, run: _Run) -> tuple[Selection, dict[str, str]]:
+    """`chosen` without what earlier runs completed, and the output with the name of what this one will note.
+
+    If GitHub does not answer, nothing is left out.
+    """
+    if not leaves_out(decided.spec):
+        return chosen, {}
+    tree = git.tree_of("HEAD")
+    name = complete_artifact(f"{run.file} {run.branch}", tree, json.dumps(run.versions))
+    if not run.token:
+        return chosen, {COMPLETE: name}
+    from ci_compiler.github.access import access  # PyGithub is slow to import
+    from ci_compiler.github.client import Client
+    from ci_compiler.github.complete import Wanted, completed
+    from ci_compiler.github.errors import GitHubError
+
+    client = Client(access({**os.environ, TOKEN: run.token}, git.root), say=note)
+    wanted = Wanted(name, run.file, run.trust, run.branch, tree, run.publish, os.environ.get("GITHUB_RUN_ID", ""))
+    try:
+        complete = completed(client, decided, wanted)
+    except GitHubError as error:
+        note(f"warning: {error.line}; nothing is left out")
+        return chosen, {COMPLETE: name}
+    rest = without(decided, chosen, run.branch, complete)
+    kept = {name for one in rest.branches for name in one.variants}
+    left = [name for one in chosen.branches if one.branch == run.branch for name in one.variants if name not in kept]
+    for url in dict.fromkeys(complete[name] for name in left):
+        names = [name for name in left if complete[name] == url]
+        _remark(f"{counted(len(names), 'variant')} left out, which {url} completed: {', '.join(names)}")
+    return rest, {COMPLETE: name}
 
 
 def _refused(git: Git, decided: Plan, event: GitHubEvent) -> Sequence[Finding]:

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from ci_compiler.cli.console import append_to, print_findings
-from ci_compiler.cli.where import branch_of, chosen_of, plan_of, root_of
+from ci_compiler.cli.where import branch_of, chosen_of, event_of_run, plan_of, root_of
 from ci_compiler.clock import Clock, day_of
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, Place
 from ci_compiler.plan.expected import dated_findings
-from ci_compiler.reports.summary import SummarisedRun, table, unfinished
+from ci_compiler.plan.pipeline import Plan
+from ci_compiler.plan.selection import profile_of
+from ci_compiler.reports.summary import SummarisedRun, complete, table, unfinished
+from ci_compiler.spec.model import Spec
 from ci_compiler.units import markdown_text
 
 
@@ -22,6 +28,7 @@ def run(arguments: argparse.Namespace) -> int:
         event=os.environ.get("GITHUB_EVENT_NAME", ""),
         ref=os.environ.get("GITHUB_REF_NAME", ""),
         publish=arguments.publish == "true",
+        profile=_profile(decided.spec),
     )
     if own := chosen.pop("", []):
         chosen[branch_of(arguments, decided.spec, root_of(arguments))] = own
@@ -40,4 +47,18 @@ def run(arguments: argparse.Namespace) -> int:
         message = "is empty: what the run chose is lost, or was never chosen; re-run all jobs"
         missing.append(Finding(place=Place(file="--chosen"), code=Code.VARIANT_UNFINISHED, message=message))
     print_findings(missing)
+    if arguments.note and not missing and not decided.spec.profiles.left_out(summarised.profile):
+        _note(arguments.note, decided, summarised, chosen, arguments.results)
     return 1 if missing else 0
+
+
+def _profile(spec: Spec) -> str:
+    """The profile that the run is of, where profiles leave tests out; '' for none."""
+    return profile_of(event_of_run()) if spec.profiles.leaves_tests_out else ""
+
+
+def _note(path: Path, decided: Plan, run: SummarisedRun, chosen: Mapping[str, Sequence[str]], results: Path) -> None:
+    """Writes the file that states what the run completed, if it completed anything."""
+    found = {branch: [*complete(decided, run, branch, names, results)] for branch, names in chosen.items()}
+    if any(found.values()):
+        path.write_text(f"{json.dumps({'publish': run.publish, 'variants': found})}\n", "utf-8")

@@ -33,13 +33,18 @@ def run(arguments: argparse.Namespace, secrets: Secrets) -> int:
     built = find(spec, arguments.name, branch)
     compiled = "compiler-cache=yes\n" if job.shared and keeps(built, os.environ) else ""
     if built.cell.joined:
-        digests = build_joined(job, built, arguments.out, given)
-        append_to("GITHUB_OUTPUT", f"manifests={json.dumps(digests)}\n{compiled}")
+        digests, inputs = build_joined(job, built, arguments.out, given)
+        append_to("GITHUB_OUTPUT", f"manifests={json.dumps(digests)}\n{compiled}{_noted(inputs)}")
         print("\n".join(digests))
         return 0
     manifest, digest = build(job, arguments.name, branch, arguments.out, given)
     was_built = "yes" if manifest.built else "no"
-    inputs = f"inputs={inputs_artifact(manifest.inputs)}\n" if manifest.inputs else ""
-    append_to("GITHUB_OUTPUT", f"manifest={digest}\nstaged={manifest.staged}\nbuilt={was_built}\n{compiled}{inputs}")
+    noted = _noted(manifest.inputs)
+    append_to("GITHUB_OUTPUT", f"manifest={digest}\nstaged={manifest.staged}\nbuilt={was_built}\n{compiled}{noted}")
     print(manifest.store_path)
     return 0
+
+
+def _noted(inputs: str) -> str:
+    """The output with the name under which later runs find the build; '' if none looks for it."""
+    return f"inputs={inputs_artifact(inputs)}\n" if inputs else ""

@@ -10,8 +10,9 @@ from tempfile import TemporaryDirectory
 from ci_compiler.cli.console import append_to, note
 from ci_compiler.cli.stage import reported, wants_again
 from ci_compiler.cli.where import branch_of, chosen_of, plan_of, root_of
+from ci_compiler.runner.jobs.joined import leader_first, members
 from ci_compiler.runner.jobs.needed import hand_over
-from ci_compiler.runner.jobs.reuse import inputs_of
+from ci_compiler.runner.jobs.reuse import inputs_of, reuses
 from ci_compiler.runner.jobs.setting import Job, Secrets
 from ci_compiler.runner.targets import find
 from ci_compiler.stages import BUILD
@@ -28,22 +29,25 @@ def run(arguments: argparse.Namespace, secrets: Secrets) -> int:
     decided, root = plan_of(arguments), root_of(arguments)
     branch = branch_of(arguments, decided.spec, root)
     built = find(decided.spec, arguments.name, branch)
-    command = decided.spec.packages[built.variant.package].command
-    if wants_again(arguments) or command is None or not command.reuse:
+    every = members(decided.spec, built)
+    if wants_again(arguments) or not reuses(decided.spec, every):
         return 0
     client = client_of(arguments, root)
     os.environ.pop("GITHUB_TOKEN", None)  # a command `fetch` of the repository may run
     job = Job(decided.spec, root, secrets)
     with TemporaryDirectory(prefix="ci-runner-earlier-") as scratch:
         chosen = chosen_of(arguments).get("", [])
-        handed = hand_over(job, [built], arguments.needs, Path(scratch), chosen)
-        wanted = inputs_of(job, built, handed, os.environ)
+        handed = hand_over(job, every, arguments.needs, Path(scratch), chosen)
+        wanted = inputs_of(job, leader_first(every), handed, os.environ)
     try:
         found = earlier_run(client, decided, branch, wanted)
     except GitHubError as error:
         note(f"warning: {error.line}; it is built")
         return 0
     if found:
-        append_to("GITHUB_OUTPUT", f"run={found}\nartifact={artifact_name(BUILD, arguments.name, branch)}\n")
+        append_to(
+            "GITHUB_OUTPUT",
+            f"run={found}\nartifact={artifact_name(BUILD, built.cell.joined or arguments.name, branch)}\n",
+        )
         print(found)
     return 0

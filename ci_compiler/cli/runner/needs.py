@@ -15,7 +15,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Prints their names, one per line, and writes a pattern that matches them to $GITHUB_OUTPUT."""
     spec = spec_of(arguments)
     built = find(spec, arguments.name, branch_of(arguments, spec, root_of(arguments)))
-    names = artifacts(spec, members(spec, built) if built.cell.joined else [built])
+    names = artifacts(spec, members(spec, built))
     append_to("GITHUB_OUTPUT", f"artifacts={pattern(names)}\n")
     for name in names:
         print(name)

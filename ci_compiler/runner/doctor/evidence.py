@@ -88,6 +88,8 @@ class ClockReading(NamedTuple):
 class Evidence:
     """What was gathered. `secret` is the publishing secret, which no message may contain ('': not given).
 
+    `lacks` names the secrets that publishing requires and the environment lacks.
+
     `attempts` has an entry for each library of the driver that was tried. `tools` are the backend's programs and the
     emulators that are on PATH. `answer` is that of the backend's command that checks the secret, `cache` that of the
     spec's binary cache, `store` that of Nix's own store; None if there is no such command or program. `disk`: why the
@@ -100,6 +102,7 @@ class Evidence:
     runner: str = ""
     tools: frozenset[str] = frozenset()
     secret: str = field(default="", repr=False)
+    lacks: tuple[str, ...] = ()
     answer: Answer | None = None
     cache: Answer | None = None
     store: Answer | None = None

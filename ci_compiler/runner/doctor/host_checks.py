@@ -44,24 +44,28 @@ def runner(_: Assignment, evidence: Evidence) -> Judgement:
 
 def token(work: Assignment, evidence: Evidence) -> Judgement:
     """The publishing secret is given, has the right form, and is valid until it has been used."""
-    spec, name = work.spec, work.spec.backend.secret
-    if not evidence.secret:
-        if work.stage is PUBLISH:
-            if not spec.backend.secret_required:
-                return skipped(f"{name} is not set; publishing runs without a secret")
-            if spec.publish.reviewers:
-                return skipped(
-                    f"{name} is not set; a job gets it after a reviewer of {spec.publish.environment} has approved"
-                )
-            fix = f"put it into the secret {name} of GitHub's environment {spec.publish.environment}"
-            return failed(f"{name} is not set", fix)
-        return skipped(f"{name} is not set; only the publish stage gets it")
+    spec, names = work.spec, evidence.lacks or work.spec.publishing_secrets
+    name, it, many = " and ".join(names), "them" if len(names) > 1 else "it", "s" * (len(names) > 1)
+    unset = f"{name} {'are' if many else 'is'} not set"
+    if not name:
+        return skipped("the spec says that publishing needs no secret")
+    if evidence.lacks or not evidence.secret:
+        if work.stage is not PUBLISH:
+            return skipped(f"{unset}; only the publish stage gets {it}")
+        if not spec.required_secrets:
+            return skipped(f"{unset}; publishing runs without a secret")
+        if spec.publish.reviewers:
+            return skipped(f"{unset}; a job gets {it} after a reviewer of {spec.publish.environment} has approved")
+        return failed(
+            unset, f"put {it} into the secret{many} {name} of GitHub's environment {spec.publish.environment}"
+        )
     # The token must remain valid for the longest remaining build and the publishing after it.
     longest = max(max(package.minutes.values()) for package in spec.packages.values())
     publishing = max(spec.timeouts[PUBLISH], longest)
     return spec.backend.check_secret(
         SecretEvidence(
             text=evidence.secret,
+            name=name,
             now=evidence.clock.now,
             minutes=publishing if work.stage is PUBLISH else spec.timeouts[BUILD] + publishing,
             owner=spec.owner,

@@ -32,7 +32,8 @@ def gather(work: Assignment) -> Evidence:
     store = _own_store() if backend.nix is not NixUse.NONE else None
     machine = this_machine(work.spec.hardware, trial=trial)
     uses_gpu = USABLE in checks if work.stages else bool(machine.gpus or machine.problems)
-    secret = os.environ.get(backend.secret, "")
+    given = {name: text for name in work.spec.publishing_secrets if (text := os.environ.get(name, ""))}
+    secret = next(iter(given.values()), "")
     command = backend.secret_command(secret)
     programs = [*(tool.name for tool in backend.tools), *(one.program for one in work.spec.hardware.emulators)]
     return Evidence(
@@ -42,6 +43,7 @@ def gather(work: Assignment) -> Evidence:
         runner=runner_version(),
         tools=frozenset(filter(shutil.which, programs)),
         secret=secret,
+        lacks=tuple(name for name in work.spec.required_secrets if name not in given),
         answer=answer(*command) if command else None,
         cache=_ping("--store", work.spec.cache.url) if work.spec.cache and "cache" in checks else None,
         store=store,

@@ -26,14 +26,14 @@ from ci_compiler.runner.jobs.attested import subjects
 from ci_compiler.runner.jobs.files import output_folder, write_json
 from ci_compiler.runner.jobs.manifest import Builder, Manifest
 from ci_compiler.runner.jobs.needed import HandedOver, hand_over
-from ci_compiler.runner.jobs.reuse import inputs_of, result_of, taken
+from ci_compiler.runner.jobs.reuse import inputs_of, note_inputs, result_of, taken, traced
 from ci_compiler.runner.jobs.setting import Job
 from ci_compiler.runner.jobs.summary import add_row, reporting
 from ci_compiler.runner.targets import find
 from ci_compiler.spec.model import Repository, Spec
 from ci_compiler.stages import BUILD
 from ci_compiler.variant import RECIPES, recipe_path, variant_name
-from ci_compiler.workflows.artifacts import MANIFEST_FILE, SUBJECTS_FILE
+from ci_compiler.workflows.artifacts import INPUTS_FILE, MANIFEST_FILE, SUBJECTS_FILE
 
 LOG = "build.log"
 """The log's name in a build's output folder."""
@@ -62,26 +62,28 @@ def build(job: Job, name: str, branch: str, out: Path, given: Given = NOTHING) -
     and StageError.
     """
     built = find(job.spec, name, branch)
-    output_folder(out, (MANIFEST_FILE, SUBJECTS_FILE, LOG))
+    output_folder(out, (MANIFEST_FILE, SUBJECTS_FILE, INPUTS_FILE, LOG))
     with reporting(name, BUILD), TemporaryDirectory(prefix="ci-runner-build-") as scratch:
         handed = hand_over(job, [built], given.needs, Path(scratch), given.chosen)
         manifest, others = _build(job, built, out, given, handed)
     for remark in others:
         show(remark)
     digest = write_json(out / MANIFEST_FILE, manifest.as_json())
+    note_inputs(manifest.inputs, out)
     if job.spec.attest:
         (out / SUBJECTS_FILE).write_text(subjects(manifest, digest), "utf-8")
     remarks = [*others, *(f"no {stage}: {reason}" for stage, reason in manifest.untested.items())]
     if manifest.seed:
         remarks.append("{found} of {of} host objects from the compiler seed".format_map(manifest.seed))
     if not manifest.built:
-        remarks.insert(0, _not_built(manifest))
+        remarks.insert(0, not_built(manifest))
     size, seconds = manifest.closure_size, manifest.seconds
     add_row(name=name, stage=BUILD.name, result="built", seconds=seconds, size=size, remarks=remarks)
     return manifest, digest
 
 
-def _not_built(manifest: Manifest) -> str:
+def not_built(manifest: Manifest) -> str:
+    """Why the build of `manifest` compiled nothing."""
     if manifest.origin:
         return f"not built: taken from an earlier run, which built it from {manifest.origin[:12]}"
     return "not built: the store or a substituter already had it"
@@ -110,18 +112,14 @@ def _build(
     if different := list(differences(spec, built, programs.evaluate(built.recipe))):
         place, code = Place(file=built.recipe), Code.EVALUATION_DIFFERS
         raise StageError([Finding(place=place, code=code, message=message) for message in different])
-    inputs = inputs_of(job, built, handed, os.environ)
-    earlier = taken(order.name, given.earlier, inputs, handed, out)
+    inputs = inputs_of(job, [built], handed, os.environ)
+    earlier = taken(order.name, given.earlier, inputs, handed.contents, out)
     with watched_memory(uses_nix=spec.backend.nix is not NixUse.NONE) as peak:
         result = result_of(earlier) if earlier else programs.build(order)
     host = this_machine(spec.hardware, software=False)
-    machine = earlier.machine if earlier else Builder(system=host.system, cpu=host.cpu, cores=host.cores)
-    manifest = replace(
-        manifest_of(spec, built, result, commit=commit, machine=machine),
-        needs=handed.contents,
-        inputs=inputs[0] if inputs else "",
-        origin=(earlier.origin or earlier.commit) if earlier else "",
-    )
+    machine = Builder(system=host.system, cpu=host.cpu, cores=host.cores)
+    manifest = manifest_of(spec, built, result, commit=commit, machine=machine)
+    manifest = traced(replace(manifest, needs=handed.contents), inputs, earlier)
     if result.built:
         seed = found_in((out / LOG).read_text("utf-8", errors="replace")) or {}
         manifest = replace(manifest, memory=peak.memory, seed=seed)

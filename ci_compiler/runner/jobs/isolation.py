@@ -58,9 +58,9 @@ def isolated_here() -> Isolation:
     return isolation(os.environ, kept=(Path(gettempdir()), Path(__file__).parent))
 
 
-def without_tokens(environment: Mapping[str, str], secret: str) -> dict[str, str]:
-    """`environment` without the tokens of the job; `secret` is the name of the publishing secret."""
-    names = {*CREDENTIALS, secret}
+def without_tokens(environment: Mapping[str, str], secrets: Iterable[str]) -> dict[str, str]:
+    """`environment` without the tokens of the job; `secrets` are the names of the publishing secrets."""
+    names = {*CREDENTIALS, *secrets}
     return {name: value for name, value in environment.items() if name not in names and not name.startswith(_OF_A_JOB)}
 
 

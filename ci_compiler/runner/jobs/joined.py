@@ -7,63 +7,68 @@ the patterns of its package's `files` say, with the variant's values in place of
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from ci_compiler.backends.command_files import filled
-from ci_compiler.backends.job import BuildOrder, JoinedVariant
+from ci_compiler.backends.job import BuildOrder, BuildResult, JoinedVariant
 from ci_compiler.plan.joins import builds
 from ci_compiler.plan.lookup import BuiltVariant, built_variants
 from ci_compiler.plan.pipeline import plan
 from ci_compiler.runner.detect.this_machine import this_machine
 from ci_compiler.runner.jobs.attested import subjects
-from ci_compiler.runner.jobs.build import LOG, NOTHING, Given, commit_of, manifest_of
+from ci_compiler.runner.jobs.build import LOG, NOTHING, Given, commit_of, manifest_of, not_built
 from ci_compiler.runner.jobs.files import output_folder, write_json
 from ci_compiler.runner.jobs.manifest import Builder, Manifest
 from ci_compiler.runner.jobs.needed import HandedOver, hand_over
+from ci_compiler.runner.jobs.reuse import inputs_of, note_inputs, result_of, taken, traced
 from ci_compiler.runner.jobs.setting import Job, values_of
 from ci_compiler.runner.jobs.summary import add_row, reporting
 from ci_compiler.spec.model import Spec
 from ci_compiler.stages import BUILD
-from ci_compiler.workflows.artifacts import MANIFEST_FILE, SUBJECTS_FILE
+from ci_compiler.workflows.artifacts import INPUTS_FILE, MANIFEST_FILE, SUBJECTS_FILE
 
 
 def members(spec: Spec, built: BuiltVariant) -> tuple[BuiltVariant, ...]:
-    """All variants of the build that makes `built`, in build order."""
+    """All variants of the build that makes `built`, in build order; itself if its build makes no other."""
+    if not built.cell.joined:
+        return (built,)
     made = plan(spec)
     build = next(one for one in builds(made.judged.cells) if any(v == built.variant for _, v in one.variants))
     by_name = {one.variant.name: one for one in built_variants(made) if one.cell.branch == built.cell.branch}
     return tuple(by_name[variant.name] for _, variant in build.variants)
 
 
-def build_joined(job: Job, built: BuiltVariant, out: Path, given: Given = NOTHING) -> dict[str, str]:
+def build_joined(job: Job, built: BuiltVariant, out: Path, given: Given = NOTHING) -> tuple[dict[str, str], str]:
     """Runs the build that makes `built` and others, and writes the manifest of each to a folder of `out` with its name.
 
-    Returns the digests of the manifests by name. Raises InputError and StageError, also if the script leaves other
-    results than those of its variants.
+    Returns the digests of the manifests by name, and what identifies the inputs ('': no later run takes the files).
+    Raises InputError and StageError, also if the script leaves other results than those of its variants.
     """
     spec, every = job.spec, members(job.spec, built)
-    output_folder(out, (SUBJECTS_FILE, LOG))
-    leader = _leader(every)
+    output_folder(out, (SUBJECTS_FILE, INPUTS_FILE, LOG))
     with reporting(built.cell.joined, BUILD), TemporaryDirectory(prefix="ci-runner-build-") as scratch:
-        made = _run(job, every, leader, out, hand_over(job, every, given.needs, Path(scratch), given.chosen))
+        made = _run(job, every, out, given, hand_over(job, every, given.needs, Path(scratch), given.chosen))
     digests = {}
     for manifest in made:
         output_folder(out / manifest.name, (MANIFEST_FILE,))
         digests[manifest.name] = write_json(out / manifest.name / MANIFEST_FILE, manifest.as_json())
-        add_row(
-            name=manifest.name, stage=BUILD.name, result="built", seconds=manifest.seconds, size=manifest.closure_size
-        )
+        remarks = [] if manifest.built else [not_built(manifest)]
+        size, seconds = manifest.closure_size, manifest.seconds
+        add_row(name=manifest.name, stage=BUILD.name, result="built", seconds=seconds, size=size, remarks=remarks)
     if spec.attest:
         (out / SUBJECTS_FILE).write_text("".join(subjects(one, digests[one.name]) for one in made), "utf-8")
-    return digests
+    note_inputs(made[0].inputs, out)
+    return digests, made[0].inputs
 
 
-def _leader(every: Sequence[BuiltVariant]) -> BuiltVariant:
-    """The variant whose package's build script runs: one of the package that no other one's build makes here."""
-    return next(one for one in every if not _joins_another(one))
+def leader_first(every: Sequence[BuiltVariant]) -> list[BuiltVariant]:
+    """`every`, after the variant whose package's build script runs: that of no package that joins another's builds."""
+    leader = next(one for one in every if not _joins_another(one))
+    return [leader, *(one for one in every if one is not leader)]
 
 
 def _joins_another(one: BuiltVariant) -> bool:
@@ -71,27 +76,47 @@ def _joins_another(one: BuiltVariant) -> bool:
     return any(row.package and (row.when is None or row.when.holds(one.cell.axes)) for row in rows)
 
 
-def _run(
-    job: Job, every: Sequence[BuiltVariant], leader: BuiltVariant, out: Path, handed: HandedOver
-) -> list[Manifest]:
-    spec = job.spec
+def _run(job: Job, every: Sequence[BuiltVariant], out: Path, given: Given, handed: HandedOver) -> list[Manifest]:
+    spec, (leader, *others) = job.spec, leader_first(every)
     commit = commit_of(spec, job.root, leader)
     values = {one.variant.name: values_of(spec, one) for one in every}
-    first = [leader, *(one for one in every if one is not leader)]
-    programs = job.programs(spec.timeouts[BUILD], built=first, folder=out, needs=handed.folder, needed=handed.files)
-    order = BuildOrder(name=leader.cell.joined, recipe=leader.recipe, needs=(), log=out / LOG)
-    results = programs.build_joined(order, [_member(spec, one, values[one.variant.name], out) for one in every])
+    inputs = inputs_of(job, [leader, *others], handed, os.environ)
+    earlier = _taken(every, given.earlier, inputs, handed, out)
+    if earlier:
+        results: Mapping[str, BuildResult] = {name: result_of(one) for name, one in earlier.items()}
+    else:
+        programs = job.programs(
+            spec.timeouts[BUILD], built=[leader, *others], folder=out, needs=handed.folder, needed=handed.files
+        )
+        order = BuildOrder(name=leader.cell.joined, recipe=leader.recipe, needs=(), log=out / LOG)
+        results = programs.build_joined(order, [_member(spec, one, values[one.variant.name], out) for one in every])
     machine = this_machine(spec.hardware, software=False)
     builder = Builder(system=machine.system, cpu=machine.cpu, cores=machine.cores)
     made: dict[str, Manifest] = {}
     contents = dict(handed.contents)
     for one in every:  # in build order, so that what one needs of the others is known
         name = one.variant.name
-        needs = {need: contents[need] for need in handed.names.get(name, ())}
         manifest = manifest_of(spec, one, results[name], commit=commit, machine=builder)
-        made[name] = replace(manifest, needs=needs)
+        needs = {need: contents[need] for need in handed.names.get(name, ())}
+        made[name] = traced(replace(manifest, needs=needs), inputs, earlier.get(name))
         contents[name] = made[name].content
     return list(made.values())
+
+
+def _taken(
+    every: Sequence[BuiltVariant], folder: Path | None, inputs: Collection[str], handed: HandedOver, out: Path
+) -> dict[str, Manifest]:
+    """The manifests of the earlier build in `folder`, whose files are copied to `out`: of all variants, or of none."""
+    found: dict[str, Manifest] = {}
+    contents = dict(handed.contents)
+    for one in every:
+        name = one.variant.name
+        needs = {need: contents[need] for need in handed.names.get(name, ())}
+        earlier = taken(name, folder / name if folder else None, inputs, needs, out / name)
+        if earlier is None:
+            return {}
+        found[name], contents[name] = earlier, earlier.content
+    return found
 
 
 def _member(spec: Spec, one: BuiltVariant, values: Mapping[str, str], out: Path) -> JoinedVariant:

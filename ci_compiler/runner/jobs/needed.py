@@ -118,7 +118,9 @@ def hand_over(
         at.parent.mkdir(parents=True, exist_ok=True)
         at.symlink_to((folder / FOLDER).resolve(), target_is_directory=True)
         command = job.spec.packages[package].command
-        files.append(NeededFiles(package, at, command.setup if command else "", values_of(job.spec, one)))
+        files.append(
+            NeededFiles(package, at, command.setup if command else "", values_of(job.spec, one), name in gathered)
+        )
     return HandedOver(root, tuple(files), contents, names)
 
 

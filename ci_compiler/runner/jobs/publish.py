@@ -22,7 +22,7 @@ from ci_compiler.runner.targets import find
 from ci_compiler.spec.model import Spec
 from ci_compiler.stages import PUBLISH
 from ci_compiler.variant import recipe_path
-from ci_compiler.workflows.artifacts import PUBLISHED
+from ci_compiler.workflows.artifacts import PUBLISHED, PUBLISHED_ALREADY
 
 HELD_BACK = "uploaded, and held back until the release is whole"
 """How the result of a variant begins whose release is not complete."""
@@ -80,7 +80,7 @@ def publish(job: Job, candidate: Candidate, out: Path, *, again: bool = False) -
             raise InputError(candidate.refused)
         outcome = _publish(job, candidate.manifest, candidate, again=again)
     held = outcome.result.startswith(HELD_BACK)
-    result = "published" if outcome.published else "held back" if held else "published already"
+    result = "published" if outcome.published else "held back" if held else PUBLISHED_ALREADY
     size, seconds = candidate.manifest.closure_size, time.monotonic() - start
     name, remarks = candidate.name, [outcome.result]
     add_row(name=name, stage=PUBLISH.name, result=result, seconds=seconds, size=size, remarks=remarks)
@@ -132,7 +132,7 @@ def _publish(job: Job, manifest: Manifest, candidate: Candidate, *, again: bool)
     evidence = candidate.evidence
     with _proved(job, manifest, candidate) as programs:
         if not again and (shown := programs.published(manifest, evidence.tests)):
-            return Outcome(published=False, result=f"published already: {shown}")
+            return Outcome(published=False, result=f"{PUBLISHED_ALREADY}: {shown}")
         if waits := programs.upload(manifest):
             return Outcome(published=False, result=f"{HELD_BACK}: {waits}")
         programs.publish(manifest)
@@ -147,7 +147,7 @@ def is_published(spec: Spec, root: Path, branch: str, name: str, *, tested: bool
     `root` is a checkout of the branch. Raises InputError and StageError if the backend cannot be asked.
     """
     built = find(spec, name, branch)
-    with taking_secrets() as secrets:
+    with taking_secrets(spec.publishing_secrets) as secrets:
         programs = Job(spec, root, secrets).programs(_LOOK_UP_MINUTES, built=built)
         tests = tuple(required_tests(built.spec, built.cell, built.variant, built.route)) if tested else ()
         return programs.is_published(name, built.version, built.recipe, tests)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from ci_compiler.backends.command_files import filled
 from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
-from ci_compiler.git import Git
+from ci_compiler.outside import expected
 from ci_compiler.plan.lookup import BuiltVariant, built_variants
 from ci_compiler.plan.matrix import values_in
 from ci_compiler.plan.pipeline import plan
@@ -19,49 +19,67 @@ from ci_compiler.publishing.target import Target, place_failures
 from ci_compiler.secret import Secret
 from ci_compiler.spec.command import Command
 from ci_compiler.spec.model import Spec
-from ci_compiler.spec.publishers import GITHUB_RELEASE, RELEASE_TOKEN, S3, TRUSTED, Publisher
+from ci_compiler.spec.publishers import GITHUB_RELEASE, REGISTRY, RELEASE_TOKEN, S3, TRUSTED, Publisher
 from ci_compiler.stages import PUBLISH
 
-TOKEN = "PUBLISH_TOKEN"  # noqa: S105
-"""The environment variable with the publishing secret."""
 
+def target_of(
+    command: Command,
+    values: Mapping[str, str],
+    secrets: Mapping[str, Secret],
+    root: Path,
+    every: Callable[[str], Mapping[str, str]] | None = None,
+) -> Target:
+    """The place that a package with a ready publisher declares for its variant with `values`.
 
-def target_of(publisher: Publisher, values: Mapping[str, str], secrets: Mapping[str, Secret], root: Path) -> Target:
-    """The place that `publisher` declares for the variant with `values`, from the checkout at `root`.
-
-    Raises InputError without a credential.
+    `root` is the checkout. `every` returns the values of each variant by name, for a whole release. Raises InputError
+    without a credential.
     """
+    publisher = expected(Publisher, command.publish)
     url = filled(publisher.url, values)
     if publisher.to == GITHUB_RELEASE:
-        return _release(secrets, root)
+        return _release(publisher.tags(values["package"], values["branch"]), secrets, root)
     if publisher.to == TRUSTED:
         from ci_compiler.publishing.trusted import TrustedIndex
 
         return TrustedIndex(url, publisher.index, os.environ)
+    if publisher.to == REGISTRY:
+        from ci_compiler.publishing.registry import Registry
+
+        def tags(name: str) -> list[str]:
+            return [filled(tag, every(name) if every else values) for tag in publisher.image_tags]
+
+        return Registry(url, values["name"], tags, Secret(_joined(command.secrets, secrets)))
     from ci_compiler.publishing.wheel_index import WheelIndex
 
-    store = _bucket(publisher, url, secrets) if url.startswith(S3) else FolderStore(Path(url))
-    return WheelIndex(store, url, values["package"])
+    store = _bucket(publisher, url, command.secrets, secrets) if publisher.is_bucket else FolderStore(Path(url))
+    return WheelIndex(store, url, values["package"], publisher.retention.upload_days if publisher.retention else 0)
 
 
-def _release(secrets: Mapping[str, Secret], root: Path) -> Target:
+def _release(tags: str, secrets: Mapping[str, Secret], root: Path) -> Target:
     from ci_compiler.github.access import TOKENS, access
     from ci_compiler.github.client import Client, Patience
     from ci_compiler.github.release import GitHubRelease
 
     token = {TOKENS[0]: secrets[RELEASE_TOKEN].reveal()} if RELEASE_TOKEN in secrets else {}
     client = Client(access(os.environ | token, root), say=print, patience=Patience(limit=3600))
-    return GitHubRelease(client, Git(root).resolve("HEAD"))
+    return GitHubRelease(client, tags)
 
 
-def _bucket(publisher: Publisher, url: str, secrets: Mapping[str, Secret]) -> Store:
+def _joined(names: Sequence[str], secrets: Mapping[str, Secret]) -> str:
+    """A login of two parts, with a colon, whether it is one secret or two."""
+    return ":".join(secrets[name].reveal() for name in names if name in secrets)
+
+
+def _bucket(publisher: Publisher, url: str, names: Sequence[str], secrets: Mapping[str, Secret]) -> Store:
     from ci_compiler.publishing.s3 import Bucket, Keys
 
     bucket, _, prefix = url.removeprefix(S3).partition("/")
     endpoint = publisher.endpoint or f"https://s3.{publisher.region}.amazonaws.com"
-    key, _, secret = secrets[TOKEN].reveal().partition(":") if TOKEN in secrets else ("", "", "")
+    key, _, secret = _joined(names, secrets).partition(":")
     if not key or not secret:
-        raise wrong(TOKEN, Code.NO_TOKEN, "must be set to the key of the bucket: ACCESS-KEY-ID:SECRET-ACCESS-KEY")
+        parts = "ACCESS-KEY-ID:SECRET-ACCESS-KEY" if len(names) == 1 else "its id, and its secret"
+        raise wrong(" and ".join(names), Code.NO_TOKEN, f"must be set to the key of the bucket: {parts}")
     keys = Keys(id=key, secret=Secret(secret), region=publisher.region)
     return Bucket(f"{endpoint}/{bucket}", prefix.strip("/"), keys)
 
@@ -77,10 +95,12 @@ def members_of(built: BuiltVariant) -> list[str]:
 
 
 def nights_of(commands: Command) -> Nights | None:
-    """Which nights of a package are kept where it is published; None for all."""
+    """Which nights and uploads of a package are kept where it is published; None for all."""
     retention = commands.publisher.retention if commands.publisher else None
     pattern = commands.version.night if commands.version else ""
-    return Nights(pattern=pattern, days=retention.days, most=retention.most) if retention and pattern else None
+    if not retention:
+        return None
+    return Nights(pattern=pattern, days=retention.days, most=retention.most, uploads=retention.upload_days)
 
 
 def withdraw(
@@ -96,10 +116,12 @@ def withdraw(
         raise wrong("PACKAGE", Code.WRONG_VALUE, message)
     built = [one for one in built_variants(plan(spec)) if one.variant.package == package]
     values = [values_in(spec, one.cell, package, one.variant.name) for one in built]
-    places = {filled(command.publisher.url, one): one for one in values}
+    publisher = command.publisher
+    texts = (publisher.url, *publisher.image_tags)
+    places = {(publisher.tags(package, one["branch"]), *(filled(text, one) for text in texts)): one for one in values}
     lines: list[str] = []
     for one in places.values():
-        target = target_of(command.publisher, one, secrets, root)
+        target = target_of(command, one, secrets, root)
         with place_failures(package):
             gone = [held for held in target.versions() if version in {held.version, release_of(held.version)}]
             target.withdraw(gone, because)

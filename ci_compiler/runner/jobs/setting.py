@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -18,10 +18,11 @@ from ci_compiler.runner.detect.this_machine import this_machine
 from ci_compiler.runner.jobs import compiler_cache
 from ci_compiler.runner.jobs.publishers import members_of, nights_of, target_of
 from ci_compiler.runner.limits import compile_jobs, job_seconds
+from ci_compiler.runner.targets import find
 from ci_compiler.secret import Secret
 from ci_compiler.spec.command import Command
 from ci_compiler.spec.model import Spec
-from ci_compiler.spec.publishers import RELEASE_TOKEN, Publisher
+from ci_compiler.spec.publishers import RELEASE_TOKEN
 from ci_compiler.stages import BUILD, Stage
 
 Secrets = Mapping[str, Secret]
@@ -29,9 +30,12 @@ Secrets = Mapping[str, Secret]
 
 
 @contextmanager
-def taking_secrets() -> Iterator[Secrets]:
-    """The publishing secrets. Within it, they are not in the environment, so that no program inherits them."""
-    names = [*(backend.secret for backend in backends()), RELEASE_TOKEN]
+def taking_secrets(declared: Iterable[str] = ()) -> Iterator[Secrets]:
+    """The publishing secrets, those with the names that a spec `declared` included.
+
+    Within it, they are not in the environment, so that no program inherits them.
+    """
+    names = {*(backend.secret for backend in backends()), RELEASE_TOKEN, *declared}
     before = {name: os.environ.pop(name) for name in names if name in os.environ}
     try:
         yield {name: Secret(text) for name, text in before.items() if text.strip()}
@@ -87,15 +91,17 @@ class Job(NamedTuple):
             needed=needed,
         )
         if commands and commands.publisher:
-            context = context._replace(**self._publishing(commands, commands.publisher, every[0], values))
+            context = context._replace(**self._publishing(commands, every[0], values))
         return self.spec.backend.programs(context)
 
-    def _publishing(
-        self, commands: Command, publisher: Publisher, built: BuiltVariant, values: Mapping[str, str]
-    ) -> dict[str, Any]:
+    def _publishing(self, commands: Command, built: BuiltVariant, values: Mapping[str, str]) -> dict[str, Any]:
         """What a job knows of a place that files are published to without a command."""
+
+        def every(name: str) -> dict[str, str]:
+            return values_of(self.spec, find(self.spec, name, built.cell.branch))
+
         return {
-            "target": partial(target_of, publisher, values, self.secrets, self.root),
+            "target": partial(target_of, commands, values, self.secrets, self.root, every),
             "whole": partial(members_of, built) if commands.is_whole else None,
             "keep": nights_of(commands),
         }

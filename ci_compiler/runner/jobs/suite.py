@@ -186,7 +186,7 @@ class _SuiteRun(NamedTuple):
     def environment(self, driver: Path) -> dict[str, str]:
         """The environment of the command: the job's without its tokens, the variant's values, and the built paths."""
         interpreter, store_path = self.subject.interpreter, self.subject.store_path
-        env = without_tokens(os.environ, self.subject.spec.backend.secret) | self.subject.variables
+        env = without_tokens(os.environ, self.subject.spec.publishing_secrets) | self.subject.variables
         env |= {"SHARD": str(self.shard[0]), "SHARDS": str(self.shard[1])}
         env |= {f"SUITE_{axis.upper().replace('-', '_')}": value for axis, value in self.suite.values.items()}
         programs = [os.fspath(Path(interpreter.program).parent)] if interpreter.program else []

@@ -53,15 +53,6 @@ def build_on(world: World, machine: str, key: str = "") -> bool:
     return bool(world.manifest["built"])
 
 
-def test_what_a_builders_daemon_signed_is_built_once_over_three_stores(world: World) -> None:
-    staging(world)
-    assert build_on(world, "one", "builder")
-    for machine in ("two", "three"):  # after the pull request its queue, and the merge; nothing is published
-        assert not build_on(world, machine)
-    assert world.builds == 1
-    assert not any(path.endswith(f"-{TORCH}-2.8.0") for path in held(world.folder / "cache"))
-
-
 @pytest.mark.parametrize("key", ["", "other"])
 def test_what_no_trusted_daemon_signed_is_built_again(world: World, key: str) -> None:
     staging(world)

@@ -1,4 +1,4 @@
-"""Copies artifacts of the run: one by name, or those of a pattern into folders, a single match without one (v5)."""
+"""Copies artifacts of a run: one by name, or those of a pattern into folders, a single match without one (v5)."""
 
 import os
 import re
@@ -8,6 +8,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 store, target = Path(os.environ["E2E_ARTIFACTS"]), Path(os.environ["TARGET"])
+if of_run := os.environ["OF_RUN"]:  # the artifacts of run 7 are beside those of this run
+    store = store.parents[1] / f"of-run-{of_run}"
 names = sorted(path.name for path in store.iterdir()) if store.is_dir() else []
 if wanted := os.environ["NAME"]:
     if wanted not in names:

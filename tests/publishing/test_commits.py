@@ -1,0 +1,79 @@
+"""A release that goes out whole has files of one commit: another run begins it again, waits, or is refused."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from ci_compiler.backends.command_programs import CommandPrograms
+from ci_compiler.backends.job import JobContext
+from ci_compiler.codes import Code
+from ci_compiler.errors import StageError
+from ci_compiler.publishing.plan import StagedVariant, other_commit, waits_for
+from ci_compiler.publishing.stores import FolderStore
+from ci_compiler.publishing.target import upload
+from ci_compiler.publishing.wheel_index import WheelIndex
+from tests.publishing.places import build_of, wheel
+
+OLD, NEW = "a" * 40, "b" * 40
+NAMES = ("fastpath-cpu", "fastpath-sm90")
+
+
+def precedes(one: str, other: str) -> bool:
+    return (one, other) == (OLD, NEW)
+
+
+@pytest.mark.parametrize(
+    ("held", "commit", "refused", "waits"),
+    [
+        ({}, NEW, "", "fastpath-cpu and fastpath-sm90 did not pass"),
+        ({NAMES[0]: StagedVariant(NEW, shown=False)}, NEW, "", "fastpath-sm90 did not pass"),
+        (dict.fromkeys(NAMES, StagedVariant(NEW, shown=False)), NEW, "", ""),
+        ({NAMES[0]: StagedVariant(OLD, shown=False)}, NEW, "", f"fastpath-cpu was built from {OLD}, this from"),
+        ({NAMES[0]: StagedVariant(NEW, shown=False)}, OLD, f"the newer commit {NEW} (fastpath-cpu), and this", NEW),
+        (dict.fromkeys(NAMES, StagedVariant(OLD, shown=True)), NEW, f"was published from {OLD} (fastpath-cpu)", ""),
+        (dict.fromkeys(NAMES, StagedVariant("", shown=True)), NEW, "", ""),
+    ],
+)
+def test_what_is_refused_and_what_waits(held: dict[str, StagedVariant], commit: str, refused: str, waits: str) -> None:
+    why, wait = other_commit(held, commit, precedes), waits_for(held, NAMES, commit)
+    assert (refused in why, waits in wait) == (True, True)
+    assert (bool(why), bool(wait)) == (bool(refused), bool(waits))
+
+
+def test_a_run_of_an_older_commit_and_a_newer_one(tmp_path: Path) -> None:
+    root = tmp_path / "repository"
+    git = ("git", "-C", str(root), "-c", "user.name=a", "-c", "user.email=a@example.com")
+    subprocess.run(["git", "init", "--quiet", str(root)], check=True)
+    commits = []
+    for _ in range(2):
+        subprocess.run([*git, "commit", "--quiet", "--allow-empty", "--message=change"], check=True)
+        head = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, encoding="utf-8")
+        commits.append(head.stdout.strip())
+    old, new = commits
+    index = WheelIndex(FolderStore(tmp_path / "index"), "the index", "fastpath")
+
+    def uploaded(name: str, commit: str) -> str:
+        folder = tmp_path / name / commit
+        file = wheel(folder / "files", f"1.4.0+{name[9:]}", variant=name, text=commit, commit=commit)
+        job = JobContext(root, "my-org", None, {}, 60, folder, target=lambda: index, whole=lambda: NAMES)
+        programs, build = CommandPrograms(job), build_of(file)
+        if not (waits := programs.upload(build)):
+            programs.publish(build)
+        return waits
+
+    assert uploaded(NAMES[0], old) == "fastpath-sm90 did not pass and get there yet"
+    assert f"fastpath-cpu was built from {old}, this from {new}" in uploaded(NAMES[1], new)
+    with pytest.raises(StageError, match=f"the release 1.4.0 has files of the newer commit {new}") as raised:
+        uploaded(NAMES[0], old)
+    assert raised.value.findings[0].code is Code.RELEASE_OTHER_COMMIT
+    assert uploaded(NAMES[0], new) == ""
+    third = wheel(tmp_path / "c", "1.4.0+x", variant="fastpath-x", commit=old)
+    upload(index, [third], lambda _: None)
+    assert index.staged("1.4.0", [*NAMES, "fastpath-x"])["fastpath-x"] == StagedVariant(old, shown=False)
+    both = wheel(tmp_path / "d", "1.4.0+y", variant="fastpath-y", commit=new)
+    upload(index, [both], lambda _: None)
+    with pytest.raises(StageError, match=f"has files of {' and '.join(sorted((old, new)))}"):
+        index.finish("1.4.0", ["fastpath-x", "fastpath-y"])

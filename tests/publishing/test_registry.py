@@ -1,0 +1,197 @@
+"""Images in a registry: by digest, resumed, whole, with tags that move last."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from threading import Lock
+
+import pytest
+
+from ci_compiler.errors import StageError
+from ci_compiler.publishing.images import INDEX, image_of, join
+from ci_compiler.publishing.plan import HeldVersion, StagedVariant
+from ci_compiler.publishing.registry import Registry
+from ci_compiler.publishing.target import publish, upload
+from ci_compiler.secret import Secret
+from tests.publishing.places import serving
+from tests.publishing.registry import COMMIT, LOGIN, MANIFEST, RegistryHandler, descriptor, layout, pack, uploaded
+
+
+class Place:
+    """The registry of a test."""
+
+    def __init__(self, address: str, server: type[RegistryHandler]) -> None:
+        self.address = address
+        self.server = server
+
+    def target(self, variant: str = "server-amd64", login: str = LOGIN) -> Registry:
+        def tags(name: str) -> list[str]:
+            return [f"{name}-{{version}}", name]
+
+        return Registry(f"{self.address}/my-org/server", variant, tags, Secret(login))
+
+
+@pytest.fixture
+def place() -> Iterator[Place]:
+    state = {"blobs": {}, "manifests": {}, "tags": {}, "log": [], "lock": Lock()}
+    server = type("Server", (RegistryHandler,), state)
+    with serving(server) as address:
+        yield Place(address, server)
+
+
+def test_an_image_is_uploaded_once_and_its_tags_come_last(place: Place, tmp_path: Path) -> None:
+    root = layout(tmp_path / "server.oci.tar")
+    file, said = uploaded(tmp_path / "server.oci.tar"), list[str]()
+    publish(place.target(), [file], said.append)
+    assert place.server.tags == {"server-amd64": root, "server-amd64-1.4.0": root}
+    puts = [line for line in place.server.log if line.startswith("PUT")]
+    assert [line.partition("?")[0] for line in puts] == [
+        "PUT blobs/uploads/1",
+        "PUT blobs/uploads/1",
+        f"PUT manifests/{root}",
+        puts[3],
+        "PUT manifests/server-amd64",
+        "PUT manifests/server-amd64-1.4.0",
+    ]
+    assert puts[3].startswith("PUT manifests/staged-")
+    place.server.log.clear()
+    publish(place.target(), [file], said.append)
+    assert said == ["server.oci.tar: uploaded", "server.oci.tar: published already"]
+    assert not any(line.startswith(("PUT", "POST")) for line in place.server.log)
+    assert place.target().versions() == {HeldVersion("", "1.4.0")}
+
+
+@pytest.mark.parametrize("cut", ["PUT blobs", "PUT manifests/sha256", "PUT manifests/staged", "PUT .*amd64$", "1.4.0$"])
+def test_an_upload_that_broke_off_is_resumed(place: Place, tmp_path: Path, cut: str) -> None:
+    root = layout(tmp_path / "server.oci.tar")
+    file = uploaded(tmp_path / "server.oci.tar")
+    place.server.cut = f"^PUT.*{cut.removeprefix('PUT ')}"
+    with pytest.raises(OSError):  # noqa: PT011
+        publish(place.target(), [file], print)
+    assert "server-amd64-1.4.0" not in place.server.tags
+    place.server.cut = ""
+    before = {*place.server.blobs}
+    place.server.log.clear()
+    publish(place.target(), [file], print)
+    assert place.server.tags["server-amd64-1.4.0"] == root
+    assert not any(line.partition("digest=")[2] in before for line in place.server.log if "digest=" in line)
+
+
+def test_a_version_keeps_its_image(place: Place, tmp_path: Path) -> None:
+    layout(tmp_path / "server.oci.tar")
+    publish(place.target(), [uploaded(tmp_path / "server.oci.tar")], print)
+    layout(tmp_path / "server.oci.tar", text="another")
+    with pytest.raises(StageError, match="with another content"):
+        publish(place.target(), [uploaded(tmp_path / "server.oci.tar")], print)
+
+
+def test_a_whole_release_gets_its_tags_together(place: Place, tmp_path: Path) -> None:
+    every, roots = ["server-amd64", "server-arm64"], dict[str, str]()
+    for name in every:
+        roots[name] = layout(tmp_path / f"{name}.oci.tar", name[-5:])
+        assert not any(tag.startswith("server") for tag in place.server.tags)
+        upload(place.target(name), [uploaded(tmp_path / f"{name}.oci.tar", name, f"1.4.0+{name[-5:]}")], print)
+    target = place.target("server-arm64")
+    staged = target.staged("1.4.0", [*every, "server-s390x"])
+    assert staged == {name: StagedVariant(COMMIT, shown=False) for name in every}
+    assert target.remove_abandoned(datetime.now(UTC) - timedelta(days=1)) == 0
+    target.finish("1.4.0+arm64", every)
+    assert place.server.tags == {**roots, **{f"{name}-1.4.0": root for name, root in roots.items()}}
+    assert target.staged("1.4.0", every) == {name: StagedVariant("", shown=True) for name in every}
+
+
+def test_an_image_whose_release_never_came_ends(place: Place, tmp_path: Path) -> None:
+    layout(tmp_path / "server.oci.tar")
+    for commit in ("b" * 40, "c" * 40):  # a newer commit begins again
+        upload(place.target(), [uploaded(tmp_path / "server.oci.tar", commit=commit)], print)
+    assert place.target().staged("1.4.0", ["server-amd64"])["server-amd64"].commit == "c" * 40
+    assert len(place.server.tags) == 1
+    assert place.target().remove_abandoned(datetime.now(UTC) + timedelta(days=1)) == 1
+    assert not place.server.tags
+
+
+def test_nights_lose_their_tags_and_a_withdrawn_image_all(place: Place, tmp_path: Path) -> None:
+    root = layout(tmp_path / "server.oci.tar")
+    for version in ("1.4.0", "1.5.0.dev20260801", "1.5.0.dev20260802"):
+        publish(place.target(), [uploaded(tmp_path / "server.oci.tar", version=version)], print)
+    place.target().withdraw([HeldVersion("", "1.5.0.dev20260801")], "")
+    assert {*place.server.tags} == {"server-amd64", "server-amd64-1.4.0", "server-amd64-1.5.0.dev20260802"}
+    place.server.deletes = "digests"
+    with pytest.raises(StageError, match="is also tagged otherwise"):
+        place.target().withdraw([HeldVersion("", "1.5.0.dev20260802")], "")
+    place.target().withdraw([HeldVersion("", "1.4.0")], "wrong results")
+    assert not place.server.tags
+    assert root not in place.server.manifests
+    place.server.deletes = "nothing"
+    publish(place.target(), [uploaded(tmp_path / "server.oci.tar")], print)
+    with pytest.raises(StageError, match="deletes no images"):
+        place.target().withdraw([HeldVersion("", "1.4.0")], "wrong results")
+
+
+def test_a_registry_may_want_the_login_itself(place: Place, tmp_path: Path) -> None:
+    layout(tmp_path / "server.oci.tar")
+    file = uploaded(tmp_path / "server.oci.tar")
+    with pytest.raises(OSError, match="answered 401 to the login in PUBLISH_TOKEN"):
+        publish(place.target(login="robot:wrong"), [file], print)
+    place.server.basic = True
+    with pytest.raises(OSError, match="set PUBLISH_TOKEN to USER:PASSWORD"):
+        publish(place.target(login=""), [file], print)
+    publish(place.target(), [file], print)
+    assert "server-amd64-1.4.0" in place.server.tags
+
+
+def test_an_index_joins_the_images_of_platforms(place: Place, tmp_path: Path) -> None:
+    """As llama.cpp's server images: one per platform, one tag for all."""
+    amd, arm = tmp_path / "amd64.oci.tar", tmp_path / "arm64.oci.tar"
+    layout(amd, "amd64", attestation=True)
+    arm_root = layout(arm, "arm64")
+    image = join([arm, amd], tmp_path / "server.oci.tar")
+    assert image.platforms == {**image_of(amd).platforms, "linux/arm64": arm_root}
+    first = (tmp_path / "server.oci.tar").read_bytes()
+    join([amd, arm], tmp_path / "server.oci.tar")
+    assert (tmp_path / "server.oci.tar").read_bytes() == first
+    publish(place.target(), [uploaded(tmp_path / "server.oci.tar")], print)
+    _, index = place.server.manifests[place.server.tags["server-amd64"]]
+    stated = [row["platform"]["architecture"] for row in json.loads(index)["manifests"]]
+    assert stated == ["amd64", "arm64"]
+    with pytest.raises(ValueError, match="two images are for linux/amd64"):
+        join([amd, tmp_path / "server.oci.tar"], tmp_path / "more.oci.tar")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"without": "config"}, "lacks blobs/sha256/"),
+        ({"without": "layer"}, "lacks blobs/sha256/"),
+        ({"without": "manifest"}, "lacks blobs/sha256/"),
+        ({"spoilt": "layer"}, "has other content than sha256:"),
+        ({"spoilt": "config"}, "has other content than sha256:"),
+        ({"spoilt": "manifest"}, "has other content than sha256:"),
+    ],
+)
+def test_an_archive_that_is_not_whole_is_refused(tmp_path: Path, options: dict[str, str], message: str) -> None:
+    layout(tmp_path / "server.oci.tar", **options)  # type: ignore[arg-type]
+    with pytest.raises(OSError, match=message):
+        image_of(tmp_path / "server.oci.tar")
+
+
+def test_indices_within_indices_end(tmp_path: Path) -> None:
+    files, entry = dict[str, bytes](), descriptor(MANIFEST, b"{}")
+    for _ in range(6):
+        index = json.dumps({"schemaVersion": 2, "mediaType": INDEX, "manifests": [entry, entry]}).encode()
+        entry = descriptor(INDEX, index)
+        files[f"blobs/sha256/{entry['digest'][7:]}"] = index
+    files["index.json"] = json.dumps({"schemaVersion": 2, "manifests": [entry]}).encode()
+    pack(tmp_path / "deep.oci.tar", files)
+    with pytest.raises(OSError, match="too deep an index"):
+        image_of(tmp_path / "deep.oci.tar")
+
+
+def test_what_is_no_archive_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "server.oci.tar"
+    path.write_text("no archive", "utf-8")
+    with pytest.raises(OSError, match="is no archive of an OCI image layout"):
+        image_of(path)
