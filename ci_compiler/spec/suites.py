@@ -132,6 +132,14 @@ class Suite:
         published=False,
         examples=["reports/*.xml"],
     )
+    times: FilePattern = key(
+        "The file of the repository with recorded times of the tests, which `ci-runner suite-times` writes. With it, "
+        "pytest runs the tests of the shard alone, so that all shards take equally long. The command must run pytest "
+        "on all tests; it gets no `SHARD` and no `SHARDS`.",
+        default="",
+        published=False,
+        examples=["ci/times/ops.json"],
+    )
     network: bool = key(
         "Whether the command may use the network. If so, it can also read the files of the job that hold tokens.",
         default=False,

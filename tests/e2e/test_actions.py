@@ -22,7 +22,7 @@ def upload(work: Path, name: str, files: str = "out/", if_none: str = "warn") ->
 
 def download(work: Path, *, name: str = "", pattern: str = "") -> subprocess.CompletedProcess[str]:
     """Downloads artifacts into `work`/in."""
-    given = {"NAME": name, "PATTERN": pattern, "TARGET": "in", "E2E_ARTIFACTS": str(work / "artifacts")}
+    given = {"NAME": name, "PATTERN": pattern, "TARGET": "in", "E2E_ARTIFACTS": str(work / "artifacts"), "OF_RUN": ""}
     return _run(work, "download-artifact/download.py", given)
 
 

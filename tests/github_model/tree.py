@@ -18,6 +18,7 @@ from ci_compiler.plan.pause import words_of_jobs
 from ci_compiler.plan.pipeline import Plan, plan
 from ci_compiler.plan.routing import Route
 from ci_compiler.spec.model import Spec
+from ci_compiler.spec.triggers import PULL_REQUEST
 from ci_compiler.sync.compiled import compile_files
 from ci_compiler.workflows.common import runs_on
 
@@ -115,7 +116,7 @@ class Tree:
     def stages(self, branch: str, name: str, *, asked: bool) -> frozenset[str]:
         """The stages of a variant that leave something in a run, before publishing; `asked`: in that of a request."""
         _, _, route = self.variants[branch, name]
-        pools = route.of_request(self.spec.profiles.pull_request.tests).pools if asked else route.pools
+        pools = route.of_request(self.spec.profiles.left_out(PULL_REQUEST)).pools if asked else route.pools
         tests = (stage.name for stage in self.spec.stages if stage.is_test and stage.proves and stage in pools)
         return frozenset({"build", *tests})
 

@@ -47,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
     decided, git, event = plan_of(arguments), Git(root_of(arguments)), event_of_run()
     token = os.environ.pop(TOKEN, "")  # commands of the repository may run
     if arguments.fork:
-        outputs = _of_fork(git, decided, event)
+        outputs = _of_fork(git, decided, event, token)
     elif arguments.pull_request:
         outputs = _of_request(git, decided, event, token)
     else:
@@ -122,10 +122,11 @@ def _of_request(git: Git, decided: Plan, event: GitHubEvent, token: str) -> dict
     }
 
 
-def _of_fork(git: Git, decided: Plan, event: GitHubEvent) -> dict[str, str]:
+def _of_fork(git: Git, decided: Plan, event: GitHubEvent, token: str) -> dict[str, str]:
     from ci_compiler.sync.fork_requests import outputs_of_fork  # no other selection needs it
 
-    outputs, remark = outputs_of_fork(git, decided, event, os.environ, note)
+    given = {**os.environ, **({TOKEN: token} if token else {})}
+    outputs, remark = outputs_of_fork(git, decided, event, given, note)
     if remark:
         _remark(remark)
     return outputs

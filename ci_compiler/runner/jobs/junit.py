@@ -17,6 +17,8 @@ _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 _VERDICTS = {"failure": CheckVerdict.FAILED, "error": CheckVerdict.FAILED, "skipped": CheckVerdict.SKIPPED}
 """The elements that say how a test ended. A test without any of them passed."""
 
+_SECONDS = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
+
 _LARGEST, _LONGEST_MESSAGE = 100_000_000, 300
 
 
@@ -57,9 +59,11 @@ def read_junit(path: Path) -> tuple[TestResult, ...]:
 
 def _result(case: ET.Element) -> TestResult:
     name = ".".join(filter(None, (case.get("classname"), case.get("name"))))
+    time = case.get("time", "")
+    seconds = float(time) if _SECONDS.fullmatch(time) else 0.0
     for tag, verdict in _VERDICTS.items():
         element = case.find(tag)
         if element is not None:
             message = " ".join((element.get("message") or element.text or "").split())[:_LONGEST_MESSAGE]
-            return TestResult(name, verdict, message)
-    return TestResult(name, CheckVerdict.OK, "")
+            return TestResult(name, verdict, message, seconds)
+    return TestResult(name, CheckVerdict.OK, "", seconds)

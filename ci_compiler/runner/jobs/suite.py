@@ -32,6 +32,7 @@ from ci_compiler.runner.jobs.isolation import WITH_NETWORK, Isolation, isolation
 from ci_compiler.runner.jobs.junit import TestResult, read_junit
 from ci_compiler.runner.jobs.records import NOT_RUN, keep_record, passed_before, suite_records
 from ci_compiler.runner.jobs.subject import SmokeSubject
+from ci_compiler.runner.jobs.suite_times import dividing, was_divided
 from ci_compiler.runner.jobs.summary import add_row
 from ci_compiler.spec.model import Package
 from ci_compiler.spec.suites import ExpectedFailure, FlakyTest, Suite
@@ -170,10 +171,13 @@ class _SuiteRun(NamedTuple):
         before = matching(self.root, patterns)
         with TemporaryDirectory(prefix="ci-runner-suite-") as folder:
             command = [*isolated.prefix, *shell(self.suite.command)]
-            env = self.environment(Path(folder, "driver"))
+            env = self.environment(Path(folder, "driver"), Path(folder, "shards"))
             env |= {"ATTEMPT": str(attempt)} if self.suite.flaky else {}
             ended = follow(command, show, seconds=seconds, log=self.out / LOG, env=env, folder=self.root)
+            divided = not self.suite.times or was_divided(Path(folder, "shards"))
         said = list(_ending(self.suite, ended))
+        if not divided and not ended.status:
+            said.append("the command ran no pytest that divides the tests by `times`; only pytest can")
         for pattern, found in matching(self.root, patterns).items():
             written = [path for path, state in found.items() if before[pattern].get(path) != state]
             said += _read(self.suite, self.root, written, results)
@@ -183,15 +187,22 @@ class _SuiteRun(NamedTuple):
             said.insert(0, f"the command ended with status {ended.status}: {ended.said or 'it printed nothing'}")
         yield from said
 
-    def environment(self, driver: Path) -> dict[str, str]:
-        """The environment of the command: the job's without its tokens, the variant's values, and the built paths."""
+    def environment(self, driver: Path, shards: Path) -> dict[str, str]:
+        """The environment of the command: the job's without its tokens, the variant's values, and the built paths.
+
+        `driver` and `shards` are folders for what it needs of the driver, and to divide its tests by recorded times.
+        """
         interpreter, store_path = self.subject.interpreter, self.subject.store_path
         env = without_tokens(os.environ, self.subject.spec.publishing_secrets) | self.subject.variables
-        env |= {"SHARD": str(self.shard[0]), "SHARDS": str(self.shard[1])}
+        if self.suite.times:
+            env |= dividing(shards, self.root / self.suite.times, self.shard)
+        else:
+            env |= {"SHARD": str(self.shard[0]), "SHARDS": str(self.shard[1])}
         env |= {f"SUITE_{axis.upper().replace('-', '_')}": value for axis, value in self.suite.values.items()}
         programs = [os.fspath(Path(interpreter.program).parent)] if interpreter.program else []
         programs += [os.fspath(Path(store_path, "bin"))] if store_path else []
-        paths = {"PATH": tuple(dict.fromkeys(programs)), "PYTHONPATH": interpreter.paths}
+        plugins = [os.fspath(shards)] if self.suite.times else []
+        paths = {"PATH": tuple(dict.fromkeys(programs)), "PYTHONPATH": (*interpreter.paths, *plugins)}
         if self.subject.machines.link(self.subject.attempts, driver):
             paths["LD_LIBRARY_PATH"] = (os.fspath(driver),)
         for name, first in paths.items():
