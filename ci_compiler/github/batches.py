@@ -14,6 +14,7 @@ from urllib.parse import quote
 from ci_compiler.github.actions import Json, run_of, workflow_ids
 from ci_compiler.github.client import Client
 from ci_compiler.github.dispatch import DONE, SUCCESS
+from ci_compiler.plan.selection import NO_COMMIT
 from ci_compiler.plan.sharding import ALL, Shard
 
 _MOST_COMMITS = 50
@@ -46,6 +47,11 @@ class Standing(NamedTuple):
         commits = tuple(dict.fromkeys([self.complete, *self.between]))
         return commits if self.complete and len(commits) <= _MOST_COMMITS else ()
 
+    @property
+    def since_input(self) -> str:
+        """`since` as the input of a run."""
+        return " ".join(self.since) or NO_COMMIT
+
 
 def standing(runs: Iterable[Json], profile: str) -> Standing:
     """The standing by the runs of a shard, the newest first. It reads no further than the last complete one."""
@@ -65,3 +71,9 @@ def standing_of(client: Client, shard: Shard, profile: str) -> Standing:
     workflow = workflow_ids(client, [shard.path])[shard.path]
     path = f"actions/workflows/{workflow}/runs?event=workflow_dispatch&branch={quote(shard.branch, safe='')}"
     return standing(client.pages(f"list the runs of {shard.name}", path, "workflow_runs", run_of), profile)
+
+
+def tip_of(client: Client, branch: str) -> str:
+    """The newest commit of `branch`. Raises GitHubError."""
+    what, path = f"read the branch {branch}", f"branches/{quote(branch, safe='')}"
+    return client.request(what, "GET", path, read=lambda answer: str(answer["commit"]["sha"]))
