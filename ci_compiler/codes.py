@@ -238,6 +238,7 @@ class Code(StrEnum):
     UNKNOWN_VALUE = "unknown-value"
     UNKNOWN_VARIANT = "unknown-variant"
     UNKNOWN_WORK_AROUND = "unknown-work-around"
+    UNLIKE_THE_OTHERS = "unlike-the-others", Severity.NOTE
     UNPROVED_ISA = "unproved-isa"
     UNREAD_SETTING = "unread-setting", Severity.WARNING
     UNSAFE_FILE = "unsafe-file"

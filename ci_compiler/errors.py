@@ -143,8 +143,8 @@ def nearest(name: str, known: Iterable[str], *, label: str = "did you mean", onl
     """
     from difflib import get_close_matches  # only messages need it
 
-    names = sorted(set(known))
-    alike = [one for one in names if _plain(one) == _plain(name)]
+    names, plain = sorted(set(known)), _plain(name)
+    alike = [one for one in names if _plain(one) == plain]
     near = alike or get_close_matches(name, names, n=3, cutoff=0.6)
     if near:
         return f"; {label} {' or '.join(near)}?"

@@ -83,23 +83,23 @@ ALLOWED = {
 
 def own_names(trees: dict[str, ast.Module]) -> set[tuple[str, str]]:
     """The constants that are paths of the package's own files, as pairs of module and name."""
+    assigned = [(module, node) for module, tree in trees.items() for node in tree.body if isinstance(node, ast.Assign)]
+    imported = [
+        (module, alias.asname or alias.name, (node.module or "", alias.name))
+        for module, tree in trees.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    ]
     found: set[tuple[str, str]] = set()
     while True:
         more = {
             (module, target.id)
-            for module, tree in trees.items()
-            for node in tree.body
-            if isinstance(node, ast.Assign) and is_own(module, node.value, found)
+            for module, node in assigned
+            if is_own(module, node.value, found)
             for target in node.targets
             if isinstance(target, ast.Name)
-        } | {
-            (module, alias.asname or alias.name)
-            for module, tree in trees.items()
-            for node in ast.walk(tree)
-            if isinstance(node, ast.ImportFrom)
-            for alias in node.names
-            if (node.module, alias.name) in found
-        }
+        } | {(module, name) for module, name, origin in imported if origin in found}
         if more <= found:
             return found
         found |= more
@@ -132,15 +132,21 @@ def other_readers(module: str, tree: ast.Module, own: set[tuple[str, str]]) -> I
             and node.value.id == "sys"
         ):
             yield node.lineno, "sys.stdin"
-        if not isinstance(node, ast.Call) or is_own(module, node, own) or writes(node):
-            continue
-        match node.func:
-            case ast.Attribute(value=ast.Name(id=name), attr=attr) if attr in PARSERS.get(name, ()):
-                yield node.lineno, f"{name}.{attr}"
-            case ast.Attribute(attr=attr) if attr in READERS:
-                yield node.lineno, attr
-            case ast.Name(id="open"):
-                yield node.lineno, "open"
+        what = reader(node.func) if isinstance(node, ast.Call) else ""
+        if what and isinstance(node, ast.Call) and not is_own(module, node, own) and not writes(node):
+            yield node.lineno, what
+
+
+def reader(function: ast.expr) -> str:
+    """The name of a function that reads or parses something; '' for any other."""
+    match function:
+        case ast.Attribute(value=ast.Name(id=name), attr=attr) if attr in PARSERS.get(name, ()):
+            return f"{name}.{attr}"
+        case ast.Attribute(attr=attr) if attr in READERS:
+            return attr
+        case ast.Name(id="open"):
+            return "open"
+    return ""
 
 
 def test_nothing_else_reads_what_comes_from_outside() -> None:

@@ -14,12 +14,14 @@ from __future__ import annotations
 import re
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ci_compiler.adoption.audit_checks import CHECKS, AuditedRecipe, at, impossible, package_in
-from ci_compiler.adoption.audit_text import unlike_their_names, wrong_counts, wrong_gpu_in_text
+from ci_compiler.adoption.audit_siblings import unlike_the_others
+from ci_compiler.adoption.audit_text import FEWEST, unlike_their_names, wrong_counts, wrong_gpu_in_text
 from ci_compiler.adoption.causes import Cause, causes_of
 from ci_compiler.adoption.comparison import Pair, as_compiled
 from ci_compiler.adoption.comparison import causes as causes_of_pairs
@@ -32,13 +34,13 @@ from ci_compiler.hardware import Gpu
 from ci_compiler.hardware.families import DEFAULT, NONE, family_of, nixpkgs
 from ci_compiler.outside import bytes_of
 from ci_compiler.plan.matrix import Cell
-from ci_compiler.plan.rules import HARDWARE_CODES, hardware_problems, judge
+from ci_compiler.plan.rules import HARDWARE_CODES, Judged, hardware_problems, judge
 from ci_compiler.recipes.affected import read_by_recipes
 from ci_compiler.recipes.identifiers import mentions
 from ci_compiler.recipes.render import NO_TEMPLATES, recipes
 from ci_compiler.spec.model import Spec
 from ci_compiler.spec.packages import RecipeKind
-from ci_compiler.units import counted
+from ci_compiler.units import counted, grouped
 from ci_compiler.variant import VariantName, recipe_path
 
 _ABOUT_THE_GPU = {
@@ -60,7 +62,7 @@ class Audited:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Audit:
+class BranchAudit:
     """An audit of the branch `branch`: its recipes, its cells by variant name, and what the recipes evaluate to.
 
     `failed` has the findings of recipes without an evaluation.
@@ -84,6 +86,13 @@ class _Audit:
                 yield from impossible(name_of(path), path, self.spec)
         for name, evaluation in self.found.items():
             yield from _of_evaluated(self, name, evaluation)
+
+    def causes(self, further: Iterable[Finding] = ()) -> tuple[Cause, ...]:
+        """The causes of all findings, with the notes on recipes that are unlike the others and have no rare defect."""
+        causes = causes_of([*self.findings(), *further])
+        rare = {file for cause in causes if len(cause.files) < FEWEST for file in cause.files}
+        own = {name: one for name, one in self.found.items() if self.is_own(one.path) and not self.cells[name].listed}
+        return (*causes, *causes_of(unlike_the_others(own, self.cells, rare)))
 
     def is_own(self, path: Path) -> bool:
         """Whether the recipe is the repository's own; False for one that the spec does not know."""
@@ -109,17 +118,12 @@ def audit(
     know it. Raises InputError where there are no recipes or no Nix.
     """
     judged = judge(spec)
-    cells = {v.name: cell for cell in judged.cells if cell.branch == branch for v in cell.variants}
-    this = _Audit(root=root, spec=spec, branch=branch, paths=find_recipes(root), cells=cells, timeout=timeout)
-    own = {path: cells[name_of(path)].variants[0].package for path in this.paths if this.is_own(path)}
-    outcomes = outcomes_of(root, this.paths, timeout=timeout, groups=own)
-    by_name = {name_of(path): recipe for path, recipe in outcomes.items() if isinstance(recipe, Evaluation)}
-    failed = {path: finding for path, finding in outcomes.items() if isinstance(finding, Finding)}
-    this = replace(this, found=by_name, failed=failed)
-    for line in notes(by_name.values()):
+    this = prepared(root, spec, branch, timeout, judged)
+    cells, by_name, own = this.cells, this.found, any(map(this.is_own, this.paths))
+    for line in (*notes(by_name.values(), set(filter(this.is_own, this.paths))), *_unseen(this)):
         say(line)
     compiled = recipes(as_compiled(spec, branch) if compares_own else spec, judged, branch, templates)
-    causes = causes_of([*this.findings(), *([] if own else wrong_counts(root, judged))])
+    causes = this.causes([] if own else wrong_counts(root, judged))
     wanted = _wanted(root, spec, compiled, by_name, timeout)
     pairs = [
         Pair(package_in(cells[name], name), recipe.path, recipe, wanted[name])
@@ -131,6 +135,17 @@ def audit(
         differences=causes_of_pairs(pairs)[1],
         notes=tuple(cause for cause in causes if cause.code.severity is Severity.NOTE),
     )
+
+
+def prepared(root: Path, spec: Spec, branch: str, timeout: float, judged: Judged | None = None) -> BranchAudit:
+    """The recipes under `root` as those of `branch`, evaluated; the arguments and errors are those of `audit`."""
+    cells = {v.name: cell for cell in (judged or judge(spec)).cells if cell.branch == branch for v in cell.variants}
+    this = BranchAudit(root=root, spec=spec, branch=branch, paths=find_recipes(root), cells=cells, timeout=timeout)
+    own = {path: cells[name_of(path)].variants[0].package for path in this.paths if this.is_own(path)}
+    outcomes = outcomes_of(root, this.paths, timeout=timeout, groups=own)
+    by_name = {name_of(path): recipe for path, recipe in outcomes.items() if isinstance(recipe, Evaluation)}
+    failed = {path: finding for path, finding in outcomes.items() if isinstance(finding, Finding)}
+    return replace(this, found=by_name, failed=failed)
 
 
 def _wanted(
@@ -183,7 +198,7 @@ def _is_alike(recipe: str, one: Path, other: Path, siblings: Collection[str]) ->
 # Recipes that cannot be evaluated, and names.
 
 
-def _missing(this: _Audit) -> Iterator[Finding]:
+def _missing(this: BranchAudit) -> Iterator[Finding]:
     names = {name_of(path) for path in this.paths}
     names |= {str(parts.spelled(this.spec.hardware)) for parts in map(VariantName.parse, names) if parts}
     first = this.paths[0]
@@ -194,7 +209,7 @@ def _missing(this: _Audit) -> Iterator[Finding]:
             yield about(folder / Path(recipe_path(name)).name, Code.MISSING_RECIPE, message)
 
 
-def _of_opaque(this: _Audit) -> Iterator[Finding]:
+def _of_opaque(this: BranchAudit) -> Iterator[Finding]:
     """Why recipes cannot be evaluated, and what is wrong with them all the same.
 
     A recipe of the repository's own may need something that is not here; then its text alone is judged.
@@ -224,7 +239,7 @@ def _wrong_path(root: Path, finding: Finding) -> str:
 # Recipes that were evaluated.
 
 
-def _of_evaluated(this: _Audit, name: str, recipe: Evaluation) -> list[Finding]:
+def _of_evaluated(this: BranchAudit, name: str, recipe: Evaluation) -> list[Finding]:
     """The defects of a recipe."""
     cell = this.cells.get(name)
     if cell is None:
@@ -239,7 +254,7 @@ def _of_evaluated(this: _Audit, name: str, recipe: Evaluation) -> list[Finding]:
     return findings
 
 
-def _unknown(this: _Audit, name: str, recipe: Evaluation) -> Iterator[Finding]:
+def _unknown(this: BranchAudit, name: str, recipe: Evaluation) -> Iterator[Finding]:
     """Why the spec does not know a recipe."""
     parts, toolkits = VariantName.parse(name), this.spec.branches[this.branch].toolkits
     if "." in name:
@@ -253,7 +268,7 @@ def _unknown(this: _Audit, name: str, recipe: Evaluation) -> Iterator[Finding]:
         yield at(recipe, "", Code.UNKNOWN_RECIPE, f"{name} is not in the spec{nearest(name, this.cells)}")
 
 
-def _broken_rules(this: _Audit, recipe: Evaluation) -> Iterator[Finding]:
+def _broken_rules(this: BranchAudit, recipe: Evaluation) -> Iterator[Finding]:
     """The rules that a recipe breaks, with its GPUs, its toolkit and, if it states one, its system."""
     toolkit = this.spec.hardware.toolkits.get(recipe.toolkit_version)
     system = recipe.platforms[0] if len(recipe.platforms) == 1 else ""
@@ -264,7 +279,7 @@ def _broken_rules(this: _Audit, recipe: Evaluation) -> Iterator[Finding]:
                 yield at(recipe, "meta.platforms" if about_host else "override.gpuTargets", code, problem)
 
 
-def _gpus(this: _Audit, recipe: Evaluation) -> list[Gpu]:
+def _gpus(this: BranchAudit, recipe: Evaluation) -> list[Gpu]:
     """The GPU architectures that a recipe builds for, in any notation; if it states none, that of its cell."""
     own = recipe.gpu_targets or tuple(re.split(r"[; ]+", recipe.exports.get(nixpkgs(DEFAULT)["architectures"], "")))
     targets: Iterable[str] = own if any(own) else recipe.torch.gpu_targets if recipe.torch else ()
@@ -278,21 +293,37 @@ def _gpus(this: _Audit, recipe: Evaluation) -> list[Gpu]:
 # What the stand-in for nixpkgs does not know.
 
 
-_WORDS = {"release": "version", "arguments": "arguments"}
+_WORDS = {"release": "version", "arguments": "arguments", "inputs": "inputs"}
 
 
-def notes(found: Iterable[Evaluation]) -> Iterator[str]:
-    """What was not checked in how many recipes, for each package and nixpkgs that the stand-in does not know."""
-    counts: dict[tuple[str, str, tuple[str, ...]], int] = {}
-    for one in found:
-        for part in filter(None, (one, one.torch)):
-            if part.unknown:
-                key = (part.pin, part.attribute.rpartition(".")[2], part.unknown)
-                counts[key] = counts.get(key, 0) + 1
+def notes(found: Iterable[Evaluation], own: Collection[Path] = ()) -> Iterator[str]:
+    """What was not checked in how many recipes, for each package and nixpkgs that the stand-in does not know.
+
+    What is inside the recipes that are not the repository's `own` is the compiler's.
+    """
+
+    def inside(one: Evaluation) -> tuple[Evaluation, ...]:
+        return one.nodes if one.path in own else tuple(filter(None, [one, one.torch]))
+
+    counts = Counter(
+        key
+        for one in found
+        for key in {(part.pin, part.attribute.rpartition(".")[2], part.unknown) for part in inside(one) if part.unknown}
+    )
     for (pin, attribute, unknown), count in sorted(counts.items()):
-        what = " and ".join(_WORDS[word] for word in unknown)
+        *first, last = (_WORDS[word] for word in unknown)
+        what = " and ".join(filter(None, [", ".join(first), last]))
         where = f"nixpkgs {pin}" if pin else "the nixpkgs that recipes are called with"
         yield (
             f"not checked in {counted(count, 'recipe')}: the {what} of {attribute} in {where}, which "
             f"are not known here; `--nixpkgs real` evaluates with it"
         )
+
+
+def _unseen(this: BranchAudit) -> Iterator[str]:
+    """What was not looked at, and why: recipes and packages inside them that cannot be evaluated."""
+    opaque = [finding.message for path, finding in this.failed.items() if this.is_own(path)]
+    for why, same in grouped(opaque, lambda message: message.partition(" (evaluating ")[0]).items():
+        yield f"only the text of {counted(len(same), 'recipe')} was checked, which cannot be evaluated here: {why}"
+    if inside := sum(one.unseen for one in this.found.values()):
+        yield f"not checked: {counted(inside, 'package')} inside recipes, which cannot be evaluated here"

@@ -30,9 +30,12 @@ from ci_compiler.variant import VariantName
 _KIT, _SPELLED = family_of(DEFAULT).toolkit, nixpkgs(DEFAULT)
 _TARGET = re.compile(_SPELLED["any-target"])
 _CAPABILITY = re.compile(_SPELLED["target"])
-_ARCHITECTURES = re.compile(rf"-D{_SPELLED['cmake-architectures']}(?::\w+)?=(.+)")
+_DEFINITION = re.compile(r"-D(\w+)(?::\w+)?=(.+)", re.DOTALL)
+_ARCHITECTURES, _CODE = re.compile(_SPELLED["architecture-variables"]), re.compile(_SPELLED["code-flag"])
+_KIT_VARIABLE, _KIT_SET = re.compile(_SPELLED["toolkit-variables"]), re.compile(_SPELLED["toolkit-set"])
 _SUPPORT, _PACKAGES = _SPELLED["support"], _SPELLED["packages"]
-_CMAKE = "cmakeFlags"
+_CMAKE, _CAPABILITIES = "cmakeFlags", _SPELLED["capabilities"]
+_NOTATION = {"gpuTargets", _CAPABILITIES, _SPELLED["architectures"]}
 _PYTHON = re.compile(r"-python\d{2,}-")
 _FLAG_VARIABLES = ("CXXFLAGS", "CFLAGS", "NIX_CFLAGS_COMPILE")
 
@@ -63,11 +66,29 @@ class AuditedRecipe:
         return self.evaluation.torch or self.evaluation
 
     @property
+    def nodes(self) -> tuple[tuple[str, Evaluation], ...]:
+        """All that the recipe makes or changes, each with the beginning of a message: the package, and what is inside.
+
+        What another recipe makes, such as the torch that a torchvision imports, begins as that recipe's own messages.
+        """
+        evaluation, recipes = self.evaluation, {other.path for other in self.others.values()}
+        inside = (*filter(None, [evaluation.torch]), *evaluation.inner)
+        return (
+            ("", evaluation),
+            *(("" if node.path in recipes - {evaluation.path} else f"its {label(node)}: ", node) for node in inside),
+        )
+
+    @property
     def parts(self) -> tuple[tuple[str, Evaluation], ...]:
-        """What the file itself defines, each with the beginning of a message: the package, and a torch inside it."""
-        torch = self.evaluation.torch
-        nested = (("its torch: ", torch),) if torch and torch.path == self.evaluation.path else ()
-        return (("", self.evaluation), *nested)
+        """The nodes that no other recipe makes."""
+        return tuple((whose, node) for whose, node in self.nodes if whose or node is self.evaluation)
+
+    def about(self, whose: str, node: Evaluation, attribute: str, code: Code, message: str) -> Finding:
+        """A finding about a node: in the recipe where a shared file sets it, since what is wrong may be in either."""
+        place, mine = node.places.get(attribute) or Place(str(node.path), 1, 1), str(self.evaluation.path)
+        if not whose or place.file == mine:
+            return about(place, code, f"{whose}{message}")
+        return about(Place(mine, 1, 1), code, f"{whose}{message} (set in {place.file}:{place.line})")
 
     @property
     def is_known(self) -> bool:
@@ -78,6 +99,14 @@ class AuditedRecipe:
 def package_in(cell: Cell, name: str) -> str:
     """The package of the variant `name` of the cell."""
     return next(variant.package for variant in cell.variants if variant.name == name)
+
+
+def label(node: Evaluation) -> str:
+    """What messages call a package inside a recipe."""
+    if node.package != "other":
+        return node.package
+    last = node.attribute.rpartition(".")[2]
+    return node.pname if last.startswith(("build", "mk")) else last
 
 
 def at(recipe: Evaluation, attribute: str, code: Code, message: str) -> Finding:
@@ -113,10 +142,12 @@ def _name(recipe: AuditedRecipe) -> Iterator[Finding]:
 
 
 def _python(recipe: AuditedRecipe) -> Iterator[Finding]:
-    wanted, built = recipe.cell.python, recipe.evaluation.python
-    plain = recipe.evaluation.attribute.startswith(("python3Packages.", "pythonPackages."))
-    if built not in {"", wanted} and (recipe.is_known or not plain):
-        yield at(recipe.evaluation, "", Code.WRONG_PYTHON, f"its name says Python {wanted}; it builds with {built}")
+    wanted = recipe.cell.python
+    for whose, node in recipe.parts:
+        built, plain = node.python, node.attribute.startswith(("python3Packages.", "pythonPackages."))
+        if built not in {"", wanted} and (recipe.is_known or not plain):
+            message = f"its name says Python {wanted}; it builds with {built}"
+            yield recipe.about(whose, node, "", Code.WRONG_PYTHON, message)
 
 
 def _nixpkgs(recipe: AuditedRecipe) -> Iterator[Finding]:
@@ -141,8 +172,8 @@ def _version(recipe: AuditedRecipe) -> Iterator[Finding]:
 def _alias(recipe: AuditedRecipe) -> Iterator[Finding]:
     for whose, part in recipe.parts:
         if part.attribute.endswith(".pytorch"):
-            message = f"{whose}{part.attribute} is an alias; take {part.attribute[:-7]}torch"
-            yield at(part, "", Code.PYTORCH_ALIAS, message)
+            message = f"{part.attribute} is an alias; take {part.attribute[:-7]}torch"
+            yield recipe.about(whose, part, "", Code.PYTORCH_ALIAS, message)
 
 
 def _platforms(recipe: AuditedRecipe) -> Iterator[Finding]:
@@ -168,6 +199,10 @@ def _gpu(recipe: AuditedRecipe) -> Iterator[Finding]:
     cell, evaluation, torch = recipe.cell, recipe.evaluation, recipe.torch
     stated = torch.override.get(_SUPPORT)
     if cell.target == CPU:
+        for whose, node in recipe.parts:
+            if node is not torch and node.override.get(_SUPPORT):
+                message = f"{_KIT} is turned on, but the recipe is for CPUs only"
+                yield recipe.about(whose, node, f"override.{_SUPPORT}", Code.CUDA_IN_CPU_RECIPE, message)
         if torch.toolkit_support and (torch.pin or stated):
             where = f"override.{_SUPPORT}" if stated else f"config.{_SUPPORT}"
             yield at(torch, where, Code.CUDA_IN_CPU_RECIPE, f"{_KIT} is turned on, but the recipe is for CPUs only")
@@ -181,39 +216,49 @@ def _gpu(recipe: AuditedRecipe) -> Iterator[Finding]:
     if cell.target == ALL.name:
         return
     wanted = recipe.spec.hardware.gpu(cell.target).capability
-    asked = [(where, targets) for where, targets in _targets(evaluation, torch) if targets]
-    problems = (_wrong_target(torch, where, targets, wanted, cell.target) for where, targets in asked)
+    asked = [each for each in _targets(recipe) if each[3]]
+    problems = (_wrong_target(recipe, *each, wanted) for each in asked)
     if problem := next(filter(None, problems), None):
         yield problem
-    if not asked and torch.package == "torch" and (torch is evaluation or torch.override):
+    if not asked and torch.package == "torch" and (torch is evaluation or torch.override or torch.pin):
         message = (
             f"gpuTargets is not set, so that torch has nixpkgs' default architectures, and {cell.target} is {wanted}"
         )
         yield at(torch, "override.gpuTargets", Code.WRONG_GPU, message)
 
 
-def _wrong_target(torch: Evaluation, where: str, targets: tuple[str, ...], wanted: Version, gpu: str) -> Finding | None:
-    """What is wrong with the architectures `targets` that a recipe asks for; None if nothing is."""
+def _wrong_target(
+    recipe: AuditedRecipe, whose: str, node: Evaluation, where: str, targets: tuple[str, ...], wanted: Version
+) -> Finding | None:
+    """What is wrong with the architectures `targets` that a node asks for; None if nothing is."""
     attribute = where.rsplit(".", 1)[-1]
-    for target in targets if where != _CMAKE else ():
+    for target in targets if attribute in _NOTATION else ():
         if _TARGET.fullmatch(target) and not _CAPABILITY.fullmatch(target):
             message = f"{attribute} contains {target!r}; torch takes '{wanted}'"
-            return at(torch, where, Code.GPU_TARGET_NOTATION, message)
+            return recipe.about(whose, node, where, Code.GPU_TARGET_NOTATION, message)
     matches = filter(None, map(_TARGET.fullmatch, targets))
     if {Version(int(match["major"]), int(match["minor"])) for match in matches} - {wanted}:
-        return at(torch, where, Code.WRONG_GPU, f"{attribute} is {', '.join(targets)}, and {gpu} is {wanted}")
+        message = f"{attribute} is {', '.join(targets)}, and {recipe.cell.target} is {wanted}"
+        return recipe.about(whose, node, where, Code.WRONG_GPU, message)
     return None
 
 
-def _targets(evaluation: Evaluation, torch: Evaluation) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """The GPUs that a recipe asks for, as written, in each way in which it does."""
-    yield "override.gpuTargets", torch.gpu_targets
-    capabilities, listed = _SPELLED["capabilities"], _SPELLED["architectures"]
-    yield f"config.{capabilities}", texts(evaluation.config.get(capabilities))
-    for part in (evaluation, torch):
-        yield f"exports.{listed}", _list(part.exports.get(listed, ""))
-        for match in filter(None, map(_ARCHITECTURES.fullmatch, part.cmake_flags)):
-            yield _CMAKE, _list(match[1])
+def _targets(recipe: AuditedRecipe) -> Iterator[tuple[str, Evaluation, str, tuple[str, ...]]]:
+    """The GPUs that the nodes ask for, as written, in each way in which they do: node, attribute, targets."""
+    yield "", recipe.evaluation, f"config.{_CAPABILITIES}", texts(recipe.evaluation.config.get(_CAPABILITIES))
+    for whose, node in recipe.nodes:
+        for name in ("gpuTargets", _CAPABILITIES):
+            yield whose, node, f"override.{name}", texts(node.override.get(name))
+        for where, name, value in _variables(node):
+            listed = _list(value) if _ARCHITECTURES.fullmatch(name) else tuple(dict.fromkeys(_CODE.findall(value)))
+            yield whose, node, where, listed
+
+
+def _variables(node: Evaluation) -> Iterator[tuple[str, str, str]]:
+    """The variables of a build, and the definitions that CMake gets: the place's attribute, the name, the value."""
+    yield from ((f"exports.{name}", name, value) for name, value in node.exports.items())
+    definitions = filter(None, map(_DEFINITION.fullmatch, node.cmake_flags))
+    yield from ((_CMAKE, match[1], match[2]) for match in definitions)
 
 
 def _list(value: str) -> tuple[str, ...]:
@@ -227,6 +272,14 @@ def _toolkit(recipe: AuditedRecipe) -> Iterator[Finding]:
         why = f", since no overlay replaces the {_PACKAGES} of its nixpkgs" if plain else ""
         message = f"its name says {_KIT} {kit}; it builds with {torch.toolkit_version}{why}"
         yield at(recipe.evaluation, "nixpkgs.overlays", Code.CUDA_IN_NAME, message)
+    for whose, node in recipe.parts if kit else ():
+        sets = (_KIT_SET.fullmatch(str(node.override.get(_PACKAGES))),)
+        stated = [(f"override.{_PACKAGES}", match[1]) for match in filter(None, sets)]
+        stated += [(where, value) for where, name, value in _variables(node) if _KIT_VARIABLE.fullmatch(name)]
+        for where, value in stated:
+            if re.match(r"\d+\.\d", value) and not re.match(rf"{re.escape(kit)}(?!\d)", value):
+                message = f"its name says {_KIT} {kit}; {where.rsplit('.', 1)[-1]} says {value}"
+                yield recipe.about(whose, node, where, Code.CUDA_IN_NAME, message)
 
 
 # The flags of the compiler.
@@ -239,18 +292,19 @@ def _machine_flags(recipe: Evaluation, variable: str) -> tuple[str, ...]:
 
 
 def _flags(recipe: AuditedRecipe) -> Iterator[Finding]:
-    """Flags, also those of its torch, that turn on more than the ISA in its name, or no more than a lower one."""
+    """Flags, also those of what is inside, that turn on more than the ISA in its name, or no more than a lower one."""
     isa, evaluation = recipe.spec.hardware.isa(recipe.cell.isa), recipe.evaluation
-    has_flags = False
-    for part in filter(None, (evaluation, evaluation.torch)):
+    for whose, part in recipe.nodes:
         stated = ((_machine_flags(part, name), name) for name in _FLAG_VARIABLES)
         for flags, variables in grouped(filter(itemgetter(0), stated), itemgetter(0)).items():
-            has_flags = True
             names = " and ".join(name for _, name in variables)
             for code, message in _wrong_flags(names, flags, isa, recipe.spec.hardware):
-                yield at(part, "preConfigure", code, message)
-    if evaluation.package == "torch" and not has_flags and isa.flags:
-        yield at(evaluation, "preConfigure", Code.WRONG_CPU_FLAGS, f"no compiler flag turns on {isa.title}")
+                yield recipe.about(whose, part, "preConfigure", code, message)
+    for whose, part in recipe.parts if isa.flags else ():
+        changed = part.package == "torch" and (part is evaluation or part.sets)
+        if changed and not any(_machine_flags(part, name) for name in _FLAG_VARIABLES):
+            message = f"no compiler flag turns on {isa.title}"
+            yield recipe.about(whose, part, "preConfigure", Code.WRONG_CPU_FLAGS, message)
 
 
 def _wrong_flags(names: str, flags: tuple[str, ...], isa: Isa, hardware: Hardware) -> Iterator[tuple[Code, str]]:
@@ -283,8 +337,8 @@ def _system_features(recipe: AuditedRecipe) -> Iterator[Finding]:
     for whose, part in recipe.parts:
         replaces = part.package == "torch" and "requiredSystemFeatures" in part.sets
         if replaces and "big-parallel" not in part.required_system_features:
-            message = f'{whose}requiredSystemFeatures replaces nixpkgs\' "big-parallel"'
-            yield at(part, "requiredSystemFeatures", Code.BIG_PARALLEL_MISSING, message)
+            message = 'requiredSystemFeatures replaces nixpkgs\' "big-parallel"'
+            yield recipe.about(whose, part, "requiredSystemFeatures", Code.BIG_PARALLEL_MISSING, message)
 
 
 def _propagated(recipe: AuditedRecipe) -> Iterator[Finding]:
@@ -296,7 +350,7 @@ def _propagated(recipe: AuditedRecipe) -> Iterator[Finding]:
 
 
 def _another_torch(recipe: AuditedRecipe) -> Iterator[Finding]:
-    """A torch that is not the cell's."""
+    """A torch that is not the cell's, or a second one."""
     torch = recipe.evaluation.torch
     for variant in recipe.cell.variants if torch else ():
         other = recipe.others.get(variant.name)
@@ -304,6 +358,10 @@ def _another_torch(recipe: AuditedRecipe) -> Iterator[Finding]:
         if is_torch and other is not None and torch and torch.drv_path != other.drv_path:
             message = f"its torch is not the derivation that {name_of(other.path)} builds; import that recipe"
             yield at(recipe.evaluation, "override.torch", Code.ANOTHER_TORCH, message)
+            return
+    if len(recipe.evaluation.torches) > 1:
+        message = "two torches are among what it is built with, and only one can be imported; take one everywhere"
+        yield at(recipe.evaluation, "propagatedBuildInputs", Code.ANOTHER_TORCH, message)
 
 
 CHECKS: tuple[Callable[[AuditedRecipe], Iterator[Finding]], ...] = (

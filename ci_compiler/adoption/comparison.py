@@ -168,6 +168,15 @@ def differences(own: Evaluation, compiled: Evaluation) -> list[Difference]:
     if own.torch and compiled.torch:
         nested = differences(own.torch, compiled.torch)
         found += [row._replace(attribute=f"torch: {row.attribute}") for row in nested if row.group not in _OF_THE_FILE]
+    theirs = {(node.package, node.pname): node for node in compiled.inner}
+    for node in own.inner:
+        if counterpart := theirs.get((node.package, node.pname)):
+            nested = differences(node, counterpart)
+            found += [
+                row._replace(attribute=f"{node.pname}: {row.attribute}")
+                for row in nested
+                if row.group not in _OF_THE_FILE
+            ]
     if not found and _written(own) == _written(compiled):
         found.append(Difference("inputs", "derivation", own.drv_path, compiled.drv_path))
     return found
@@ -175,7 +184,9 @@ def differences(own: Evaluation, compiled: Evaluation) -> list[Difference]:
 
 def _written(recipe: Evaluation) -> Evaluation:
     """An evaluation without where it is from and what it is built with."""
-    return replace(recipe, path=Path(), drv_path="", torch=None, places={}, imports=(), reads=(), fetched=())
+    return replace(
+        recipe, path=Path(), drv_path="", torch=None, inner=(), torches=(), places={}, imports=(), reads=(), fetched=()
+    )
 
 
 def _rows(own: Evaluation, compiled: Evaluation) -> Iterator[Difference]:
@@ -186,6 +197,23 @@ def _rows(own: Evaluation, compiled: Evaluation) -> Iterator[Difference]:
             values = (mine.get(attribute) or "", theirs.get(attribute) or "")
             if values[0] != values[1]:
                 yield Difference(group, attribute, *map(str, values))
+
+
+def written_values(recipe: Evaluation) -> dict[str, object]:
+    """What a package sets, by attribute, each flag alone, with what tells one source, patch or release from another."""
+    found = {attribute: value for of in _GROUPS.values() for attribute, value in of(recipe).items()}
+    found |= {name: _commands(value) for name, value in recipe.attributes.items() if name not in (*PHASES, *_INPUTS)}
+    found |= {"cmakeFlags": ""} | {flag.partition("=")[0].partition(":")[0]: flag for flag in recipe.cmake_flags}
+    for name, words in recipe.flags.items():
+        found |= {name: ""} | {f"{word} in {name}": "set" for word in map(_alike, words)}
+    found |= {f"source {source.name}": f"{source.url} {source.rev} {source.hash}" for source in recipe.sources}
+    found |= {f"patch {patch.name}": f"{patch.url} {patch.hash}" for patch in recipe.patches}
+    found |= {f"override.{name}": value for name, value in recipe.override.items()}
+    found |= {"attribute": recipe.attribute, "meta.broken": recipe.meta.get("broken") or ""}
+    found |= {
+        "inside": " ".join(sorted(node.package if node.package != "other" else node.pname for node in recipe.inner))
+    }
+    return found | ({"version": recipe.version} if "version" in recipe.sets else {})
 
 
 def _means_the_same(row: Difference) -> bool:
@@ -213,6 +241,11 @@ def _pin(recipe: Evaluation) -> dict[str, object]:
 def _flags(recipe: Evaluation) -> dict[str, object]:
     found: dict[str, object] = {name: _turned_on(words) for name, words in recipe.flags.items()}
     return found | {"gpuTargets": " ".join(recipe.gpu_targets)}
+
+
+def _alike(flag: str) -> str:
+    """A flag, in one spelling for each set of instructions that `-march` chooses."""
+    return f"-march={_turned_on([flag])}" if flag.startswith("-march=") else flag
 
 
 def _turned_on(flags: Sequence[str]) -> str:

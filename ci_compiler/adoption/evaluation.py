@@ -87,7 +87,9 @@ class Evaluation:
     attribute: str = ""  # its attribute in nixpkgs: "python3Packages.torch"
     python: str = ""  # the Python of that package set: "3.13"
     pin: str = ""  # the nixpkgs revision of the package; '' for the nixpkgs that the recipe is called with
-    unknown: tuple[str, ...] = ()  # of the package there, what the stand-in does not know: "release", "arguments"
+    unknown: tuple[
+        str, ...
+    ] = ()  # of the package there, what the stand-in does not know: "release", "arguments", "inputs"
     pins: tuple[str, ...] = ()  # every nixpkgs revision that the recipe imports, '' for `<nixpkgs>`
     config: Mapping[str, object] = field(default_factory=dict)  # as given to `import nixpkgs`
     overlays: tuple[tuple[str, ...], ...] = ()  # the top-level attributes that each overlay sets
@@ -112,6 +114,9 @@ class Evaluation:
     sets: tuple[str, ...] = ()  # the names of all attributes that the recipe sets
 
     torch: Evaluation | None = None  # the torch that a torchvision or torchaudio is built with
+    inner: tuple[Evaluation, ...] = ()  # the other packages that it changes or makes and is built with, at any depth
+    unseen: int = 0  # how many of those cannot be evaluated
+    torches: tuple[str, ...] = ()  # the derivation paths of every torch that it is built with
     propagated_torch: tuple[str, ...] = ()  # the derivation paths of the torches that it propagates
     propagated_outputs: tuple[str, ...] = ()  # the output that each of them gives: site-packages is in "out"
     imports: tuple[Path, ...] = ()  # Nix files of the folder that the recipe imports, directly or not
@@ -120,6 +125,11 @@ class Evaluation:
     # Where things are written: "pname", "override.gpuTargets", "meta.platforms", "env.X", "config.allowUnfree",
     # "passthru.gpuArch", "nixpkgs.overlays".
     places: Mapping[str, Place] = field(default_factory=dict)
+
+    @property
+    def nodes(self) -> tuple[Evaluation, ...]:
+        """All that the recipe makes or changes: the package, its torch, and what else is inside."""
+        return (self, *filter(None, [self.torch]), *self.inner)
 
     @property
     def gpu_targets(self) -> tuple[str, ...]:
@@ -181,7 +191,7 @@ def read(data: Mapping[str, Any], *, path: Path, folders: Folders) -> Evaluation
     written = sorted(_mapping(record.get("places")).items())
     places = {name: place for name, at in written if (place := folders.place(at))}
     meta = _mapping(data["meta"])
-    torch = record.get("torch")
+    torch, inner = record.get("torch"), record.get("inner", ())
     return Evaluation(
         path=path,
         **{name: data[name] for name in ("name", "pname", "version", "drv_path", "system")},
@@ -191,13 +201,15 @@ def read(data: Mapping[str, Any], *, path: Path, folders: Folders) -> Evaluation
         meta=meta,
         places=places,
         torch=_nested(torch, path, folders) if torch else None,
+        inner=tuple(_nested(one, path, folders) for one in inner if isinstance(one, Mapping)),
+        unseen=sum(not isinstance(one, Mapping) for one in inner),
         **_nixpkgs_fields(record, folders),
         **_attribute_fields(record, folders),
     )
 
 
 def _nested(data: Mapping[str, Any], path: Path, folders: Folders) -> Evaluation:
-    """The torch of a recipe; its file is where its name, or else its arguments, are set."""
+    """A package inside a recipe; its file is where its name, or else its arguments, are set."""
     written = _mapping(_mapping(data["record"]).get("places"))
     names = ("pname", "override.gpuTargets", "preConfigure")
     places = (folders.place(written[name]) for name in names if name in written)
@@ -211,7 +223,10 @@ def _nixpkgs_fields(record: Mapping[str, Any], folders: Folders) -> dict[str, An
         return {}
     return {
         **{name: record[name] for name in ("package", "attribute", "python", "pin")},
-        **{name: texts(record[name]) for name in ("unknown", "changes", "propagated_torch", "propagated_outputs")},
+        **{
+            name: texts(record[name])
+            for name in ("unknown", "changes", "torches", "propagated_torch", "propagated_outputs")
+        },
         **{name: _mapping(record[name]) for name in ("config", "override", "passthru")},
         "overlays": tuple(map(tuple, record["overlays"])),
         "overlaid": {name: _overlaid(value, folders) for name, value in sorted(_mapping(record["overlaid"]).items())},

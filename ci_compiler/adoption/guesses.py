@@ -113,7 +113,8 @@ def _isas(
 def _stated(
     names: Sequence[tuple[VariantName, Path]], checkouts: Sequence[AdoptedCheckout]
 ) -> dict[str, Counter[tuple[str, ...]]]:
-    """The flags that recipes state, by ISA and counted; for recipes that state none, those in shared files."""
+    """The flags that recipes state, by ISA and counted; where none state any, those in shared files count for all."""
+    recipes = Counter(said.isa for said, _ in names)
     found: dict[str, Counter[tuple[str, ...]]] = {}
     for said, path in names:
         counts = found.setdefault(said.isa, Counter())
@@ -126,7 +127,7 @@ def _stated(
             for name in lacking:
                 for value in re.findall(rf'(?<![\w-])"?{re.escape(name)}"?\s*=\s*(\{{[^{{}}]*\}}|\[[^\]]*\])', text):
                     if flags := _flags(value):
-                        found[name][flags] += 1
+                        found[name][flags] += recipes[name]
     return found
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from ci_compiler.adoption.audit_checks import label
 from ci_compiler.adoption.comparison import Pair, causes
 from ci_compiler.adoption.evaluation import Evaluation
 from ci_compiler.adoption.evaluator import evaluate, name_of, written
@@ -97,8 +98,17 @@ def _lost(own: Evaluation | None, compiled: Evaluation | None) -> str:
         return "cannot be evaluated here, so that nothing is known of what it does"
     parts = ((own, compiled), (own.torch, compiled.torch))
     lost = [name for old, new in parts if old for name in old.changes if not new or name not in new.changes]
-    names = " and ".join(dict.fromkeys(lost))
+    there = set(map(label, compiled.nodes))
+    deeper = {label(node): node for node in own.inner if label(node) not in there}
+    lost += [name for name in deeper if name not in lost]
+    names = " and ".join(f"{name}{_where(deeper.get(name), own.path)}" for name in dict.fromkeys(lost))
     return f"changes {names}, with which it is built, and the compiled recipe does not" if lost else ""
+
+
+def _where(node: Evaluation | None, recipe: Path) -> str:
+    """Where a package inside a recipe is written, if another file does it."""
+    place = next(iter(node.places.values()), None) if node else None
+    return f" ({Path(place.file).name}:{place.line})" if place and Path(place.file) != recipe else ""
 
 
 def _refused(problem: str, names: Sequence[str]) -> Finding:

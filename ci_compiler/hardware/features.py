@@ -57,9 +57,13 @@ class _Family:
         return frozenset(one for one in features if not gone & self.closure([one]))
 
     def proofs(self, lacking: frozenset[str], turned_on: frozenset[str]) -> tuple[str, ...]:
-        """Few /proc/cpuinfo flags that together prove `lacking`, and no feature that is not `turned_on` if possible."""
+        """Few /proc/cpuinfo flags that together prove `lacking`, and no feature that is not `turned_on` if possible.
+
+        A feature that no flag proves is left out.
+        """
         found: list[str] = []
         proves = {flag: self.closure(names) for flag, names in self.cpuinfo.items()}
+        lacking &= frozenset().union(*proves.values())
         while lacking:
             best = max(proves, key=lambda flag: (proves[flag] <= turned_on, len(proves[flag] & lacking)))
             if not proves[best] & lacking:

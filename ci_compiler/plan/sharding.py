@@ -21,7 +21,7 @@ from ci_compiler.plan.limits import limit
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.needs import Needs, hands_files, is_fetched
 from ci_compiler.plan.routing import Route
-from ci_compiler.plan.suites import suite_jobs
+from ci_compiler.plan.suites import suite_jobs, suites_of
 from ci_compiler.record import record
 from ci_compiler.spec.axes import python_order
 from ci_compiler.spec.model import Package, Pool, Spec, in_build_order
@@ -122,7 +122,8 @@ def job_counter(spec: Spec) -> JobCount:
 
     def count(cell: Cell) -> int:
         if cell.joined:
-            return each * len(cell.variants)  # a job of its own for each test
+            suites = (suite for one in cell.variants for suite in suites_of(spec, cell, one))
+            return each * len(cell.variants) + sum(suite.shards for suite in suites)  # a job of its own for each test
         return each + listed(cell) if cell.called else of_cell
 
     return count

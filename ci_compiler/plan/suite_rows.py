@@ -13,7 +13,6 @@ from ci_compiler.errors import Finding
 from ci_compiler.hardware import CPU
 from ci_compiler.plan.matrix import Cell, Variant
 from ci_compiler.plan.needs import Needs, serves
-from ci_compiler.plan.suites import suites_of
 from ci_compiler.spec.axes import AXES, PARTS, Accelerator
 from ci_compiler.spec.model import Package, Spec
 from ci_compiler.spec.suites import Suite
@@ -28,22 +27,8 @@ def with_rows(spec: Spec, cells: Iterable[Cell]) -> tuple[Spec, tuple[Finding, .
     """
     if not any(package.suites for package in spec.packages.values()):
         return spec, ()
-    cells = tuple(cells)
-    bound, findings = _bound(spec, cells)
-    return bound, (*findings, *_joined(bound, cells))
-
-
-def _joined(spec: Spec, cells: Iterable[Cell]) -> Iterator[Finding]:
-    """An error for each package with a suite that runs for a variant of a joined build."""
-    joined = ((cell, variant) for cell in cells if cell.joined for variant in cell.variants)
-    for name in dict.fromkeys(variant.package for cell, variant in joined if suites_of(spec, cell, variant)):
-        message = f"{name} has test suites, which run for builds of one variant only"
-        yield spec.finding(("packages", name, "joins"), Code.JOIN_UNUSABLE, message, key=True)
-
-
-def _bound(spec: Spec, cells: Iterable[Cell]) -> tuple[Spec, list[Finding]]:
     if not any(installed(spec, suite) for package in spec.packages.values() for suite in package.suites.values()):
-        return spec, []
+        return spec, ()
     needs, findings, packages = Needs(spec, cells), list[Finding](), {}
     for name, package in spec.packages.items():
         suites = {}
@@ -56,7 +41,7 @@ def _bound(spec: Spec, cells: Iterable[Cell]) -> tuple[Spec, list[Finding]]:
             bound = frozenset((cell.branch, variant.name) for cell, variant in found)
             suites[key] = replace(suite, installs=bound) if wanted else suite
         packages[name] = replace(package, suites=suites)
-    return replace(spec, packages=packages), findings
+    return replace(spec, packages=packages), tuple(findings)
 
 
 def installed(spec: Spec, suite: Suite) -> Mapping[str, str]:
@@ -77,13 +62,32 @@ def _held(needs: Needs, package: Package, suite: Suite) -> Iterator[_Held]:
 
 
 def _nearest(needs: Needs, package: Package, suite: Suite, wanted: Mapping[str, str]) -> list[_Held]:
-    """On each branch, the variants of `package` that serve `wanted`, and of those the ones with most equal values."""
-    held = [(cell, variant, _alike(cell, wanted)) for cell, variant in _held(needs, package, suite)]
-    able = [one for one in held if not _unserved(needs.spec, one[0], wanted)]
+    """On each branch, the variants of `package` that serve `wanted`, and of those the ones with most equal values.
+
+    Variants that differ only on the axes of `wanted` are interchangeable for it. Of those, the one that serves the
+    fewest values is the nearest, then the first of the matrix. Others are results of their own, and each is tested.
+    """
+    spec, held = needs.spec, list(_held(needs, package, suite))
+    able = [(cell, variant) for cell, variant in held if not _unserved(spec, cell, wanted)]
     most: dict[str, int] = {}
-    for cell, _, alike in able:
-        most[cell.branch] = max(alike, most.get(cell.branch, 0))
-    return [(cell, variant) for cell, variant, alike in able if alike == most[cell.branch]]
+    for cell, _ in able:
+        most[cell.branch] = max(_alike(cell, wanted), most.get(cell.branch, 0))
+    nearest: dict[tuple[str, frozenset[tuple[str, str]]], _Held] = {}
+    near = (held for held in able if _alike(held[0], wanted) == most[held[0].branch])
+    for cell, variant in sorted(near, key=lambda held: _breadth(spec, held[0], wanted)):
+        others = frozenset((axis, value) for axis, value in cell.conditions.items() if axis not in wanted)
+        nearest.setdefault((cell.branch, others), (cell, variant))
+    return list(nearest.values())
+
+
+def _breadth(spec: Spec, cell: Cell, wanted: Mapping[str, str]) -> int:
+    """How many values `cell` serves on the axes of `wanted`, of those that the spec and the hardware know."""
+    count = 0
+    for axis in wanted:
+        row, value = spec.axes.get(axis), cell.conditions.get(axis, "")
+        known = {served for values in row.serves.values() for served in values} if row else set[str]()
+        count += sum(serves(spec, axis, value, served) for served in known.union(spec.hardware.gpus))
+    return count
 
 
 def _alike(cell: Cell, wanted: Mapping[str, str]) -> int:

@@ -77,6 +77,12 @@ def benches(packages: Iterable[Package]) -> tuple[Bench, ...]:
     return tuple(dict.fromkeys(bench_of(suite) for package in packages for suite in package.suites.values()))
 
 
+def joined_packages(spec: Spec) -> tuple[Package, ...]:
+    """The packages whose variants a build may make together with others."""
+    leaders = {row.package for package in spec.packages.values() for row in package.joins}
+    return tuple(package for name, package in spec.packages.items() if package.joins or name in leaders)
+
+
 def legs(suites: Iterable[Suite], bench: Bench) -> list[dict[str, str]]:
     """Those of `suites` that run on `bench`, shard by shard: the matrix of the job."""
     return [
@@ -84,6 +90,16 @@ def legs(suites: Iterable[Suite], bench: Bench) -> list[dict[str, str]]:
         for suite in suites
         if bench_of(suite) == bench
         for shard in range(1, suite.shards + 1)
+    ]
+
+
+def joined_legs(spec: Spec, cells: Iterable[Cell], bench: Bench) -> list[dict[str, str]]:
+    """The suites that run on `bench` for the variants of `cells`, which one build makes, as `legs` with their names."""
+    return [
+        {"name": variant.name, **leg}
+        for cell in cells
+        for variant in cell.variants
+        for leg in legs(suites_of(spec, cell, variant), bench)
     ]
 
 

@@ -135,18 +135,17 @@ class Registry:
         return sum(self._unstage(tag) for tag in old)
 
     def withdraw(self, versions: Collection[HeldVersion], because: str) -> None:
-        """Deletes the images with all their tags; without a reason only the tags, and what else has the image stays.
+        """Deletes the images with all their tags; without a reason only the tags, and an image that has others stays.
 
         Raises StageError where the registry deletes nothing.
         """
-        for version in versions:
-            tag = self._named(version.version)[0]
+        tags = [self._named(version.version)[0] for version in versions]
+        for tag in tags:
             digest = self._digest(tag)
-            if not because and self._ask("DELETE", f"manifests/{tag}", known=_UNDELETED).ok:
+            if not digest or (not because and self._ask("DELETE", f"manifests/{tag}", known=_UNDELETED).ok):
                 continue
-            if not because and any(self._digest(other) == digest for other in self._listed() if other != tag):
-                message = f"{self._path}:{tag} is also tagged otherwise, and the registry deletes no single tag"
-                raise failure(self._variant, Code.PUBLISH_FAILED, f"{message}; delete it on the registry's pages")
+            if not because and any(self._digest(other) == digest for other in {*self._listed()} - {*tags}):
+                continue
             if not self._ask("DELETE", f"manifests/{digest}", known=_UNDELETED).ok:
                 message = f"the registry deletes no images; delete {self._path}:{tag} on its pages"
                 raise failure(self._variant, Code.PUBLISH_FAILED, message)

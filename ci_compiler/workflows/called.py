@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 
 from ci_compiler import __version__
@@ -13,7 +13,7 @@ from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.proof import is_imported_only, job_title
 from ci_compiler.plan.routing import Route
 from ci_compiler.plan.sharding import Shard, cell_packages, stages_of
-from ci_compiler.plan.suites import bench_of, benches, has_rows, legs, suites_of
+from ci_compiler.plan.suites import bench_of, benches, has_rows, joined_legs, joined_packages, legs, suites_of
 from ci_compiler.spec.model import Package, Pool, RunsOn, Spec
 from ci_compiler.spec.publishers import GITHUB_RELEASE, RELEASE_TOKEN, TRUSTED
 from ci_compiler.spec.versions import VARIABLE, decides_versions
@@ -76,6 +76,16 @@ def shard_values(spec: Spec, cell: Cell) -> dict[str, str]:
         suites = suites_of(spec, cell, variant)
         found |= {one.job_of(variant.package): legs(suites, one) for one in dict.fromkeys(map(bench_of, suites))}
     return {SUITES: json.dumps(found)}
+
+
+def joined_inputs(spec: Spec) -> dict[str, Node]:
+    """The inputs with the legs of the test suites of a joined build."""
+    return {one.job: input_node(f"The shards of {one.title}, as JSON.") for one in benches(joined_packages(spec))}
+
+
+def joined_values(spec: Spec, cells: Sequence[Cell]) -> dict[str, str]:
+    """The values of `joined_inputs` for the build that makes all variants of `cells`."""
+    return {one.job: json.dumps(joined_legs(spec, cells, one)) for one in benches(joined_packages(spec))}
 
 
 def title_inputs(spec: Spec) -> dict[str, Node]:
@@ -144,9 +154,9 @@ def environment(spec: Spec) -> dict[str, str]:
     return BY | decided
 
 
-def route_values(route: Route) -> dict[str, str]:
-    """The value of `MACHINES` for a cell; a stage that no pool runs has none."""
-    pools = _pools(route)
+def route_values(*routes: Route) -> dict[str, str]:
+    """The value of `MACHINES` for a cell, or for those of a joined build; a stage that no pool runs has none."""
+    pools = {name: pool for route in routes for name, pool in _pools(route).items()}
     return {MACHINES: _json(tuple((name, pool.name, pool.runs_on) for name, pool in pools.items()))}
 
 

@@ -7,11 +7,12 @@ reports how each stage ended for all of them: publishing takes the variants of a
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.needs import hands_files
 from ci_compiler.plan.sharding import stages_of, waits_for
+from ci_compiler.plan.suites import Bench, benches, joined_packages, longest_minutes
 from ci_compiler.spec.model import Spec
 from ci_compiler.stages import BUILD, Stage
 from ci_compiler.workflows import called, compiler_cache
@@ -25,7 +26,7 @@ from ci_compiler.workflows.common import (
     result_of,
     selected,
 )
-from ci_compiler.workflows.model import READ, Job, RunStep, Workflow, action_step, input_node
+from ci_compiler.workflows.model import READ, Job, RunStep, Step, Workflow, action_step, input_node
 from ci_compiler.workflows.steps import (
     NEEDS_OPTION,
     build_step,
@@ -33,6 +34,7 @@ from ci_compiler.workflows.steps import (
     fetch_earlier,
     fetch_needs,
     note_inputs,
+    suite_step,
     upload,
 )
 from ci_compiler.workflows.variant import TEST_STEP
@@ -58,15 +60,18 @@ def workflow(spec: Spec) -> Workflow:
             "value": expression(f"jobs.{BUILD}.outputs.{MANIFESTS}"),
         }
     }
-    for stage in stages_of_joined(spec):
-        outputs[stage.name] = {"description": f"How {stage} ended.", "value": result_of(stage.name)}
+    suites = {one.job: one for one in benches(joined_packages(spec))}
+    for job in (*map(str, stages_of_joined(spec)), *suites):
+        outputs[job] = {"description": f"How {job} ended.", "value": result_of(job)}
     inputs = {
         "build": input_node("The build, as its artifact is called."),
         "name": input_node("One of its variants."),
         "legs": input_node("Its variants, as the legs of a matrix in JSON."),
+        **called.joined_inputs(spec),
         **called.cell_inputs(spec),
     }
     jobs = {BUILD.name: _build(spec), **{stage.name: _test(spec, stage) for stage in stages_of_joined(spec)}}
+    jobs |= {job: _suites(spec, bench) for job, bench in suites.items()}
     return Workflow(
         name="joined",
         on={"workflow_call": {"inputs": inputs, "outputs": outputs}},
@@ -81,8 +86,8 @@ def values(cells: Sequence[Cell]) -> dict[str, str]:
     return {"build": cells[0].joined, "name": names[0], "legs": json.dumps([{"name": name} for name in names])}
 
 
-def _not_paused(stage: Stage) -> str:
-    return input_not_paused(selected("branch"), called.pool_of(stage))
+def _not_paused(machine: Stage | str) -> str:
+    return input_not_paused(selected("branch"), called.pool_of(machine))
 
 
 def _build(spec: Spec) -> Job:
@@ -114,7 +119,6 @@ def _test(spec: Spec, stage: Stage) -> Job:
     waits = [other for other in waits_for(spec, stage) if other is BUILD or not other.neighbours]
     wanted = [*filter(None, [left_out(spec, stage)])]
     passed = [_passed(spec, other) for other in waits]
-    files: dict[str, Node] = {"name": _artifact(spec, BUILD, expression("inputs.build")), "path": "build-output"}
     conditions = [
         "!cancelled()",
         *passed,
@@ -133,17 +137,53 @@ def _test(spec: Spec, stage: Stage) -> Job:
         permissions=READ,
         env={"NAME": _NAME, "BRANCH": expression(selected("branch"))},
         steps=[
-            *checked_out(spec),
-            action_step("Fetch the build", "actions/download-artifact", files),
-            RunStep(name="Prove that this machine can test it", run=f'ci-runner doctor --for {stage} "$NAME"'),
-            RunStep(
-                name="Verify the files",
-                env={"DIGESTS": expression(f"needs.{BUILD}.outputs.{MANIFESTS}")},
-                run=f'ci-runner fetch {_MANIFEST} --digest "$DIGESTS"',
-            ),
-            *(fetch_needs() if hands_files(spec) else ()),
+            *_before_test(spec, stage),
             RunStep(name=TEST_STEP, id="test", run=_test_command(spec, stage)),
             upload("Keep the report", _artifact(spec, stage, _NAME), "test-output/"),
+        ],
+    )
+
+
+def _before_test(spec: Spec, stage: Stage) -> Iterator[Step]:
+    """The steps that bring a variant of the build to a machine that tests it."""
+    files: dict[str, Node] = {"name": _artifact(spec, BUILD, expression("inputs.build")), "path": "build-output"}
+    yield from checked_out(spec)
+    yield action_step("Fetch the build", "actions/download-artifact", files)
+    yield RunStep(name="Prove that this machine can test it", run=f'ci-runner doctor --for {stage} "$NAME"')
+    yield RunStep(
+        name="Verify the files",
+        env={"DIGESTS": expression(f"needs.{BUILD}.outputs.{MANIFESTS}")},
+        run=f'ci-runner fetch {_MANIFEST} --digest "$DIGESTS"',
+    )
+    if hands_files(spec):
+        yield from fetch_needs()
+
+
+def _suites(spec: Spec, bench: Bench) -> Job:
+    """The job of the test suites that need `bench`: one leg for each shard of a suite of each variant."""
+    conditions = [
+        "!cancelled()",
+        f"needs.{bench.stage}.result == 'success'",
+        f"inputs.{bench.job} != '[]'",
+        f"{called.pool_of(bench.machine)} != ''",
+        FORK_GUARD,
+        _not_paused(bench.machine),
+    ]
+    leg = f"{expression('matrix.suite')}, {expression('matrix.shard')}"
+    report = f"{bench.job}-{expression('strategy.job-index')}"
+    return Job(
+        name=f"{_NAME} / {bench.title} ({leg})",
+        needs=[BUILD.name, bench.stage.name],
+        if_=expression(" && ".join(conditions)),
+        strategy=for_each(expression(f"fromJSON(inputs.{bench.job})")),
+        runs_on=called.runs_on_of(bench.machine),
+        timeout_minutes=longest_minutes(spec, bench),
+        permissions=READ,
+        env={"NAME": _NAME, "BRANCH": expression(selected("branch"))},
+        steps=[
+            *_before_test(spec, bench.stage),
+            suite_step(_MANIFEST, gets_files=hands_files(spec)),
+            upload("Keep the report", artifact_expression(report, _NAME, spec.branches), "test-output/"),
         ],
     )
 

@@ -60,6 +60,7 @@ from ci_compiler.workflows.writer import Node, Remarked
 
 if TYPE_CHECKING:
     from ci_compiler.plan.pipeline import Plan
+    from ci_compiler.plan.routing import Route
     from ci_compiler.plan.selection import RunSelection
 
 CELLS, LISTED, JOINED_BUILDS = "cells", "listed", "joined"
@@ -226,17 +227,21 @@ def _joined_legs(handed: HandedFiles, plan: Plan, branches: Iterable[RunSelectio
     """The legs of the matrix of the job `JOINED_BUILDS`: each build of several variants with what it is built on."""
     found = []
     for part in branches:
-        chosen = {cell.joined: route for cell, route in part.cells if cell.joined}
+        chosen: dict[str, list[Route]] = {}
+        for cell, route in part.cells:
+            if cell.joined:
+                chosen.setdefault(cell.joined, []).append(route)
         whole = dict(cells_by_build(cell for cell in plan.judged.cells if cell.branch == part.branch))
         found += [
             {
                 **joined_values(whole[name]),
+                **called.joined_values(plan.spec, whole[name]),
                 **_as_chosen(handed, whole[name], part),
                 "branch": part.branch,
                 "onto": part.onto,
-                **called.route_values(route),
+                **called.route_values(*routes),
             }
-            for name, route in chosen.items()
+            for name, routes in chosen.items()
         ]
     return found
 
@@ -286,7 +291,7 @@ def _calls(spec: Spec, name: str, output: str, needs: Sequence[str], after: int 
     subject = {
         LISTED: ("name", *called.package_inputs(spec)),
         CELLS: ("cell", *called.shard_inputs(spec)),
-        JOINED_BUILDS: ("build", "name", "legs"),
+        JOINED_BUILDS: ("build", "name", "legs", *called.joined_inputs(spec)),
     }[name]
     succeeded = [f"needs.{job}.result == 'success'" for job in needs[:after]]
     ready = "".join(f"{one} && " for one in (["!cancelled()", *succeeded] if after else []))

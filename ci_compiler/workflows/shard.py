@@ -276,6 +276,7 @@ def _cells(spec: Spec, shard: Shard) -> dict[str, CallJob]:
     conditions = {key: _ready(gate) for key, gate in gates.items()}
     selected = f"contains(fromJSON(needs.{SELECT}.outputs.cells)"
     joined = dict(cells_by_build(cell for cell, _ in shard.cells))
+    together = {key: [route for cell, route in shard.cells if cell.joined == key] for key in joined}
     return {
         job_id(cell): CallJob(
             name=job_name(cell),
@@ -294,7 +295,7 @@ def _cells(spec: Spec, shard: Shard) -> dict[str, CallJob]:
             with_={
                 **_subject(spec, cell, joined.get(cell.joined, ())),
                 **shared,
-                **machines[id(route)],
+                **(called.route_values(*together[cell.joined]) if cell.joined else machines[id(route)]),
                 **({} if cell.joined else called.neighbours(cell, route)),
             },
         )
@@ -344,7 +345,7 @@ def _ready(preflights: Sequence[str], *, at_all: bool = False) -> list[str]:
 
 def _subject(spec: Spec, cell: Cell, joined: Sequence[Cell]) -> dict[str, Node]:
     if joined:
-        return {**joined_values(joined)}
+        return {**joined_values(joined), **called.joined_values(spec, joined)}
     if cell.called:
         return {"name": cell.called, **called.package_values(spec, cell)}
     return {"cell": cell.suffix, **called.shard_values(spec, cell)}

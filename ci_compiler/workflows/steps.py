@@ -163,6 +163,16 @@ def build_step(spec: Spec, *, gets_files: bool) -> RunStep:
     return RunStep(name="Build", id="build", env=env or None, run=run)
 
 
+def suite_step(manifest: str, *, gets_files: bool) -> RunStep:
+    """The step that runs the shard of a test suite that the leg of a matrix names, for the build of `manifest`."""
+    return RunStep(
+        name="Run the suite",
+        env={"SUITE": expression("matrix.suite"), "SHARD": expression("matrix.shard")},
+        run=f'ci-runner suite "$NAME" --suite "$SUITE" --shard "$SHARD" --manifest {manifest} --out test-output'
+        + (NEEDS_OPTION if gets_files else ""),
+    )
+
+
 def hosted_job(
     spec: Spec,
     name: str,

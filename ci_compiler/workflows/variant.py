@@ -69,6 +69,7 @@ from ci_compiler.workflows.steps import (
     fetch_earlier,
     fetch_needs,
     note_inputs,
+    suite_step,
     upload,
 )
 from ci_compiler.workflows.writer import Node
@@ -330,12 +331,7 @@ def _beside(stage: Stage) -> Iterator[str]:
 
 def _suites(spec: Spec, subject: Subject, bench: Bench) -> Job:
     """The job of the test suites that need `bench`: one leg for each shard of a suite of the package."""
-    test = RunStep(
-        name="Run the suite",
-        env={"SUITE": expression("matrix.suite"), "SHARD": expression("matrix.shard")},
-        run=f'ci-runner suite "$NAME" --suite "$SUITE" --shard "$SHARD" --manifest {MANIFEST} --out test-output'
-        + (NEEDS_OPTION if subject.gets_files(spec) else ""),
-    )
+    test = suite_step(MANIFEST, gets_files=subject.gets_files(spec))
     keep = _keep(spec, "Keep the report", subject, f"{bench.job}-{expression('strategy.job-index')}", "test-output/")
     passed = f"fromJSON(inputs.{SUITES})['{subject.suites(bench)}']"
     some = [f"{passed}[0].suite != ''"] if subject.has_rows else []

@@ -58,7 +58,7 @@ def test_what_the_stand_in_does_not_know_is_named_and_not_refused(tmp_path: Path
 
 @needs_nix
 def test_a_package_beside_torch_is_not_known(tmp_path: Path) -> None:
-    assert one(tmp_path, RECIPE % (NIXPKGS, "numpy", "blas = null;")).unknown == ("release", "arguments")
+    assert one(tmp_path, RECIPE % (NIXPKGS, "numpy", "blas = null;")).unknown == ("release", "arguments", "inputs")
 
 
 def test_the_presets_give_no_argument_that_a_known_nixpkgs_lacks() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,13 @@ import yaml
 from ci_compiler.plan.joins import builds
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.pipeline import Plan, plan
+from ci_compiler.plan.sharding import job_counter
 from ci_compiler.runner.jobs.publish_run import candidates, read_results, reported_outputs
 from ci_compiler.spec.build import parse_spec
 from ci_compiler.sync.compiled import compile_files
+from ci_compiler.workflows.common import result_of
 from tests.backends.project import Project
+from tests.checkers import condition_values
 
 PYTHONS = ("3.11", "3.12")
 NAMES = tuple(f"ext-python{python.replace('.', '')}-cpu-x86_64-linux" for python in PYTHONS)
@@ -162,12 +166,41 @@ def test_a_build_is_named_after_the_values_that_its_variants_share() -> None:
     assert [build.name for build in alone] == list(NAMES)
 
 
+SUITES = {"unit": {"command": "ci/unit.sh", "minutes": 9, "on": "cpu", "shards": 2}}
+
+
+def test_the_suites_of_a_build_run_for_each_of_its_variants_after_their_stage() -> None:
+    made = decided(suites=SUITES)
+    files = compile_files(made)
+    called = yaml.safe_load(files[".github/workflows/joined.yml"])
+    job = called["jobs"]["cpu-test-suites"]
+    assert job["needs"] == ["build", "cpu-test"]
+    assert called[True]["workflow_call"]["outputs"]["cpu-test-suites"]["value"] == result_of("cpu-test-suites")
+    legs = [{"name": name, "suite": "unit", "shard": f"{shard}/2"} for name in NAMES for shard in (1, 2)]
+    shard = yaml.safe_load(files[".github/workflows/build-main-cpu.yml"])
+    assert json.loads(shard["jobs"][BUILD]["with"]["cpu-test-suites"]) == legs
+    request = yaml.safe_load(files[".github/workflows/pull-request.yml"])
+    (call,) = (one for one in request["jobs"].values() if str(one.get("uses")).endswith("/joined.yml"))
+    assert call["with"]["cpu-test-suites"] == "${{ matrix.cpu-test-suites }}"
+    cases, wanted = [], []
+    for result, given, on in product(("success", "failure", "skipped"), ("[]", json.dumps(legs)), (True, False)):
+        machines = {"cpu-test": {"pool": "builder"}} if on else {}
+        inputs = {"selected": '{"branch": "main"}', "machines": json.dumps(machines), "cpu-test-suites": given}
+        push = {"event_name": "push", "repository": "o/r", "event": {}}
+        needs = {"build": {"result": "success"}, "cpu-test": {"result": result}}
+        cases.append((job["if"], {"github": push, "inputs": inputs, "needs": needs, "vars": {}, "status()": "success"}))
+        wanted.append(result == "success" and given != "[]" and on)
+    assert condition_values(cases) == wanted
+    assert {job_counter(made.spec)(cell) for cell in made.judged.cells} == {3 + 2}
+
+
 @pytest.mark.parametrize("ended", ["success", "failure", ""])
+@pytest.mark.parametrize("suites", [{}, SUITES])
 def test_variants_of_a_build_are_published_only_if_their_tests_all_ended_well(
-    joined: Project, tmp_path: Path, ended: str
+    joined: Project, tmp_path: Path, ended: str, suites: dict[str, Any]
 ) -> None:
     _, output = built(joined)
-    made = decided()
+    made = decided(suites=suites) if suites else decided()
     results = tmp_path / "results" / f"build-{BUILD}@main"
     results.parent.mkdir()
     (joined.root / "build-output").rename(results)
@@ -178,14 +211,15 @@ def test_variants_of_a_build_are_published_only_if_their_tests_all_ended_well(
         record = {"name": name, "branch": "main", "stage": "cpu-test", "passed": True}
         path = folder / "result.json"
         path.write_text(json.dumps(record | {"content": _content(content)}), "utf-8")
-    outputs = {"manifests": output.removeprefix("manifests=").strip(), "cpu-test": ended}
+    last = "cpu-test-suites" if suites else "cpu-test"
+    outputs = {"manifests": output.removeprefix("manifests=").strip(), "cpu-test": "success", last: ended}
     needs = json.dumps({BUILD: {"outputs": outputs}})
     cells: list[Cell] = list(made.judged.cells)
     commit = content["commit"]
     found = read_results(results.parent, "main", commit, reported_outputs(cells, made.spec, needs))
     parts = list(zip(made.judged.cells, made.routes, strict=True))
     held = {one.name: one.because for one in candidates(made.spec, parts, NAMES, found)}
-    expected = "" if ended == "success" else "{} did not pass cpu-test"
+    expected = "" if ended == "success" else f"{{}} did not pass {'suite unit' if suites else last}"
     assert held == {name: expected.format(name) for name in NAMES}
 
 

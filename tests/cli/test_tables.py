@@ -47,6 +47,10 @@ GIVEN: dict[str, tuple[Sequence[str], Sequence[Sequence[str]]]] = {
         ["measurement", "device", "own", "beside", "gain"],
         [["transformer-step", "cpu", "25.7 ms ± 0.2", "25.9 ms ± 0.1", "+0.4 % ± 0.6"]],
     ),
+    "audit": (
+        ["kind", "seen", "recipe"],
+        [["an ISA flag too many in an inner derivation", "flags-exceed-isa, unlike-the-others", LONG]],
+    ),
     "smoke": (["check", "result", "found"], [["import-propagated-user-env-packages", "failed", f"from {STORE}"]]),
     "sync": (["branch", "added", "changed", "removed"], [["release/2026.11-cuda-13_0-long-term", "1", "459", "0"]]),
     "update": (

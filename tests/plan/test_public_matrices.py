@@ -11,6 +11,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from ci_compiler.plan.document import document
@@ -18,9 +19,10 @@ from ci_compiler.plan.joins import builds
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.needs import Needs
 from ci_compiler.plan.pipeline import Plan, plan
-from ci_compiler.plan.suites import bench_of, legs, suites_of
+from ci_compiler.plan.sharding import Shard, job_id
+from ci_compiler.plan.suites import Bench, bench_of, legs, suites_of
 from ci_compiler.spec.build import load_spec
-from ci_compiler.workflows.called import SUITES, shard_values
+from ci_compiler.workflows.called import SUITES
 from ci_compiler.workflows.shard import workflow
 from tests.specs import spec_of
 
@@ -195,8 +197,8 @@ def test_the_packages_of_cudf_are_built_after_the_library_that_serves_them() -> 
     assert f"needs.{library}.outputs.manifests != ''" in job.if_
 
 
-# Tests of wheels of RAPIDS each night: the Python, the toolkit, the system, the GPU, its driver, the dependencies.
-WHEEL_TESTS = {
+# Tests of RAPIDS each night: the Python, the toolkit, the system, the GPU, its driver, the dependencies.
+WHEELS = {
     "x86_64-linux": """\
 3.11 12.2.2 ubuntu22.04 v100       earliest latest
 3.11 12.9.2 rockylinux8 l4         latest   oldest
@@ -213,50 +215,104 @@ WHEEL_TESTS = {
 3.14 13.3.0 ubuntu26.04 l4         latest   latest
 """,
 }
-"""Without GB300, which cuDF leaves out."""
+CONDA_CPP = {
+    "x86_64-linux": """\
+3.11 12.2.2 rockylinux8 l4         earliest oldest
+3.11 12.9.2 ubuntu22.04 l4         latest   latest
+3.12 13.0.3 rockylinux8 rtxpro6000 latest   latest
+3.13 12.2.2 rockylinux8 v100       earliest latest
+3.13 13.3.0 ubuntu26.04 h100       latest   latest
+3.14 12.9.2 ubuntu24.04 h100       latest   latest
+3.14 13.3.0 ubuntu26.04 rtxpro6000 latest   latest
+""",
+    "aarch64-linux": """\
+3.11 12.2.2 ubuntu22.04 l4         latest   oldest
+3.12 13.0.3 rockylinux8 a100       latest   latest
+3.13 13.3.0 rockylinux8 a100       latest   latest
+3.14 12.9.2 ubuntu22.04 l4         latest   latest
+""",
+}
+CONDA_PYTHON = {
+    "x86_64-linux": """\
+3.11 12.2.2 rockylinux8 l4         earliest oldest
+3.11 12.9.2 ubuntu22.04 l4         latest   latest
+3.12 12.2.2 ubuntu22.04 a100       latest   latest
+3.12 13.0.3 rockylinux8 rtxpro6000 latest   latest
+3.13 12.2.2 rockylinux8 v100       earliest latest
+3.13 12.9.2 ubuntu24.04 h100       latest   latest
+3.13 13.3.0 ubuntu26.04 h100       latest   latest
+3.14 13.3.0 ubuntu26.04 rtxpro6000 latest   latest
+""",
+    "aarch64-linux": """\
+3.11 12.2.2 ubuntu22.04 l4         latest   oldest
+3.12 12.9.2 ubuntu22.04 l4         latest   latest
+3.12 13.0.3 rockylinux8 a100       latest   latest
+3.14 13.3.0 rockylinux8 a100       latest   latest
+""",
+}
+"""Without GB300, which cuDF leaves out. The conda packages are outputs of builds that make several."""
 
 TARGETS = {"v100": "sm70", "a100": "sm80", "l4": "sm89", "h100": "sm90", "rtxpro6000": "sm120"}
 
 
-def wheel_tests(format_: str) -> Plan:
-    """The plan of cuDF with the rows of `WHEEL_TESTS` as a suite of the package `cudf`."""
+def with_tests(package: str, form: str, tests: dict[str, str]) -> Plan:
+    """The plan of cuDF with the rows `tests` as a suite of `package`, for the variants of the format `form`."""
     spec: dict[str, Any] = yaml.safe_load((GOOD / "cudf/ci-matrix.yaml").read_text("utf-8"))
     axes = ("python", "accelerator", "system-image", "driver", "dependencies")
     rows = [
         dict(zip(axes, (python, f"cuda {kit} {TARGETS[gpu]}", *rest), strict=True)) | {"platform": platform}
-        for platform, listed in WHEEL_TESTS.items()
+        for platform, listed in tests.items()
         for python, kit, image, gpu, *others in map(str.split, listed.splitlines())
         for rest in [(image, *others)]
     ]
     spec["axes"]["toolkit"] = {"serves": {"12": ["12.2.2", "12.9.2"], "13": ["13.0.3", "13.3.0"]}}
-    suite = {"command": "ci/test_wheel.sh", "minutes": 60, "on": "gpu"}
-    matrix = {"values": {"format": format_}, "rows": rows}
-    spec["packages"]["cudf"] = spec["packages"]["cudf"] | {"suites": {"wheel": suite | {"matrix": matrix}}}
+    suite = {"command": "ci/test.sh", "minutes": 60, "on": "gpu"}
+    matrix = {"values": {"format": form}, "rows": rows}
+    spec["packages"][package] = spec["packages"][package] | {"suites": {"nightly": suite | {"matrix": matrix}}}
     for platform, word in (("x86_64-linux", "x64"), ("aarch64-linux", "arm64")):
         for gpu, target in TARGETS.items():
-            if gpu in WHEEL_TESTS[platform]:
+            if f" {gpu} " in tests[platform]:
                 labels = ["self-hosted", "linux", word, gpu]
                 spec["runners"][f"{gpu}-{word}"] = {"runs-on": labels, "gpu": target, "stages": ["gpu-test"]}
     return plan(spec_of(spec))
 
 
-def test_the_rows_that_test_the_wheels_of_cudf_come_out_those_on_toolkits_without_a_build_included() -> None:
-    decided, found = wheel_tests("wheel"), []
+def passed(decided: Plan, shard: Shard, cell: Cell, package: str, bench: Bench) -> list[dict[str, str]]:
+    """The legs that the job of `cell` in the workflow of `shard` passes for `package`."""
+    given = workflow(decided.spec, shard).jobs[job_id(cell)].with_
+    legs_ = json.loads(given[bench.job]) if cell.joined else json.loads(given[SUITES])[bench.job_of(package)]
+    return list(legs_)
+
+
+@pytest.mark.parametrize(
+    ("package", "form", "python", "tests", "count"),
+    [
+        ("cudf", "wheel", "abi3", WHEELS, 11),
+        ("cudf", "conda", "abi3", CONDA_PYTHON, 12),
+        ("libcudf-tests", "conda", None, CONDA_CPP, 11),
+    ],
+)
+def test_the_rows_that_test_cudf_come_out_those_on_toolkits_without_a_build_included(
+    package: str, form: str, python: str | None, tests: dict[str, str], count: int
+) -> None:
+    decided, found = with_tests(package, form, tests), []
     for shard in decided.shards:
         for cell, route in shard.cells:
-            (cudf,) = [one for one in cell.variants if one.package == "cudf"] or [cell.variants[0]]
-            for suite in suites_of(decided.spec, cell, cudf):
-                values, axes, bench = suite.values, cell.axes, bench_of(suite)
-                assert (axes["python"], axes["toolkit"]) == ("abi3", values["accelerator"].split()[1].split(".")[0])
-                gpu = route.suites[bench].name.split("-")[0]
-                row = (values["python"], values["accelerator"].split()[1], values["system-image"], gpu)
-                found.append((axes["platform"], *row, values["driver"], values["dependencies"]))
-                (shown,) = legs([suite], bench)
-                assert shown in json.loads(shard_values(decided.spec, cell)[SUITES])[bench.job_of("cudf")]
-    wanted = [(platform, *line.split()) for platform, text in WHEEL_TESTS.items() for line in text.splitlines()]
+            for variant in (one for one in cell.variants if one.package == package):
+                for suite in suites_of(decided.spec, cell, variant):
+                    values, axes, bench = suite.values, cell.axes, bench_of(suite)
+                    assert (axes.get("python"), axes["format"], bool(cell.joined)) == (python, form, form == "conda")
+                    assert axes["toolkit"] == values["accelerator"].split()[1].split(".")[0]
+                    gpu = route.suites[bench].name.split("-")[0]
+                    row = (values["python"], values["accelerator"].split()[1], values["system-image"], gpu)
+                    found.append((axes["platform"], *row, values["driver"], values["dependencies"]))
+                    (shown,) = legs([suite], bench)
+                    named = {"name": variant.name} if cell.joined else {}
+                    assert named | shown in passed(decided, shard, cell, package, bench)
+    wanted = [(platform, *line.split()) for platform, text in tests.items() for line in text.splitlines()]
     assert sorted(found) == sorted(wanted)
-    assert len(found) == 11
+    assert len(found) == count
     built = {value for row in decided.spec.settings["toolkit-version"] for value in [row.value]}
     assert {row[2] for row in found} - built == {"12.2.2", "13.0.3"}
     suites = [row for row in document(decided)["tests"] if row["name"].startswith("suite ")]
-    assert len(suites) == 11
+    assert len(suites) == count

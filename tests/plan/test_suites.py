@@ -155,7 +155,7 @@ def test_a_row_that_a_suite_cannot_have_is_an_error(values: dict[str, Any], mess
 ABI3 = {"python": {"serves": {"abi3": ["3.11", "3.12", "3.14"]}}}
 
 
-def opened(rows: list[dict[str, Any]], **values: Any) -> Plan:
+def opened(rows: list[dict[str, Any]], axes: dict[str, Any] = ABI3, **values: Any) -> Plan:
     """The plan of one package for two platforms, with a suite with `rows`."""
     suite = {"command": "ci/test.sh", "minutes": 5, "matrix": {"rows": rows}}
     command = {"build": "ci/build.sh", "files": ["dist/*"], "install": "true", "publish": "true"}
@@ -171,7 +171,7 @@ def opened(rows: list[dict[str, Any]], **values: Any) -> Plan:
                 "owner": "an-owner",
                 "backend": "command",
                 "branches": {"main": {"versions": {"ext": "1.0"}}},
-                "axes": ABI3,
+                "axes": axes,
                 "matrix": {"values": values},
                 "packages": {"ext": {"command": command, "suites": {"unit": suite}}},
                 "runners": runners,
@@ -205,6 +205,17 @@ def test_a_row_runs_for_the_variants_that_have_or_serve_its_values() -> None:
         "cpu-test",
         "suite unit-3-11",
         "suite unit-3-14",
+    }
+
+
+@pytest.mark.parametrize("order", [["old", "abi3"], ["abi3", "old"]])
+def test_of_interchangeable_variants_the_one_that_serves_fewest_values_runs_a_row(order: list[str]) -> None:
+    serves = {"old": ["3.11", "3.12", "3.14"], "abi3": ["3.12", "3.14"], "twin": ["3.12", "3.14"]}
+    axes = {"python": {"serves": serves}}
+    decided = opened([{"python": ["3.11", "3.14"]}], axes, python=[*order, "twin"], platform=["x86_64-linux"])
+    assert {name: legs for name, legs in legs_of(decided).items() if legs} == {
+        "ext-old-x86_64-linux": ["unit-3-11"],
+        "ext-abi3-x86_64-linux": ["unit-3-14"],
     }
 
 

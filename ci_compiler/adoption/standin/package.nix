@@ -11,6 +11,7 @@
 #   layers      what `overrideAttrs` was given, in order
 #   extras      attributes of the result that no builder sees
 #   changes     the names that a recipe or an overlay sets in the Python set that it is from
+#   scope       that Python set
 #
 # The derivation path follows from what the build would see: the pin, the system, the part of the configuration that
 # changes builds, the arguments and the final attributes; `meta` and `passthru` change nothing, as in nixpkgs.
@@ -75,6 +76,7 @@ let
         function = null;
         layers = [ ];
         changes = [ ];
+        scope = { };
         extras = _: { };
         start = blank;
       } // given;
@@ -133,8 +135,9 @@ let
           overrideDerivation = overrideAttrs;
           # For record.nix alone.
           __record = {
-            inherit (spec) package attribute changes context given python;
+            inherit (spec) package attribute changes context given python scope;
             inherit args final;
+            isMade = spec.start == { };
             isChecked = spec.given == { } || spec.function != null;
             effective = spec.extras args;
             set = foldl' (a: b: a // b) { } built.new;
@@ -145,15 +148,15 @@ let
 
   # A package that the stand-in knows nothing of: a derivation of that name, which can be called like a builder, and
   # has as members whatever the recipes select from anything (`members`).
-  invent = { context, attribute, members, python ? "", changes ? [ ], version ? "0" }:
+  invent = { context, attribute, members, python ? "", changes ? [ ], scope ? { }, version ? "0" }:
     let
       here = lib.last (lib.splitString "." attribute);
-      member = name: _: invent { inherit context members python; attribute = "${attribute}.${name}"; };
+      member = name: _: invent { inherit context members python scope; attribute = "${attribute}.${name}"; };
       called = calls:
         let
           attrs = foldl' (a: b: a // b) { } (filter (c: isAttrs c && !lib.isDerivation c) calls);
           self = make {
-            inherit context attribute changes python;
+            inherit context attribute changes python scope;
             given = lib.optionalAttrs (calls != [ ]) { inherit calls; };
             attrs = _: { pname = here; inherit version; };
             layers = lib.optional (attrs != { }) (_: attrs);
@@ -166,9 +169,9 @@ let
     called [ ];
 
   # The builders' packages: what the recipe gives, a set or a function of the final attributes, is all that there is.
-  fromRecipe = { context, attribute, changes ? [ ], python ? "" }: attrs:
+  fromRecipe = { context, attribute, changes ? [ ], scope ? { }, python ? "" }: attrs:
     make {
-      inherit context attribute changes python;
+      inherit context attribute changes python scope;
       start = { };
       attrs = _: { };
       layers = [ (final: _: if lib.isFunction attrs then attrs final else attrs) ];

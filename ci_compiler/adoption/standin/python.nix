@@ -10,6 +10,7 @@ let
     python = version;
     attribute = "${attribute}.${member}";
     changes = self.__changes;
+    scope = self;
   };
   function = pins.functionOf context.pin;
   ofFamilies = families.torch { inherit context base; };

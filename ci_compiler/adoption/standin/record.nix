@@ -56,12 +56,31 @@ let
     package.isRecorded value && value.__record.package != "source"
     && (value.__record.given != { } || value.__record.set != { });
   label = drv: if drv.__record.package == "other" then drv.pname else drv.__record.package;
-  inputs = [ "depsBuildBuild" "nativeBuildInputs" "buildInputs" "propagatedBuildInputs" "dependencies" ];
-  changes = r:
-    map label (filter isChanged (lib.flatten (lib.attrValues r.given ++ map (name: r.final.${name} or [ ]) inputs)))
-    ++ filter (name: !builtins.elem name [ r.package (lib.last (lib.splitString "." r.attribute)) ]) r.changes
-    ++ filter (name: let value = r.context.final.${name}; in package.isRecorded value && !(value ? pkgs))
+  inputs = [
+    "depsBuildBuild" "nativeBuildInputs" "buildInputs" "propagatedNativeBuildInputs" "propagatedBuildInputs"
+    "build-system" "dependencies"
+  ];
+  handedIn = r: filter package.isRecorded (lib.flatten (lib.attrValues r.given ++ map (name: r.final.${name} or [ ]) inputs));
+  ofSet = r: filter (name: !builtins.elem name [ r.package (lib.last (lib.splitString "." r.attribute)) ]) r.changes;
+  ofOverlays = r:
+    filter (name: let value = r.context.final.${name}; in package.isRecorded value && !(value ? pkgs))
       (lib.concatLists r.context.sets);
+  changes = r: map label (filter isChanged (handedIn r)) ++ ofSet r ++ ofOverlays r;
+
+  # Every package that a package is made of, as far as it shows; if its inputs are not known, also what its Python set
+  # and its overlays change.
+  reached = drv:
+    let
+      isOpen = drv.__record.package == "other" && !drv.__record.isMade;
+      members = lib.optionals isOpen (map (name: drv.__record.scope.${name} or null) (ofSet drv.__record));
+      overlaid = lib.optionals isOpen (map (name: drv.__record.context.final.${name}) (ofOverlays drv.__record));
+      node = value: { key = builtins.unsafeDiscardStringContext value.drvPath; inherit value; };
+      isNode = value: package.isRecorded value && value.__record.package != "source" && (builtins.tryEval value.drvPath).success;
+    in
+    map (one: one.value) (builtins.genericClosure {
+      startSet = map node (filter isNode ([ drv ] ++ members ++ overlaid));
+      operator = one: map node (filter isNode (handedIn one.value.__record));
+    });
 
   # What an overlay's attribute has become.
   overlaid = value:
@@ -71,7 +90,8 @@ let
       // mapAttrs (_: show) (lib.filterAttrs (name: _: name == "src" || name == "patches") value.__record.final)
     else { };
 
-  recorded = drv:
+  # `whole`: with what is inside, which is not looked into again.
+  recorded = whole: drv:
     let
       r = drv.__record;
       context = r.context;
@@ -85,15 +105,19 @@ let
         else r.args.torch or null;
       # A package that uses torch has its toolkit from it.
       effective = if package.isRecorded torch then torch.__record.effective else r.effective;
+      nodes = reached drv;
+      inner = filter (value: isChanged value && !builtins.elem value.drvPath [ drv.drvPath (torch.drvPath or "") ]) nodes;
       toolkit = (families.toolkit { inherit effective; inherit (context) final; }).__toolkit or { attribute = ""; version = ""; };
     in
     {
       inherit (r) package attribute python;
       inherit (context) pin;
-      # What the stand-in does not know of the package: "release" and "arguments", where the recipe depends on them.
+      # What the stand-in does not know of the package: "release" and "arguments", where the recipe depends on them, and
+      # the "inputs" that nixpkgs has for a package that is made up here.
       unknown =
         lib.optional (!(pins.knows context.pin && context.versions ? ${r.package}) && !(r.set ? version)) "release"
-        ++ lib.optional (!r.isChecked) "arguments";
+        ++ lib.optional (!r.isChecked) "arguments"
+        ++ lib.optional (r.package == "other" && !r.isMade) "inputs";
       config = show context.given;
       overlays = context.sets;
       overlaid = lib.genAttrs (lib.concatLists context.sets) (name: quietly (overlaid context.final.${name}));
@@ -104,7 +128,11 @@ let
       attributes = mapAttrs (_: show) (removeAttrs final [ "meta" "passthru" ]);
       set = attrNames r.set;
       passthru = mapAttrs (_: tried) (final.passthru or { });
-      torch = if lib.isDerivation torch then describe torch else null;
+      torch = if whole && lib.isDerivation torch then described false torch else null;
+      inner = if whole then map (value: quietly (described false value)) inner else [ ];
+      torches =
+        if whole then lib.unique (map (value: value.drvPath) (filter (value: value.__record.package == "torch") nodes))
+        else [ ];
       propagated_torch = map (p: p.drvPath) torches;
       propagated_outputs = map propagatedOutput torches;
       places =
@@ -117,14 +145,14 @@ let
         // places "nixpkgs." context.arguments;
     };
 
-  describe = drv: {
+  described = whole: drv: {
     name = drv.name or "";
     pname = drv.pname or (lib.getName (drv.name or ""));
     version = toString (drv.version or "");
     drv_path = drv.drvPath;
     system = drv.system or "";
     meta = mapAttrs (_: tried) (drv.meta or { });
-    record = if package.isRecorded drv then recorded drv else null;
+    record = if package.isRecorded drv then recorded whole drv else null;
   };
 in
-describe
+described true

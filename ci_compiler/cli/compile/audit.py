@@ -10,7 +10,7 @@ from pathlib import Path
 from ci_compiler.adoption.audit import Audited, audit
 from ci_compiler.adoption.causes import Cause, causes_of, tally
 from ci_compiler.checkout import checkout_around
-from ci_compiler.cli.console import note, print_findings, print_json
+from ci_compiler.cli.console import note, print_findings, print_json, table
 from ci_compiler.cli.progress import progress
 from ci_compiler.cli.where import branch_of, nixpkgs_of, spec_of, templates_of
 from ci_compiler.codes import Code
@@ -30,6 +30,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise wrong(arguments.folder, Code.RECIPES_MISSING, "the folder does not exist")
     checkout = Path(checkout_around(arguments.folder))
     branch = branch_of(arguments, spec, checkout)
+    if arguments.self_test:
+        return _self_test(arguments, spec, branch)
     templates = templates_of(checkout, spec)
     shows = arguments.differences
     audited = audit(
@@ -50,6 +52,25 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         _print(audited, shows_differences=shows)
     return 1 if audited.defects else 0
+
+
+def _self_test(arguments: argparse.Namespace, spec: Spec, branch: str) -> int:
+    """Prints which kinds of planted defects the audit sees; returns 0, whatever the share."""
+    from ci_compiler.adoption.self_test import self_test
+
+    with progress("planting defects"):
+        planted = self_test(arguments.folder, spec, branch, timeout=arguments.timeout)
+    done, absent = [one for one in planted if one.recipe], [one.kind for one in planted if not one.recipe]
+    rows = [{"kind": one.kind, "recipe": one.recipe, "seen": list(one.seen)} for one in planted]
+    if arguments.json:
+        print_json({"planted": rows})
+        return 0
+    table(["kind", "seen", "recipe"], [[one.kind, ", ".join(one.seen) or "no", one.recipe] for one in done])
+    if absent:
+        note(f"not planted, since nothing in these recipes can have it: {', '.join(absent)}")
+    seen = sum(bool(one.seen) for one in done)
+    note(f"{seen} of {counted(len(done), 'kind')} seen" + (f" ({seen / len(done):.0%})" if done else ""))
+    return 0
 
 
 def _rows(causes: Iterable[Cause]) -> list[dict[str, object]]:

@@ -28,7 +28,7 @@ from ci_compiler.plan.needs import Needs
 from ci_compiler.plan.proof import coverage, required_tests
 from ci_compiler.plan.routing import Route
 from ci_compiler.plan.sharding import Shard, job_id
-from ci_compiler.plan.suites import Bench, legs, suites_of
+from ci_compiler.plan.suites import Bench, benches, joined_packages, legs, suites_of
 from ci_compiler.runner.jobs.files import digest_of
 from ci_compiler.runner.jobs.manifest import Manifest, read_manifest
 from ci_compiler.runner.jobs.publish import Candidate, Outcome, PassedTests, publish, upload, write_outcome
@@ -107,7 +107,7 @@ def reported_outputs(cells: Iterable[Cell], spec: Spec, needs: str) -> Reported:
         context = json_of(needs)
         outputs = {job: one.get("outputs") or {} for job, one in context.items()}
         return {
-            variant.name: _reported_joined(outputs.get(job_id(cell), {}), variant.name)
+            variant.name: _reported_joined(spec, outputs.get(job_id(cell), {}), variant.name)
             if cell.joined
             else {
                 what: str(outputs.get(job_id(cell), {}).get(output) or "")
@@ -132,11 +132,12 @@ def ended_well(cells: Iterable[Cell], needs: str) -> frozenset[str]:
     return frozenset(variant.name for cell in well for variant in cell.variants)
 
 
-def _reported_joined(outputs: Mapping[str, Any], name: str) -> dict[Stage | Bench, str]:
-    """What the jobs of a joined build reported of the variant `name`: its manifest, and how each stage ended."""
+def _reported_joined(spec: Spec, outputs: Mapping[str, Any], name: str) -> dict[Stage | Bench, str]:
+    """What the jobs of a joined build reported of the variant `name`: its manifest, and how tests and suites ended."""
     digests = json_of(str(outputs.get(MANIFESTS) or "{}"))
     stages: dict[Stage | Bench, str] = {one: str(outputs.get(one.name) or "") for one in stages_that_test()}
-    return {BUILD: str(digests.get(name) or ""), **stages}
+    suites: dict[Stage | Bench, str] = {one: str(outputs.get(one.job) or "") for one in benches(joined_packages(spec))}
+    return {BUILD: str(digests.get(name) or ""), **stages, **suites}
 
 
 def read_results(folder: Path, branch: str, commit: str, reported: Reported) -> RunResults:
