@@ -7,6 +7,7 @@ that failed or was cancelled) is built by a later run, which begins where the la
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import NamedTuple
 from urllib.parse import quote
@@ -23,6 +24,9 @@ _MOST_COMMITS = 50
 
 _FAILED = frozenset({"failure", "timed_out"})
 """How a run ends whose commit is not tried once more. One that was cancelled, or never began, is lost."""
+
+_TITLE = re.compile(rf"(?!.*\(a selection\)).* \({ALL}\) (\S+) since [0-9a-f ]*")
+"""The title of a run that builds what changed, with its profile."""
 
 
 class Standing(NamedTuple):
@@ -53,11 +57,20 @@ class Standing(NamedTuple):
         return " ".join(self.since) or NO_COMMIT
 
 
+def _profile_of(title: str) -> str:
+    """The profile of a run of all that changed in its shard, by its title; '' for another run.
+
+    It must end as `run-name` ends it: other text in an input makes it the title of no such run.
+    """
+    titled = _TITLE.fullmatch(title)
+    return titled[1] if titled else ""
+
+
 def standing(runs: Iterable[Json], profile: str) -> Standing:
     """The standing by the runs of a shard, the newest first. It reads no further than the last complete one."""
     found = Standing()
     for run in runs:
-        of_profile, ended = f"({ALL}) {profile} since " in run["display_title"], run["status"] == DONE
+        of_profile, ended = _profile_of(run["display_title"]) == profile, run["status"] == DONE
         if of_profile and ended and run["conclusion"] == SUCCESS:
             return found._replace(complete=run["head_sha"], tried=found.tried or run["head_sha"])
         found = found._replace(between=(*found.between, run["head_sha"]))
