@@ -7,6 +7,7 @@ that failed or was cancelled) is built by a later run, which begins where the la
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import NamedTuple
 from urllib.parse import quote
@@ -14,6 +15,7 @@ from urllib.parse import quote
 from ci_compiler.github.actions import Json, run_of, workflow_ids
 from ci_compiler.github.client import Client
 from ci_compiler.github.dispatch import DONE, SUCCESS
+from ci_compiler.plan.selection import NO_COMMIT
 from ci_compiler.plan.sharding import ALL, Shard
 
 _MOST_COMMITS = 50
@@ -22,6 +24,9 @@ _MOST_COMMITS = 50
 
 _FAILED = frozenset({"failure", "timed_out"})
 """How a run ends whose commit is not tried once more. One that was cancelled, or never began, is lost."""
+
+_TITLE = re.compile(rf"(?!.*\(a selection\)).* \({ALL}\) (\S+) since [0-9a-f ]*")
+"""The title of a run that builds what changed, with its profile."""
 
 
 class Standing(NamedTuple):
@@ -46,12 +51,26 @@ class Standing(NamedTuple):
         commits = tuple(dict.fromkeys([self.complete, *self.between]))
         return commits if self.complete and len(commits) <= _MOST_COMMITS else ()
 
+    @property
+    def since_input(self) -> str:
+        """`since` as the input of a run."""
+        return " ".join(self.since) or NO_COMMIT
+
+
+def _profile_of(title: str) -> str:
+    """The profile of a run of all that changed in its shard, by its title; '' for another run.
+
+    It must end as `run-name` ends it: other text in an input makes it the title of no such run.
+    """
+    titled = _TITLE.fullmatch(title)
+    return titled[1] if titled else ""
+
 
 def standing(runs: Iterable[Json], profile: str) -> Standing:
     """The standing by the runs of a shard, the newest first. It reads no further than the last complete one."""
     found = Standing()
     for run in runs:
-        of_profile, ended = f"({ALL}) {profile} since " in run["display_title"], run["status"] == DONE
+        of_profile, ended = _profile_of(run["display_title"]) == profile, run["status"] == DONE
         if of_profile and ended and run["conclusion"] == SUCCESS:
             return found._replace(complete=run["head_sha"], tried=found.tried or run["head_sha"])
         found = found._replace(between=(*found.between, run["head_sha"]))
@@ -65,3 +84,9 @@ def standing_of(client: Client, shard: Shard, profile: str) -> Standing:
     workflow = workflow_ids(client, [shard.path])[shard.path]
     path = f"actions/workflows/{workflow}/runs?event=workflow_dispatch&branch={quote(shard.branch, safe='')}"
     return standing(client.pages(f"list the runs of {shard.name}", path, "workflow_runs", run_of), profile)
+
+
+def tip_of(client: Client, branch: str) -> str:
+    """The newest commit of `branch`. Raises GitHubError."""
+    what, path = f"read the branch {branch}", f"branches/{quote(branch, safe='')}"
+    return client.request(what, "GET", path, read=lambda answer: str(answer["commit"]["sha"]))

@@ -11,11 +11,12 @@ a run of `waves.yml` knows only what held when it began: no token of a workflow 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import takewhile
 from urllib.parse import quote
 
 from ci_compiler.github.actions import OPEN, Json, file_of, open_runs, run_of, stamp, workflow_ids
+from ci_compiler.github.batches import standing_of, tip_of
 from ci_compiler.github.client import Client
 from ci_compiler.github.dispatch import DONE, SUCCESS, ShardOrder, Started, Terms, dispatch, look, start
 from ci_compiler.plan.pause import words_of_cells
@@ -33,6 +34,9 @@ that the token of GitHub Actions has."""
 
 _PAUSED = 1800.0
 """Seconds until a run that found a pause hands over to one that looks again."""
+
+_OPEN = ("requested", "pending", *OPEN)
+"""The states of a run that has not ended."""
 
 _SHOWN = 3
 """The most requests whose progress is shown."""
@@ -71,17 +75,35 @@ def run_waves(
     since, fresh = _created(client, terms.request), True
     for wave in waves:
         known = {order.shard.name: _run_of(client, order, terms.request, since) for order in wave}
-        missing = [order for order in wave if known[order.shard.name] is None]
-        if missing and (not fresh or _has_waited(client, plan, missing, terms, until=until, paused=paused)):
+        due = _due(client, plan, [order for order in wave if known[order.shard.name] is None], terms)
+        if due and (
+            not fresh or _has_waited(client, plan, [order for order, _ in due], terms, until=until, paused=paused)
+        ):
             return False
         going = [run for run in known.values() if run is not None]
-        going += start(client, missing, terms)
+        going += (run for order, own in due for run in start(client, [order], own))
         while going := [run for run in going if not look(client, run).done]:
             if client.clock.passed() >= until:
                 return False
             client.clock.sleep(max(POLL, _POLL_PER_RUN * len(going)))
             fresh = False
     return True
+
+
+def _due(client: Client, plan: Plan, wanted: Sequence[ShardOrder], terms: Terms) -> list[tuple[ShardOrder, Terms]]:
+    """Those of `wanted` that start, each with its terms.
+
+    Of a profile that builds what changed, these are the shards whose branch moved on since their last run of it.
+    """
+    if not plan.spec.profiles.started.get(terms.profile):
+        return [(order, terms) for order in wanted]
+    heads = {branch: tip_of(client, branch) for branch in {order.shard.branch: None for order in wanted}}
+    standings = ((order, standing_of(client, order.shard, terms.profile)) for order in wanted)
+    return [
+        (order, replace(terms, since=stand.since_input))
+        for order, stand in standings
+        if stand.is_due(heads[order.shard.branch])
+    ]
 
 
 def _has_waited(
@@ -110,7 +132,7 @@ def _pausing(order: ShardOrder, terms: Terms) -> list[str]:
 def _others(client: Client, plan: Plan, request: str) -> list[str]:
     """The URLs of the shards' runs that have not ended and belong to other requests."""
     paths = {shard.path for shard in plan.shards}
-    runs = (run for status in ("requested", "pending", *OPEN) for run in open_runs(client, status))
+    runs = (run for status in _OPEN for run in open_runs(client, status))
     own = (run for run in runs if file_of(run) in paths)
     return [run["html_url"] for run in own if _request_of(run["display_title"]) not in {"", request}]
 
@@ -148,6 +170,12 @@ def start_waves(client: Client, plan: Plan, inputs: Mapping[str, str]) -> str:
     workflow = workflow_ids(client, [PATH])[PATH]
     run = dispatch(client, f"start {WAVES}", workflow, default_branch(plan.spec), inputs)
     return run.url if run else f"https://{client.access.web_host}/{client.access.repository}/actions"
+
+
+def has_waves(client: Client, about: str) -> bool:
+    """Whether waves `about` something have not ended. Raises GitHubError."""
+    runs = (run for status in _OPEN for run in open_runs(client, status))
+    return any(file_of(run) == PATH and run["display_title"].endswith(f" {about}") for run in runs)
 
 
 def waves_progress(client: Client, plan: Plan) -> Iterator[WavesProgress]:

@@ -84,7 +84,7 @@ def artifact_name(stage: Stage | str, variant: str, branch: str) -> str:
 
 
 def inputs_artifact(inputs: str) -> str:
-    """The artifact by which a later run finds the files of a build from `inputs`; it has no file of theirs."""
+    """The artifact by which a later run finds the files of a build from `inputs`; it has none of their files."""
     return f"inputs-{inputs}"
 
 

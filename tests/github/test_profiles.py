@@ -10,12 +10,18 @@ import pytest
 
 from ci_compiler.cli.app import run
 from ci_compiler.cli.compile import PROGRAM
+from ci_compiler.github.dispatch import Terms, orders
+from ci_compiler.github.waves import PATH as WAVES
+from ci_compiler.github.waves import run_waves
+from ci_compiler.plan.limits import Limit
 from ci_compiler.plan.pipeline import Plan, plan
 from ci_compiler.sync.compiled import compile_files
 from ci_compiler.variant import recipe_path
 from tests.specs import STARTED, small, spec_of
 
+from .description import description
 from .state import GitHub
+from .talk import talk
 
 pytestmark = pytest.mark.usefixtures("commands")
 
@@ -90,6 +96,34 @@ def test_a_batch_builds_what_changed_since_the_last_complete_one(repository: tup
     assert dispatched() == {}  # not again for the same commit
     git(root, "revert", "--no-edit", "HEAD")
     assert dispatched() == {shard.path: f"{first} {second}"}  # it may have published what is reverted
+
+
+def test_a_batch_of_more_than_may_start_at_once_goes_in_waves(
+    repository: tuple[Path, Plan], github: GitHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, decided = repository
+    assert len(decided.shards) == 2
+    monkeypatch.setattr("ci_compiler.reports.forecast.limit", lambda _: Limit(gate=0, limit=0))
+    assert start(root, "push") == 0
+    (waves,) = github.dispatched
+    assert waves == {
+        "path": WAVES,
+        "ref": "main",
+        "profile": "push",
+        "about": "the profile push",
+        "publish": "true",
+    }
+    assert start(root, "push") == 0
+    assert github.dispatched == [waves]  # they go on
+    first, second = orders(decided)
+    tip = description().example("branch-get")["commit"]["sha"]
+    title = f"{first.shard.title} (all) push since {'0' * 40}"
+    github.add_run(first.shard.path, [], event="workflow_dispatch", display_title=title, head_sha=tip)
+    talking = talk(github)
+    terms = Terms(publish=True, profile="push", request="77")
+    assert not run_waves(talking.client, decided, [[first], [second]], terms, until=talking.clock.at + 1)
+    started = github.dispatched[1:]
+    assert [(one["path"], one["since"], one["request"]) for one in started] == [(second.shard.path, "0" * 40, "77")]
 
 
 def test_a_release_is_a_tag_at_the_tip_of_a_branch(

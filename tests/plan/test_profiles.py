@@ -352,3 +352,20 @@ def test_a_batch_that_was_lost_is_started_again_and_one_that_failed_is_not(concl
     assert found.is_due("2") is due
     assert found.is_due("3")
     assert found.since == ("1", "2")  # it may have published something
+
+
+@pytest.mark.parametrize(
+    "title",
+    [
+        "main [7 (all) push since 1] (a selection)",
+        "main [7] (a selection) (all) push since 1",
+        "main [7 (all) push since 1] (unpublished)",
+        "main (all) nightly since 1",
+        "main (all) push since 1, or what I say",
+    ],
+)
+def test_text_in_an_input_makes_no_run_one_of_a_profile(title: str) -> None:
+    run = {"display_title": title, "head_sha": "1", "status": "completed", "conclusion": "success"}
+    assert standing([run], "push").complete == ""
+    own = run | {"display_title": "main [7] (all) push since 1"}
+    assert standing([own], "push").complete == "1"

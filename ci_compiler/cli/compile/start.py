@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from functools import cache
 
 from ci_compiler.cli.console import note
+from ci_compiler.cli.orders import load_of_orders
 from ci_compiler.cli.remote import client_of
 from ci_compiler.cli.where import plan_of, root_of
 from ci_compiler.codes import Code
@@ -16,9 +17,9 @@ from ci_compiler.git import Git
 from ci_compiler.github.batches import standing_of
 from ci_compiler.github.client import Client
 from ci_compiler.github.dispatch import ShardOrder, Terms, start
-from ci_compiler.github.waves import start_waves
+from ci_compiler.github.waves import has_waves, start_waves
 from ci_compiler.plan.pipeline import Plan, plan
-from ci_compiler.plan.selection import NO_COMMIT, Question, names_of_profile
+from ci_compiler.plan.selection import Question, names_of_profile
 from ci_compiler.plan.sharding import ALL, UNPUBLISHED
 from ci_compiler.spec.revision import base_spec
 from ci_compiler.spec.triggers import NIGHTLY, PROFILE, RELEASE
@@ -40,20 +41,40 @@ def run(arguments: argparse.Namespace) -> int:
     if name == NIGHTLY and has_nights(decided.spec):
         night = f"{datetime.fromtimestamp(client.clock.now(), tz=UTC):%Y%m%d}"
     if started[name]:
-        for line in _changed(git, client, decided, name, night):
-            print(line)
+        _start_changed(git, client, decided, name, night)
     else:
         for branch in _tagged(git, decided) if name == RELEASE else [""]:
-            print(start_waves(client, decided, _inputs(decided, name, branch) | ({NIGHT: night} if night else {})))
+            print(start_waves(client, decided, _inputs(decided, name, branch, night)))
     return 0
 
 
-def _inputs(decided: Plan, name: str, branch: str) -> dict[str, str]:
-    """The inputs of `waves.yml` for the runs of a profile on `branch` ('': on all)."""
+def _start_changed(git: Git, client: Client, decided: Plan, name: str, night: str) -> None:
+    """Starts a run for each shard of which something changed: at once, or in waves if these are too many."""
+    if has_waves(client, _about(name)):
+        note(f"the waves for the profile {name} go on; what changes meanwhile is built by a later start")
+        return
+    wanted = list(_changed(git, client, decided, name, night))
+    load = load_of_orders(decided, (order for order, _ in wanted), publish=_publishes(decided, name))
+    if load.refusal:
+        note(f"{load}; {len(load.waves)} waves")
+        print(start_waves(client, decided, _inputs(decided, name, "", night)))
+        return
+    for order, terms in wanted:
+        for run in start(client, [order], terms):
+            print(f"{order.label} {order.shard.branch} {run.url}")
+
+
+def _about(name: str) -> str:
+    """What the waves of a profile are about, by which they are found."""
+    return f"the profile {name}"
+
+
+def _inputs(decided: Plan, name: str, branch: str, night: str) -> dict[str, str]:
+    """The inputs of `waves.yml` for the runs of a profile on `branch` ('': on all), with the date of a night."""
     spec = decided.spec
     unpublished = name == NIGHTLY and spec.profiles.nightly and spec.profiles.nightly.build == UNPUBLISHED
     switches = {"publish": _publishes(decided, name), UNPUBLISHED: unpublished}
-    texts = {PROFILE: name, "branch": branch, "about": f"the profile {name}"}
+    texts = {PROFILE: name, "branch": branch, "about": _about(name), NIGHT: night}
     return {key: text for key, text in texts.items() if text} | {key: "true" for key, on in switches.items() if on}
 
 
@@ -71,8 +92,8 @@ def _tagged(git: Git, decided: Plan) -> list[str]:
     return found
 
 
-def _changed(git: Git, client: Client, default: Plan, name: str, night: str) -> Iterator[str]:
-    """Starts a run for each shard of which something changed since its last complete run; the lines to print."""
+def _changed(git: Git, client: Client, default: Plan, name: str, night: str) -> Iterator[tuple[ShardOrder, Terms]]:
+    """An order for each shard of which something changed since its last complete run, and its terms."""
     heads = tips(git, default.spec)
     for branch, decided in _branches(git, default, heads):
         if name not in decided.spec.profiles.started:
@@ -94,9 +115,8 @@ def _changed(git: Git, client: Client, default: Plan, name: str, night: str) -> 
             if chosen := tuple(one for one in shard.variants if one in among and one in own):
                 publishes = decided.spec.branches[branch].publish
                 order = ShardOrder(shard=shard, choice=ALL, chosen=chosen, publishes=publishes)
-                since = " ".join(stand.since) or NO_COMMIT
-                terms = Terms(publish=_publishes(decided, name), night=night, profile=name, since=since)
-                yield from (f"{one.order.label} {branch} {one.url}" for one in start(client, [order], terms))
+                publish = _publishes(decided, name)
+                yield order, Terms(publish=publish, night=night, profile=name, since=stand.since_input)
 
 
 def _branches(git: Git, default: Plan, heads: Mapping[str, str]) -> Iterator[tuple[str, Plan]]:
