@@ -174,7 +174,8 @@ class Command:
     compiler_cache: CompilerCache | None = key(default=None, published=False)
     reuse: bool = key(
         "Whether a build takes the files of an earlier run of the same repository that built from the same inputs. A "
-        "run of a branch takes only what a run of that branch built.",
+        "run of a branch takes only what a run of that branch built. A run asks no machine for what an earlier one of "
+        "the same git tree completed.",
         default=False,
         published=False,
     )

@@ -37,10 +37,11 @@ let packages = (import (builtins.fetchTarball "https://github.com/NixOS/nixpkgs/
   system = "x86_64-linux";
   config.cudaSupport = sm != "cpu";
 }).${python + "Packages"};
-in packages.torchvision.overrideAttrs (old: {
+  torch = if sm == "cpu" then packages.torch else packages.torch.override { gpuTargets = [ "9.0" ]; };
+in (packages.torchvision.override { inherit torch; }).overrideAttrs (old: {
   pname = name;
   inherit version;
-  propagatedBuildInputs = old.propagatedBuildInputs ++ [ packages.torch.out ];
+  propagatedBuildInputs = old.propagatedBuildInputs ++ [ torch.out ];
 })
 """.replace("PIN", PIN)
 
