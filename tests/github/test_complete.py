@@ -193,3 +193,20 @@ def test_without_an_answer_of_github_everything_is_built(fleet: Fleet, capsys: p
     fleet.github.token = "another"  # noqa: S105
     assert len(fleet.choose(PUSH)[0]) == 2
     assert "; nothing is left out" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("profile", "noted"), [("nightly", False), ("", True)])
+def test_a_run_that_leaves_tests_out_by_its_profile_completes_nothing(
+    fleet: Fleet, tmp_path: Path, *, profile: str, noted: bool
+) -> None:
+    document = wheel.spec(reuse=True)
+    document["profiles"] = {"nightly": {"schedule": {"days": ["sun"]}, "tests": []}}
+    fleet.commit(".github/ci-matrix.yaml", json.dumps(document))
+    fleet.choose(DISPATCH, **({"profile": profile} if profile else {}))
+    results = tmp_path / "results"
+    for folder, file in ((f"build-{wheel.NAME}@main", "manifest.json"), (f"cpu-test-{wheel.NAME}@main", "result.json")):
+        (results / folder).mkdir(parents=True)
+        (results / folder / file).write_text(json.dumps({"name": wheel.NAME, "branch": "main", "passed": True}))
+    words = [str(results), "--chosen", json.dumps([wheel.NAME]), "--branch", "main", "--publish", "false"]
+    assert run(PROGRAM, ["summary", *words, "--note", str(tmp_path / "note"), "--root", str(fleet.root)]) == 0
+    assert (tmp_path / "note").exists() == noted
