@@ -70,16 +70,19 @@ def of_image(script: str, tools: Path) -> Path:
 def run(script: str, home: Path, tools: Path, **variables: str) -> subprocess.CompletedProcess[str]:
     """A script of the builder in an environment of its own, in which a job's folders come first on PATH."""
     env = {"PATH": f"{home}:/usr/bin:/bin", "RUNNER_HOME": str(home), "CI_RUNNER_FREE_GB": "20"}
+    env |= {"GITHUB_EVENT_NAME": "push"}
     program = of_image(script, tools)
     return subprocess.run([program], env=env | variables, capture_output=True, encoding="utf-8", check=False)
 
 
-def started(home: Path, tools: Path, event: Any, free: int = 10**12) -> subprocess.CompletedProcess[str]:
+def started(
+    home: Path, tools: Path, event: Any, free: int = 10**12, **variables: str
+) -> subprocess.CompletedProcess[str]:
     """The started hook on `event`, with `free` bytes of space."""
     (home.parent / "free").write_text(f"{free}\n", "utf-8")
     file = home.parent / "event.json"
     file.write_text(event if isinstance(event, str) else json.dumps(event), "utf-8")
-    return run("job-started.sh", home, tools, GITHUB_EVENT_PATH=str(file))
+    return run("job-started.sh", home, tools, GITHUB_EVENT_PATH=str(file), **variables)
 
 
 # The started hook.
@@ -141,6 +144,31 @@ def test_only_a_machine_for_untrusted_code_takes_a_job_that_a_comment_on_a_pull_
         assert run("job-started.sh", home, tools, GITHUB_EVENT_PATH=file, CI_RUNNER_UNTRUSTED=value).returncode == code
     assert started(home, tools, ASKED | {"issue": {"number": 7}}).returncode == 0  # of an issue
     assert started(home, tools, ASKED | {"issue": 7}).returncode == 1
+    assert started(home, tools, ASKED | {"issue": {"number": 7, "pull_request": {}}}).returncode == 1
+
+
+FORK_CHECK = {"check_run": {"pull_requests": [], "head_sha": "0" * 40}}
+
+
+@pytest.mark.parametrize(
+    ("name", "event", "ref", "said"),
+    [
+        ("check_run", FORK_CHECK, "refs/heads/main", "the event 'check_run' is unknown"),
+        ("", {}, "refs/heads/main", "the event '' is unknown"),
+        ("workflow_dispatch", {"ref": "refs/pull/9/merge"}, "refs/heads/main", "at the ref of a pull request"),
+        ("workflow_dispatch", {}, "refs/pull/9/merge", "at the ref of a pull request"),
+        ("push", {}, "refs/pull/9/head", "at the ref of a pull request"),
+        ("pull_request", {"pull_request": head("o/r")}, "refs/pull/9/merge", ""),
+        ("workflow_dispatch", {"ref": "refs/heads/main"}, "refs/heads/main", ""),
+        ("merge_group", {}, "refs/heads/gh-readonly-queue/main/pr-9-1", ""),
+    ],
+)
+def test_an_unknown_event_and_the_ref_of_a_request_are_refused(
+    name: str, event: Any, ref: str, said: str, home: Path, tools: Path
+) -> None:
+    done = started(home, tools, OURS | event, GITHUB_EVENT_NAME=name, GITHUB_REF=ref)
+    assert done.returncode == bool(said)
+    assert said in done.stderr
 
 
 def test_a_machine_for_untrusted_code_still_refuses_the_workflow_files_of_a_fork(home: Path, tools: Path) -> None:
