@@ -21,6 +21,8 @@ HEALTHY = GpuTexts(
     listed="GPU 0: NVIDIA H200 (UUID: GPU-5d5ba0d6)\nGPU 1: NVIDIA H200 (UUID: GPU-11111111)\n",
     kernel_log="[    5.1] NVRM: loading NVIDIA UNIX Open Kernel Module\n",
 )
+RECOVERY = "the driver asks for a recovery"
+ASKED = "[ 99.2] NVRM: Xid (PCI:0000:4e:00): 154, GPU recovery action changed from 0x0 (None) to {}\n"
 XID = "[ 99.1] NVRM: Xid (PCI:0000:4e:00): {}, pid=1, name=python3\n"
 
 
@@ -41,6 +43,23 @@ def test_a_healthy_gpu_has_an_identity_and_no_fault() -> None:
         ({"remapped": "GPU-5d5ba0d6, No, Yes"}, "rows of its memory could not be remapped, so it must be replaced"),
         ({"kernel_log": XID.format(79) * 2}, "Xid 79 since boot (it has fallen off the bus)"),
         ({"kernel_log": XID.format(119)}, "Xid 119 since boot (its system processor (GSP) does not answer)"),
+        ({"kernel_log": XID.format(74)}, "Xid 74 since boot (an NVLink failed)"),
+        ({"kernel_log": XID.format(109)}, "Xid 109 since boot (a context switch timed out)"),
+        ({"kernel_log": XID.format(110)}, "Xid 110 since boot (security fault)"),
+        ({"kernel_log": XID.format(143)}, "Xid 143 since boot (its initialization failed)"),
+        ({"kernel_log": XID.format(158)}, "Xid 158 since boot (it did not respond in time)"),
+        ({"kernel_log": ASKED.format("0x2 (Node Reboot Required)")}, f"{RECOVERY}: Node Reboot Required"),
+        ({"kernel_log": ASKED.format("0x2 (OS Reboot)")}, f"{RECOVERY}: OS Reboot"),
+        ({"recovery": "0, Drain and Reset\n1, None\n"}, f"{RECOVERY}: Drain and Reset"),
+        ({"recovery": "0, Reset\n", "kernel_log": ASKED.format("0x1 (Reset)")}, f"{RECOVERY}: Reset"),
+        (
+            {"health": "0, GPU-5d5ba0d6, 00000000:4E:00.0, [GPU requires reset]"},
+            "nvidia-smi reads no memory errors of it: GPU requires reset",
+        ),
+        (
+            {"health": "0, GPU-5d5ba0d6, 00000000:4E:00.0, [Unknown Error]"},
+            "nvidia-smi reads no memory errors of it: Unknown Error",
+        ),
     ],
 )
 def test_a_fault_is_found_and_fails_the_doctor(changes: dict[str, str], fault: str) -> None:
@@ -55,13 +74,20 @@ def test_a_fault_is_found_and_fails_the_doctor(changes: dict[str, str], fault: s
     "changes",
     [
         {"kernel_log": XID.format(79).replace("4e", "5f")},
-        {"kernel_log": XID.format(31) + XID.format(13)},
+        {"kernel_log": XID.format(31) + XID.format(13) + XID.format(43) + XID.format(45) + XID.format(94)},
+        {"kernel_log": XID.format(119) + ASKED.format("0x1 (Reset)") + ASKED.format("0x0 (None)")},
+        {"kernel_log": XID.format(79) + HEALTHY.kernel_log},
+        {"kernel_log": ASKED.replace("4e", "5f").format("0x2 (Node Reboot Required)")},
+        {"kernel_log": XID.format(154)},
+        {"recovery": "0, None\n1, Reset\n"},
+        {"recovery": "0, [N/A]\n"},
+        {"recovery": 'Field "gpu_recovery_action" is not a valid field to query.'},
         {"health": "0, GPU-5d5ba0d6, 00000000:4E:00.0, [N/A]", "remapped": "GPU-5d5ba0d6, [N/A], [N/A]"},
         {"health": "", "remapped": "", "listed": "", "kernel_log": ""},
     ],
 )
 def test_what_is_no_fault_of_the_gpu_does_not_count(changes: dict[str, str]) -> None:
-    """Faults of other GPUs, errors that a program caused, and values that an older driver does not report."""
+    """Faults of other GPUs, those before a recovery, errors of programs, and what an older driver does not report."""
     assert h200(**changes).faults == ()
 
 
@@ -109,4 +135,5 @@ GPU 1: NVIDIA A100-SXM4-80GB (UUID: GPU-11111111)
 def test_no_text_breaks_the_reading(text: str) -> None:
     [device] = known("h200").gpus
     row = f"0, {text}, {text}, {text}"
-    with_state(device, GpuTexts(health=row, remapped=text, listed=text, kernel_log=XID.format(text)))
+    with_state(device, GpuTexts(health=row, remapped=text, listed=text, kernel_log=XID.format(text), recovery=text))
+    with_state(device, HEALTHY._replace(kernel_log=ASKED.format(text), recovery=f"0, {text}"))

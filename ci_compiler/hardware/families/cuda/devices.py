@@ -26,19 +26,28 @@ HEALTH_QUERY = ("index", "uuid", "pci.bus_id", "ecc.errors.uncorrected.volatile.
 REMAPPED_QUERY = ("gpu_uuid", "remapped_rows.pending", "remapped_rows.failure")
 """The fields of `nvidia-smi --query-remapped-rows`, in this order."""
 
+RECOVERY_QUERY = ("index", "gpu_recovery_action")
+"""What nvidia-smi is asked for of each GPU by itself: drivers before 560 or so refuse a query with this field."""
+
 _FORMAT = "--format=csv,noheader,nounits"
 _LOGS = (("dmesg",), ("journalctl", "--dmesg", "--boot", "--no-pager", "--quiet", "--output=cat"))
 _GPU = re.compile(r"^GPU ([0-9]{1,4}):", re.MULTILINE)
 _SLICE = re.compile(r"\(UUID: (MIG-[0-9a-zA-Z/-]+)\)")
 _XID = re.compile(r"NVRM: Xid \(PCI:([0-9a-fA-F:.]{1,30})\): ([0-9]{1,4})\b")
+_LOADED = "NVRM: loading "
+"""The driver says this when it is loaded, which ends the state that earlier errors left."""
+
+_ACTION_XID = 154
+_ACTION = re.compile(r" to (0x[0-9a-fA-F]{1,4}) \(([A-Za-z0-9 ]{1,40})\)")
+"""An Xid 154 says what the driver now needs: `… changed from 0x0 (None) to 0x2 (Node Reboot Required)`."""
 
 
 class GpuTexts(NamedTuple):
     """What a machine says of its GPUs: nvidia-smi's answer to `GPU_QUERY` (None: there is no nvidia-smi), and faults.
 
-    `controllers` are the PCI addresses of NVIDIA GPUs. `health`, `remapped` and `listed` are the outputs of nvidia-smi
-    for `HEALTH_QUERY`, `REMAPPED_QUERY` and `--list-gpus`, and `kernel_log` is the kernel's; '' if they could not be
-    read.
+    `controllers` are the PCI addresses of NVIDIA GPUs. `health`, `remapped`, `recovery` and `listed` are the outputs of
+    nvidia-smi for `HEALTH_QUERY`, `REMAPPED_QUERY`, `RECOVERY_QUERY` and `--list-gpus`, and `kernel_log` is the
+    kernel's; '' if they could not be read.
     """
 
     smi: Answer | None = None
@@ -47,6 +56,7 @@ class GpuTexts(NamedTuple):
     remapped: str = ""
     listed: str = ""
     kernel_log: str = ""
+    recovery: str = ""
 
 
 SIGNS = ("memory errors", "pending remappings", "the kernel's log")
@@ -66,6 +76,7 @@ def gpu_texts(root: Path) -> GpuTexts:
         remapped=printed("nvidia-smi", f"--query-remapped-rows={','.join(REMAPPED_QUERY)}", _FORMAT),
         listed=printed("nvidia-smi", "--list-gpus"),
         kernel_log=next(filter(None, (printed(*command) for command in _LOGS)), ""),
+        recovery=printed("nvidia-smi", f"--query-gpu={','.join(RECOVERY_QUERY)}", _FORMAT),
     )
 
 
@@ -138,7 +149,13 @@ def with_state(device: GpuDevice, state: GpuTexts) -> GpuDevice:
         return replace(device, unread=SIGNS)
     _, uuid, address, errors = row
     remapped = next((row for row in _rows(state.remapped, REMAPPED_QUERY) if row[0] == uuid), ("", "", ""))
-    faults = (*_memory_faults(errors, *remapped[1:]), *_xid_faults(address, state.kernel_log))
+    action = next((row[1] for row in _rows(state.recovery, RECOVERY_QUERY) if row[0] == str(device.index)), "")
+    found = [
+        *_stated_faults(errors, action),
+        *_memory_faults(errors, *remapped[1:]),
+        *_xid_faults(address, state.kernel_log),
+    ]
+    faults = tuple(dict.fromkeys(found))
     read = (errors.isdecimal(), remapped[1].lower() in {"yes", "1", "no", "0"}, state.kernel_log)
     unread = tuple(sign for sign, known in zip(SIGNS, read, strict=True) if not known)
     return replace(device, uuid=uuid, slices=_slices(state.listed, device.index), faults=faults, unread=unread)
@@ -149,6 +166,21 @@ def _rows(text: str, fields: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
         cells = tuple(cell.strip() for cell in line.split(","))
         if len(cells) == len(fields):
             yield cells
+
+
+def _stated_faults(errors: str, action: str) -> Iterator[str]:
+    """What the driver itself says: that the GPU must be reset before it answers, or what is to be done about it.
+
+    Sources: nvidia-smi's `--help-query-gpu`, "gpu_recovery_action"; NVML, nvmlDeviceGpuRecoveryAction_t.
+    """
+    if "requires reset" in errors.lower() or "unknown error" in errors.lower():
+        yield f"nvidia-smi reads no memory errors of it: {errors.strip('[]')}"
+    if re.fullmatch(r"[A-Za-z0-9 ]{1,40}", action) and action not in {"None", "N/A"}:
+        yield _asked(action)
+
+
+def _asked(action: str) -> str:
+    return f"the driver asks for a recovery: {action}"
 
 
 def _memory_faults(errors: str, pending: str, failure: str) -> Iterator[str]:
@@ -162,9 +194,22 @@ def _memory_faults(errors: str, pending: str, failure: str) -> Iterator[str]:
 
 
 def _xid_faults(address: str, log: str) -> Iterator[str]:
-    known, own = lasting_xids(), _address(address)
-    numbers = dict.fromkeys(int(found[2]) for found in _XID.finditer(log) if _address(found[1]) == own)
-    yield from (f"Xid {number} since boot ({known[number]})" for number in numbers if number in known)
+    """The lasting errors of the GPU since it last was well: at the boot, or when the driver was loaded or said so."""
+    known, own, action = lasting_xids(), _address(address), ""
+    numbers: dict[int, None] = {}
+    for line in log.splitlines():
+        found = _XID.search(line)
+        number = int(found[2]) if found and _address(found[1]) == own else 0
+        needs = _ACTION.search(line) if number == _ACTION_XID else None
+        if _LOADED in line or (needs and not int(needs[1], 16)):
+            numbers, action = {}, ""
+        elif needs:
+            action = needs[2]
+        elif number in known:
+            numbers[number] = None
+    yield from (f"Xid {number} since boot ({known[number]})" for number in numbers)
+    if action:
+        yield _asked(action)
 
 
 def _address(text: str) -> tuple[str, ...]:
