@@ -65,7 +65,12 @@ def test_code_of_a_fork_is_refused_before_the_job(folder: Path, tmp_path: Path) 
     for head, status in (("o/r", 0), ("stranger/r", 1)):
         event = {"repository": {"full_name": "o/r"}, "pull_request": {"head": {"repo": {"full_name": head}}}}
         (tmp_path / "event.json").write_text(json.dumps(event), "utf-8")
-        env = {"GITHUB_EVENT_PATH": str(tmp_path / "event.json"), "PATH": str(tmp_path), "PYTHONPATH": str(tmp_path)}
+        env = {
+            "GITHUB_EVENT_NAME": "push",
+            "GITHUB_EVENT_PATH": str(tmp_path / "event.json"),
+            "PATH": str(tmp_path),
+            "PYTHONPATH": str(tmp_path),
+        }
         done = subprocess.run(["/bin/bash", "-e", folder / HOOK], env=env, capture_output=True, check=False, text=True)
         assert (done.returncode, "stranger/r" in done.stderr) == (status, bool(status))
 

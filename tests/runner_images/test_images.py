@@ -70,7 +70,7 @@ def box(tool: Buildah, builder: str) -> Iterator[Container]:
 def event(box: Container, content: dict[str, object]) -> dict[str, str]:
     """The variables of a job whose event is `content`."""
     box.file("/home/runner/event.json").write_text(json.dumps(content), "utf-8")
-    return {"GITHUB_EVENT_PATH": "/home/runner/event.json", "STANDIN": "job"}
+    return {"GITHUB_EVENT_NAME": "push", "GITHUB_EVENT_PATH": "/home/runner/event.json", "STANDIN": "job"}
 
 
 @pytest.mark.parametrize(

@@ -252,6 +252,7 @@ def environment(home: Path, tools: Path) -> dict[str, str]:
         "RUNNER_HOME": str(home),
         "CI_RUNNER_FREE_GB": "1",
         "CI_RUNNER_CORES": "8",
+        "GITHUB_EVENT_NAME": "push",
         "GITHUB_EVENT_PATH": str(event),
         "ACTIONS_RUNNER_INPUT_JITCONFIG": "s3cr3t",
         "ACTIONS_RUNNER_HOOK_JOB_STARTED": str(of_image("job-started.sh", tools)),
