@@ -166,20 +166,20 @@ def differences(own: Evaluation, compiled: Evaluation) -> list[Difference]:
         return []
     found = [row for row in _rows(own, compiled) if not _means_the_same(row)]
     if own.torch and compiled.torch:
-        nested = differences(own.torch, compiled.torch)
-        found += [row._replace(attribute=f"torch: {row.attribute}") for row in nested if row.group not in _OF_THE_FILE]
+        found += _inside("torch", own.torch, compiled.torch)
     theirs = {(node.package, node.pname): node for node in compiled.inner}
     for node in own.inner:
         if counterpart := theirs.get((node.package, node.pname)):
-            nested = differences(node, counterpart)
-            found += [
-                row._replace(attribute=f"{node.pname}: {row.attribute}")
-                for row in nested
-                if row.group not in _OF_THE_FILE
-            ]
+            found += _inside(node.pname, node, counterpart)
     if not found and _written(own) == _written(compiled):
         found.append(Difference("inputs", "derivation", own.drv_path, compiled.drv_path))
     return found
+
+
+def _inside(name: str, own: Evaluation, compiled: Evaluation) -> list[Difference]:
+    """The differences of a package inside two recipes, but for those of the files."""
+    rows = differences(own, compiled)
+    return [row._replace(attribute=f"{name}: {row.attribute}") for row in rows if row.group not in _OF_THE_FILE]
 
 
 def _written(recipe: Evaluation) -> Evaluation:

@@ -87,9 +87,8 @@ class Evaluation:
     attribute: str = ""  # its attribute in nixpkgs: "python3Packages.torch"
     python: str = ""  # the Python of that package set: "3.13"
     pin: str = ""  # the nixpkgs revision of the package; '' for the nixpkgs that the recipe is called with
-    unknown: tuple[
-        str, ...
-    ] = ()  # of the package there, what the stand-in does not know: "release", "arguments", "inputs"
+    # of the package there, what the stand-in does not know: "release", "arguments", "inputs"
+    unknown: tuple[str, ...] = ()
     pins: tuple[str, ...] = ()  # every nixpkgs revision that the recipe imports, '' for `<nixpkgs>`
     config: Mapping[str, object] = field(default_factory=dict)  # as given to `import nixpkgs`
     overlays: tuple[tuple[str, ...], ...] = ()  # the top-level attributes that each overlay sets

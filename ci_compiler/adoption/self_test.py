@@ -1,4 +1,4 @@
-"""What the audit sees: defects are planted in a copy of a repository's recipes, one at a time.
+"""What the audit sees: defects are planted in a copy of a repository's recipes, each by itself.
 
 The kinds are data (`plants.json` of the family): a pattern in a recipe, or in a shared file that it imports, and what
 replaces it. A kind is tried on recipes in turn until it changes what one of them evaluates to. A kind that occurs

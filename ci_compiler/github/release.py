@@ -23,7 +23,7 @@ from ci_compiler.github.client import Answer, Client
 from ci_compiler.publishing.plan import HeldFile, HeldVersion, StagedVariant, Upload, release_of
 
 _UPLOADED = "uploaded"
-"""The state of an asset that is whole; one of a broken upload is a `starter` (GitHub Docs, "Releases")."""
+"""The state of a whole asset; after a broken upload it is `starter` (GitHub Docs, "Releases")."""
 _SUMS = ".sha256"
 _HASH = re.compile("[0-9a-f]{40}|[0-9a-f]{64}")
 
@@ -51,7 +51,7 @@ class GitHubRelease:
         }
 
     def put(self, file: Upload) -> None:
-        """Uploads an asset, in place of one that a broken upload left; the first of a commit begins the draft."""
+        """Uploads an asset, in place of what a broken upload left; the first of a commit begins the draft."""
         release = self._of_commit(self._release(file.version), file)
         self._clear(release, file.name)
         path = str(file.path)

@@ -187,13 +187,15 @@ def index_of(images: Iterable[Image]) -> bytes:
 def join(paths: Sequence[Path], to: Path) -> Image:
     """Writes an archive at `to` whose image index has the images at `paths`, by digest; the same images, same bytes.
 
-    Raises OSError for an archive that is not whole, and ValueError for two images of one platform.
+    Nothing is written before all images are verified. Raises OSError for an archive that is not whole, and ValueError
+    for two images of one platform.
     """
     images = {path: image_of(path) for path in sorted(paths)}
     index = index_of(images.values())
     root = Descriptor(INDEX, _digest(index), len(index))
     entry = json.dumps({"schemaVersion": 2, "mediaType": INDEX, "manifests": [row_of(root)]}).encode()
     where = {one.digest: path for path, image in images.items() for one in (*image.manifests, *image.blobs)}
+    to.parent.mkdir(parents=True, exist_ok=True)
     with tarfile.open(to, "w", format=tarfile.PAX_FORMAT) as file:
         _add(file, "oci-layout", b'{"imageLayoutVersion": "1.0.0"}')
         _add(file, "index.json", entry)

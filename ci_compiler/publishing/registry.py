@@ -49,16 +49,17 @@ class Registry:
     """The image of `variant` in the repository at `url` (`https://HOST/PATH`); `tags` returns those of each variant.
 
     The first tag of a variant has `{version}`; one without it moves to what is published last. `login` is
-    USER:PASSWORD, or empty. The methods also raise OSError if the registry fails.
+    USER:PASSWORD, or empty, and `named` is what messages call it. The methods also raise OSError if the registry fails.
     """
 
-    def __init__(self, url: str, variant: str, tags: Callable[[str], Sequence[str]], login: Secret) -> None:
+    def __init__(self, url: str, variant: str, tags: Callable[[str], Sequence[str]], login: Secret, named: str) -> None:
         where = urlsplit(url)
         self._host = f"{where.scheme}://{where.netloc}"
         self._path = where.path.strip("/")
         self._variant = variant
         self._tags = tags
         self._login = login
+        self._login_name = named
         self._proof = ""
         self._session = requests.Session()
         self._session.auth = _no_netrc
@@ -243,12 +244,12 @@ class Registry:
         if kind.lower() == "basic" and login:
             return f"Basic {b64encode(self._login.reveal().encode()).decode()}"
         if kind.lower() != "bearer" or urlsplit(said.get("realm", "")).scheme != urlsplit(self._host).scheme:
-            message = f"{self._host} wants a login: set PUBLISH_TOKEN to USER:PASSWORD"
+            message = f"{self._host} wants a login: set {self._login_name} to USER:PASSWORD"
             raise OSError(message)
         asked = {key: said[key] for key in ("service", "scope") if key in said}
         answer = self._session.get(said["realm"], params=asked, auth=login or _no_netrc, timeout=_TIMEOUT)
         if not answer.ok:
-            message = f"{said['realm']} answered {answer.status_code} to the login in PUBLISH_TOKEN"
+            message = f"{said['realm']} answered {answer.status_code} to the login in {self._login_name}"
             raise OSError(message)
         data = object_of(answer.content)
         return f"Bearer {expected(str, data.get('token') or data.get('access_token'))}"

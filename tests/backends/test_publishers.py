@@ -13,6 +13,7 @@ from ci_compiler.errors import InputError
 from ci_compiler.github.reliance import reliance
 from ci_compiler.plan.pipeline import plan
 from ci_compiler.publishing.pages import files_of
+from ci_compiler.publishing.plan import UPLOAD_DAYS
 from ci_compiler.runner.doctor.diagnosis import work_of
 from ci_compiler.runner.doctor.evidence import ClockReading, Evidence
 from ci_compiler.runner.doctor.host_checks import token
@@ -142,3 +143,15 @@ def test_a_bucket_takes_its_key_in_one_secret_or_two() -> None:
         del given[names[-1]]
         with pytest.raises(InputError, match=f"{' and '.join(names)}: must be set to the key of the bucket"):
             target_of(command, {"package": "fastpath"}, given, Path())
+
+
+def test_an_upload_is_kept_for_longer_than_any_run_takes() -> None:
+    """The form of the key and the number that publishing counts with are the same."""
+    for days, is_kept in ((UPLOAD_DAYS - 1, False), (UPLOAD_DAYS, True), (UPLOAD_DAYS + 64, True), (4000, True)):
+        document = wheel.spec(publish={"to": "wheel-index", "url": "/srv/x", "retention": {"uploads": f"{days}d"}})
+        try:
+            spec_of(document)
+        except InputError:
+            assert not is_kept
+        else:
+            assert is_kept

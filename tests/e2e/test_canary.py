@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
-import tempfile
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -16,9 +14,8 @@ from ci_compiler.canary.assumptions import Verdict
 from ci_compiler.canary.repository import PYTHON
 from ci_compiler.canary.table import read_tables, verdicts
 from tests.backends import wheel
-from tests.checkers import require
 
-from .world import HERE, World
+from .world import HERE, World, in_a_folder
 
 if TYPE_CHECKING:
     from .act import Run
@@ -90,11 +87,7 @@ def named(run: Run, verdict: Verdict) -> set[str]:
 
 @pytest.fixture(scope="module")
 def world() -> Iterator[CanaryWorld]:
-    for tool in ("act", "git", "bash"):
-        require(tool)
-    root = Path(tempfile.mkdtemp(prefix="ci-compiler-", dir="/var/tmp"))
-    yield CanaryWorld(root)
-    shutil.rmtree(root)
+    yield from in_a_folder(CanaryWorld)
 
 
 @pytest.fixture(scope="module")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
-import tempfile
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
@@ -15,9 +13,8 @@ import pytest
 import ci_compiler
 from tests.backends import wheel
 from tests.backends.wheel import NAME, TOKEN, VERSION
-from tests.checkers import require
 
-from .world import HERE, World
+from .world import HERE, World, in_a_folder
 
 if TYPE_CHECKING:
     from .act import Run
@@ -66,11 +63,7 @@ class WheelWorld(World):
 
 @pytest.fixture(scope="module")
 def world() -> Iterator[WheelWorld]:
-    for tool in ("act", "git", "bash"):
-        require(tool)
-    root = Path(tempfile.mkdtemp(prefix="ci-compiler-", dir="/var/tmp"))
-    yield WheelWorld(root)
-    shutil.rmtree(root)
+    yield from in_a_folder(WheelWorld)
 
 
 @pytest.fixture(scope="module")

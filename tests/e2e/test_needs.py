@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import json
-import shutil
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import ci_compiler
-from tests.checkers import require
 
 from .act import Run
 from .test_command import WheelWorld
-from .world import HERE, PYTHON
+from .world import HERE, PYTHON, in_a_folder
 
 LIBRARY = "lib-cpu-x86_64-linux"
 EXTENSIONS = [f"ext-{abi}-cpu-x86_64-linux" for abi in ("new", "old")]
@@ -97,11 +93,7 @@ class LibraryWorld(WheelWorld):
 
 @pytest.fixture(scope="module")
 def world() -> Iterator[LibraryWorld]:
-    for tool in ("act", "git", "bash"):
-        require(tool)
-    root = Path(tempfile.mkdtemp(prefix="ci-compiler-", dir="/var/tmp"))
-    yield LibraryWorld(root)
-    shutil.rmtree(root)
+    yield from in_a_folder(LibraryWorld)
 
 
 def of(run: Run, name: str) -> str:

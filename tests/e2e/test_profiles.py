@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
-import tempfile
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
@@ -16,10 +14,9 @@ import ci_compiler
 from ci_compiler.runner.jobs.publish import HELD_BACK
 from tests.backends import wheel
 from tests.backends.wheel import TAG, VERSION
-from tests.checkers import require
 
 from .test_command import WheelWorld
-from .world import HERE
+from .world import HERE, in_a_folder
 
 SHARD = "build-main-cpu.yml"
 ISAS = BAD, GOOD = "avx", "avx2"
@@ -58,11 +55,7 @@ def name_of(isa: str) -> str:
 
 @pytest.fixture(scope="module")
 def world() -> Iterator[ReleasingWorld]:
-    for tool in ("act", "git", "bash"):
-        require(tool)
-    root = Path(tempfile.mkdtemp(prefix="ci-compiler-", dir="/var/tmp"))
-    yield ReleasingWorld(root)
-    shutil.rmtree(root)
+    yield from in_a_folder(ReleasingWorld)
 
 
 def test_a_night_publishes_versions_with_its_date(world: ReleasingWorld) -> None:

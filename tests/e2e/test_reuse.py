@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import shutil
-import tempfile
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,11 +11,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.backends.wheel import NAME
-from tests.checkers import require
 from tests.github.server import serving
 from tests.github.state import REPOSITORY, TOKEN, GitHub
 
 from .test_command import STAGES, WheelWorld
+from .world import in_a_folder
 
 if TYPE_CHECKING:
     from .act import Run
@@ -61,11 +59,7 @@ class ReusingWorld(WheelWorld):
 
 @pytest.fixture(scope="module")
 def world() -> Iterator[ReusingWorld]:
-    for tool in ("act", "git", "bash"):
-        require(tool)
-    root = Path(tempfile.mkdtemp(prefix="ci-compiler-", dir="/var/tmp"))
-    yield ReusingWorld(root)
-    shutil.rmtree(root)
+    yield from in_a_folder(ReusingWorld)
 
 
 def test_a_run_takes_what_was_built_and_asks_no_machine_for_what_is_complete(world: ReusingWorld) -> None:

@@ -13,10 +13,11 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
 
@@ -459,3 +460,15 @@ def _outputs(said: str) -> dict[str, str]:
     """The outputs that a `select` job printed."""
     lines = (line.partition("=") for line in said.splitlines())
     return {key: value for key, _, value in lines if key in {"commit", "chosen", "cells", "matrix"}}
+
+
+Kind = TypeVar("Kind", bound=World)
+
+
+def in_a_folder(kind: Callable[[Path], Kind]) -> Iterator[Kind]:
+    """A world for the tests of a module, in a folder on a disk, which is removed after them."""
+    for tool in ("act", "git", "bash"):
+        require(tool)
+    root = Path(tempfile.mkdtemp(prefix="ci-compiler-", dir="/var/tmp"))
+    yield kind(root)
+    shutil.rmtree(root)

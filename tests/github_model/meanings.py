@@ -227,7 +227,7 @@ def _joined(at: Standing, name: str) -> list[str]:
 
 
 def _manifest(at: Standing, path: str) -> Built:
-    """The manifest at a path of the job: in a folder, or in one of a variant there."""
+    """The manifest at a path of the job: in a folder, or in that of a variant there."""
     folder, *variant = path.split("/")[:-1]
     found = [
         one for one in at.files.get(folder, ()) if isinstance(one, Built) and one.variant in (variant or [one.variant])

@@ -578,7 +578,7 @@ class Play:
     # The end of a job.
 
     def outcomes(self, number: int, path: str) -> Iterator[tuple[str, int]]:
-        """How a running job may end: ('', 0) is well; each other one is a mishap at a step."""
+        """How a running job may end: ('', 0) is well; anything else is a mishap at a step."""
         yield "", 0
         run = self.runs[number - 1]
         if self.mishaps:
@@ -690,7 +690,7 @@ def text_outputs(text: JobText, contexts: JsonTexts) -> dict[str, str]:
 
 
 def is_of_shard(run: Run) -> bool:
-    """Whether a run is one of a shard, by the form that started it."""
+    """Whether a run belongs to a shard, by the form that started it."""
     return run.event.name == "push" or '"only"' in run.event.inputs
 
 

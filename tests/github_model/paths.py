@@ -65,5 +65,5 @@ def ancestors(tree: Tree, file: str, path: str) -> tuple[str, ...]:
 
 
 def is_leg(path: str) -> bool:
-    """Whether a job is one of a matrix."""
+    """Whether a job is a leg of a matrix."""
     return "#" in path.rpartition("/")[2]

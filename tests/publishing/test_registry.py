@@ -31,7 +31,7 @@ class Place:
         def tags(name: str) -> list[str]:
             return [f"{name}-{{version}}", name]
 
-        return Registry(f"{self.address}/my-org/server", variant, tags, Secret(login))
+        return Registry(f"{self.address}/my-org/server", variant, tags, Secret(login), "PUBLISH_TOKEN")
 
 
 @pytest.fixture

@@ -15,7 +15,6 @@ def run(arguments: argparse.Namespace) -> int:
     if not to.name.endswith(SUFFIX) or to in arguments.archives:
         raise wrong(to, Code.IMAGE_DIFFERS, f"must be a new file with a name that ends with {SUFFIX}")
     try:
-        to.parent.mkdir(parents=True, exist_ok=True)
         image = join(arguments.archives, to)
     except (OSError, ValueError) as error:
         raise wrong(to, Code.IMAGE_DIFFERS, f"cannot be joined: {error}") from None

@@ -19,7 +19,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise wrong("FOLDER", Code.WRONG_VALUE, f"holds a file that is no JUnit file: {error}") from None
     if not found:
         raise wrong("FOLDER", Code.WRONG_VALUE, "holds no JUnit file (*.xml) with tests that ran")
+    text = written(read_times(arguments.out) | found)
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    arguments.out.write_text(written(read_times(arguments.out) | found), "utf-8")
+    arguments.out.write_text(text, "utf-8")
     print(f"{arguments.out}: {counted(len(found), 'test')} recorded")
     return 0

@@ -49,7 +49,8 @@ def target_of(
         def tags(name: str) -> list[str]:
             return [filled(tag, every(name) if every else values) for tag in publisher.image_tags]
 
-        return Registry(url, values["name"], tags, Secret(_joined(command.secrets, secrets)))
+        login = Secret(_joined(command.secrets, secrets))
+        return Registry(url, values["name"], tags, login, " and ".join(command.secrets))
     from ci_compiler.publishing.wheel_index import WheelIndex
 
     store = _bucket(publisher, url, command.secrets, secrets) if publisher.is_bucket else FolderStore(Path(url))

@@ -39,7 +39,11 @@ def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
     """Leaves the tests of this shard; pytest calls it when it has found all tests."""
     shard, shards = int(os.environ[SHARD]), int(os.environ[SHARDS])
     known = divided(json.loads(Path(os.environ[TIMES]).read_text("utf-8")), shards)
-    own = [item for item in items if shard_of_test(test_name_of(item.nodeid), known, shards) == shard]
-    config.hook.pytest_deselected(items=[item for item in items if item not in own])
+    others: list[Any] = []
+    own: list[Any] = []
+    for item in items:
+        is_own = shard_of_test(test_name_of(item.nodeid), known, shards) == shard
+        (own if is_own else others).append(item)
+    config.hook.pytest_deselected(items=others)
     items[:] = own
     Path(os.environ[DONE]).touch()

@@ -195,7 +195,7 @@ class _SuiteRun(NamedTuple):
         interpreter, store_path = self.subject.interpreter, self.subject.store_path
         env = without_tokens(os.environ, self.subject.spec.publishing_secrets) | self.subject.variables
         if self.suite.times:
-            env |= dividing(shards, self.root / self.suite.times, self.shard)
+            env |= dividing(shards, self.root / self.suite.times, self.shard, env.get("PYTEST_PLUGINS", ""))
         else:
             env |= {"SHARD": str(self.shard[0]), "SHARDS": str(self.shard[1])}
         env |= {f"SUITE_{axis.upper().replace('-', '_')}": value for axis, value in self.suite.values.items()}

@@ -46,10 +46,11 @@ def written(times: Mapping[str, float]) -> str:
     return f"{json.dumps(times, indent=1, sort_keys=True)}\n"
 
 
-def dividing(folder: Path, times: Path, shard: tuple[int, int]) -> dict[str, str]:
+def dividing(folder: Path, times: Path, shard: tuple[int, int], plugins: str = "") -> dict[str, str]:
     """The variables by which pytest runs the tests of `shard` alone, if it can import from `folder`, which is made.
 
-    Raises InputError if the recorded times have another form.
+    `plugins` are those that it loads already (its PYTEST_PLUGINS). Raises InputError if the recorded times have another
+    form.
     """
     folder.mkdir()
     (folder / "times.json").write_text(written(read_times(times)), "utf-8")
@@ -59,7 +60,7 @@ def dividing(folder: Path, times: Path, shard: tuple[int, int]) -> dict[str, str
         shard_plugin.SHARD: str(shard[0]),
         shard_plugin.SHARDS: str(shard[1]),
         shard_plugin.DONE: str(folder / "divided"),
-        "PYTEST_PLUGINS": Path(plugin).stem,
+        "PYTEST_PLUGINS": ",".join(filter(None, [plugins, Path(plugin).stem])),
     }
 
 

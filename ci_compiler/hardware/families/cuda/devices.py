@@ -27,7 +27,7 @@ REMAPPED_QUERY = ("gpu_uuid", "remapped_rows.pending", "remapped_rows.failure")
 """The fields of `nvidia-smi --query-remapped-rows`, in this order."""
 
 RECOVERY_QUERY = ("index", "gpu_recovery_action")
-"""What nvidia-smi is asked for of each GPU by itself: drivers before 560 or so refuse a query with this field."""
+"""What nvidia-smi is asked for of each GPU by itself: older drivers refuse a query with this field."""
 
 _FORMAT = "--format=csv,noheader,nounits"
 _LOGS = (("dmesg",), ("journalctl", "--dmesg", "--boot", "--no-pager", "--quiet", "--output=cat"))
