@@ -10,7 +10,7 @@ contain a dash, so that a name is parsed from its end. The names of an open matr
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import lru_cache
 
@@ -20,6 +20,10 @@ from ci_compiler.record import record
 
 RECIPES = ".flox/pkgs"
 """The folder of the recipes, from the root of the repository (Flox' own convention)."""
+
+SHARED = ".flox/ci-compiler"
+"""The folder of what compiled recipes share. Flox takes every Nix file below `RECIPES` for a package, and no other
+(flox/flox, package-builder/nef/lib/dirToAttrs.nix at 6536dac2)."""
 
 ATTRIBUTE = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 """One step of a Flox attribute path without quotes: a Nix identifier (Nix manual, lexical structure)."""
@@ -183,6 +187,11 @@ def recipe_path(name: str) -> str:
 def recipe_paths(name: str) -> tuple[str, str]:
     """The paths at which Flox looks for the recipe of the variant `name`: a file, and a folder's."""
     return recipe_path(name), f"{RECIPES}/{name}/default.nix"
+
+
+def recipe_names(paths: Iterable[str]) -> list[str]:
+    """The variants whose recipes are among `paths`, which may have other files."""
+    return [name for path in paths if path.endswith(".nix") and (name := recipe_name(path))]
 
 
 def recipe_name(path: str) -> str:

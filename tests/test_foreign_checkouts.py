@@ -63,7 +63,7 @@ def written(git: Git, commits: list[str]) -> None:
 
 
 def updated(git: Git, commits: list[str]) -> None:
-    plan = BranchPlan("main", commits[1], {"other": "text\n"}, {}, 1, 0)
+    plan = BranchPlan("main", commits[1], {"other": "text\n"}, {}, {}, 1, 0)
     commit = git.commit_tree(git.write_tree(commits[1], plan.changes), commits[1], "message")
     checkout = checkouts.Checkout(git.root, plan)
     assert not list(checkout.refusals())

@@ -1,67 +1,13 @@
 # Compiled by ci-compile from torch.yaml (bundled). Do not edit: change the spec, then run `ci-compile recipes`.
 # PyTorch 2.8.0 for ARM CPUs with ARMv8.2-A with FP16 and dot product.
 
-{ ... }:
-
-let
-  nixpkgs = builtins.fetchTarball {
-    url = "https://github.com/NixOS/nixpkgs/archive/fe5e41d7ffc0421f0913e8472ce6238ed0daf8e3.tar.gz";
-  };
-
-  pkgs = import nixpkgs {
-    system = "aarch64-linux";
-    config = {
-      allowUnfree = true;
-    };
-  };
-
-  inherit (pkgs) lib;
-
-  # ARMv8.2-A with FP16 and dot product: Neoverse N1 (Graviton2, Ampere Altra), Neoverse V1 (Graviton3), Jetson Orin and later.
-  cpuFlags = [ "-march=armv8.2-a+fp16+dotprod" ];
-in
-(pkgs.python313Packages.torch.override { cudaSupport = false; }).overrideAttrs (old: {
+{ ... }: import ../ci-compiler/pytorch-python313-cpu.nix {
   pname = "pytorch-python313-cpu-armv8_2";
-
-  requiredSystemFeatures = lib.unique ((old.requiredSystemFeatures or [ ]) ++ [ "big-parallel" ]);
-
-  preConfigure = (old.preConfigure or "") + "\n" + ''
-    export CXXFLAGS="${lib.concatStringsSep " " cpuFlags} $CXXFLAGS"
-    export CFLAGS="${lib.concatStringsSep " " cpuFlags} $CFLAGS"
-    export MAX_JOBS=32
-    # The lower of both numbers counts: nixpkgs' hooks read NIX_BUILD_CORES, setup.py reads MAX_JOBS.
-    : $((NIX_BUILD_CORES = MAX_JOBS = NIX_BUILD_CORES < MAX_JOBS ? NIX_BUILD_CORES : MAX_JOBS))
-  '';
-
-  preBuild = (old.preBuild or "") + "\n" + ''
-    # arrived NAME VALUE [optional]: ends the build unless CMake's cache has VALUE, among other words or as the same boolean.
-    arrived() {
-      local cache=CMakeCache.txt found alike
-      [ -e "$cache" ] || cache=build/CMakeCache.txt
-      found=$(grep "^$1:" "$cache") || [ -z "''${3-}" ] || return 0
-      found=''${found#*=}
-      case " $found " in *" $2 "*) return 0 ;; esac
-      for alike in "1 ON YES TRUE Y" "0 OFF NO FALSE N IGNORE"; do
-        case " $alike " in *" ''${2^^} "*) case " $alike " in *" ''${found^^} "*) return 0 ;; esac ;; esac
-      done
-      echo "ci-compiler: the recipe sets $1 to $2, and $cache has ''${found:-nothing}: the switch did not arrive" >&2
-      exit 1
-    }
-    arrived CMAKE_C_FLAGS "${lib.concatStringsSep " " cpuFlags}"
-    arrived CMAKE_CXX_FLAGS "${lib.concatStringsSep " " cpuFlags}"
-  '';
-
-  passthru = (old.passthru or { }) // {
-    gpuArch = null;
-    cpuISA = "armv8_2";
-  };
-
-  meta = (old.meta or { }) // {
-    description = "PyTorch for CPUs with ARMv8.2-A with FP16 and dot product";
-    longDescription = ''
-      PyTorch 2.8.0 for Python 3.13, built for one kind of hardware:
-      - CPU: Neoverse N1 (Graviton2, Ampere Altra), Neoverse V1 (Graviton3), Jetson Orin and later
-    '';
-    platforms = [ "aarch64-linux" ];
-  };
-})
+  cpuISA = "armv8_2";
+  system = "aarch64-linux";
+  cpuFlags = [ "-march=armv8.2-a+fp16+dotprod" ];
+  description = "PyTorch for CPUs with ARMv8.2-A with FP16 and dot product";
+  runsOn = [
+    "CPU: Neoverse N1 (Graviton2, Ampere Altra), Neoverse V1 (Graviton3), Jetson Orin and later"
+  ];
+}

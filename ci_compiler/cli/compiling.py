@@ -24,6 +24,7 @@ from ci_compiler.spec.carried import default_branch, template_paths
 from ci_compiler.spec.model import Spec
 from ci_compiler.sync.compiled import compile_files
 from ci_compiler.units import size
+from ci_compiler.variant import recipe_names
 
 
 def compile_or_check(arguments: argparse.Namespace, command: Sequence[str]) -> int:
@@ -44,7 +45,7 @@ def compile_or_check(arguments: argparse.Namespace, command: Sequence[str]) -> i
     def done(counts: str) -> None:
         _table(decided, files)
         where = root if root != Path.cwd() else Path()
-        kept = f", {len(recipes) - 1} recipes and their .gitattributes" if recipes else ""
+        kept = f", {len(recipe_names(recipes))} recipes and their .gitattributes" if recipes else ""
         source = decided.spec.document.file
         print(f"{len(files)} files under {(where / '.github').as_posix()}{kept} from {source}: {counts}")
         if left := len(decided.judged.left_out):
@@ -120,10 +121,10 @@ def _recipes(decided: Plan, root: Path, arguments: argparse.Namespace) -> tuple[
         choices = " or ".join(f"--branch {name}" for name in decided.spec.branches)
         note(f"the recipes are left out: {what}; {choices} includes them")
         return {}, []
-    from ci_compiler.recipes.render import recipes, territory
+    from ci_compiler.recipes.render import recipes, territories
 
-    own = territory(decided.spec, decided.judged, branch)
-    return recipes(decided.spec, decided.judged, branch, templates_of(root, decided.spec)), [own]
+    own = territories(decided.spec, decided.judged, branch)
+    return recipes(decided.spec, decided.judged, branch, templates_of(root, decided.spec)), [*own]
 
 
 def _table(decided: Plan, files: Mapping[str, str]) -> None:

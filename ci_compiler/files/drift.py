@@ -56,6 +56,8 @@ GITHUB = Territory(
     patterns=("*.yaml", "*.yml", "*.md", ".gitattributes", "workflows/*.yml", "actions/*/action.yml"),
 )
 FLOX = Territory(folder=".flox/pkgs", patterns=("*.nix", ".gitattributes"))
+THIN = Territory(folder=".flox/ci-compiler", patterns=("*.nix", "shell/*.nix"))
+"""What the recipes in `FLOX` share."""
 
 
 class ChangeKind(StrEnum):

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from ci_compiler.hardware import CPU
 from ci_compiler.plan.job_graph import built_after
 from ci_compiler.plan.matrix import Cell, Variant
 from ci_compiler.spec.model import Package, RecipeKind, Spec
+from ci_compiler.variant import SHARED, python_tag
 
 _WORDS = re.compile(r"(\*\*/|\*\*|\*)")
 _GLOBS = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*"}
@@ -18,6 +20,19 @@ def locks_of(spec: Spec, cell: Cell, variant: Variant) -> tuple[str, ...]:
     """The backend's lock files, if `variant` is built from what they say: its recipe is an own one, and has no pin."""
     own = spec.packages[variant.package].kind_of(variant.name) is RecipeKind.OWN
     return spec.backend.locks if own and not spec.branches[cell.branch].pin(cell.toolkit).nixpkgs else ()
+
+
+def shared_stem(cell: Cell, package: str) -> str:
+    """The start of the paths of what the compiled recipes of `package` in cells like `cell` share."""
+    accelerator = CPU if cell.target == CPU else f"{cell.family}{cell.toolkit.replace('.', '_')}"
+    return f"{SHARED}/{package}-{python_tag(cell.python)}-{accelerator}"
+
+
+def shared_patterns(spec: Spec, cell: Cell, variant: Variant) -> tuple[str, ...]:
+    """The path filters of what the recipe of `variant` shares with others; () if it is not a thin one."""
+    package = spec.packages[variant.package]
+    thin = package.kind_of(variant.name) is RecipeKind.COMPILED and not package.self_contained
+    return (f"{shared_stem(cell, package.name)}*.nix", f"{SHARED}/shell/*.nix") if thin else ()
 
 
 def path_filters(spec: Spec, packages: Iterable[str]) -> list[str]:

@@ -1,8 +1,8 @@
 """The variants that a change rebuilds: changed recipes, recipes that import them, and those that the spec changes.
 
-Recipes are self-contained, so a changed file is a changed variant. A recipe that names another file (its torch, a
-shared builder) changes with it, and so do all recipes of a package that declares a changed file as shared. An own
-recipe without a pin changes with the locks. Paths are found among the Nix tokens of a file; nothing is evaluated.
+A recipe changes with every file that it names: what compiled recipes share, its torch, a shared builder; and so do all
+recipes of a package that declares a changed file as shared. An own recipe without a pin changes with the locks. Paths
+are found among the Nix tokens of a file; nothing is evaluated.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ci_compiler.recipes.identifiers import mentions
 from ci_compiler.spec.build import bundled_spec, parse_spec
 from ci_compiler.spec.carried import SPEC, template_paths
 from ci_compiler.spec.model import Spec
-from ci_compiler.variant import RECIPES, recipe_name, recipe_path, recipe_paths
+from ci_compiler.variant import RECIPES, SHARED, recipe_name, recipe_path, recipe_paths
 
 NOTHING: Mapping[str, str] = {}
 
@@ -90,16 +90,21 @@ def changed_recipes(
     because = {**reasons, **{path: path for path in changed}}
     if not because:
         return {}
-    tree = git.tree(head, RECIPES, *shared)
+    tree = git.tree(head, RECIPES, SHARED, *shared)
     files = [path for path in tree if path.endswith(".nix")]
     texts = dict(zip(files, git.blobs([tree[path] for path in files]), strict=True))
-    uses = {path: named_paths(path, text.decode(errors="replace")) for path, text in texts.items()}
-    grew = True
-    while grew:
-        found = {path: why for path in files if path not in because and (why := _reason(uses[path], because))}
-        because |= found
-        grew = bool(found)
+    because = with_importers({path: text.decode(errors="replace") for path, text in texts.items()}, because)
     return {name: because[path] for path in files if path in because and (name := recipe_name(path))}
+
+
+def with_importers(texts: Mapping[str, str], because: Mapping[str, str]) -> dict[str, str]:
+    """`because`, causes by path, with those of `texts`, Nix files by path, that name one of its paths, and so on."""
+    uses = {path: named_paths(path, text) for path, text in texts.items()}
+    causes, found = dict(because), dict(because)
+    while found:
+        found = {path: why for path in uses if path not in causes and (why := _reason(uses[path], causes))}
+        causes |= found
+    return causes
 
 
 def _by_shared(spec: Spec, cells: Iterable[Cell], changed: Iterable[str]) -> Iterator[tuple[str, str]]:
@@ -144,7 +149,8 @@ def _by_spec(
         for variant in cell.variants
         if same_spec
     }
-    return {path: because.get(path) or SPEC for path, text in now.items() if before.get(path) != text}
+    changed = {path: because.get(path) or SPEC for path, text in now.items() if before.get(path) != text}
+    return with_importers(now, changed)
 
 
 def _templates(git: Git, commit: str, spec: Spec) -> dict[str, str]:

@@ -1,6 +1,6 @@
-"""The text of a compiled recipe: a self-contained Nix expression that overrides a package of nixpkgs.
+"""The text of a compiled recipe: a Nix expression that overrides a package of nixpkgs.
 
-Recipes are self-contained so that the recipes that a change touches are exactly the variants that it rebuilds. What
+It stands whole in a self-contained recipe, and once for all variants that share it otherwise (`recipes.thin`). What
 differs between packages, branches, GPUs and ISAs comes from the spec, the presets, the hardware tables and the named
 pieces; this module puts it in order.
 """
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import posixpath
 import re
-import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 
@@ -18,19 +17,23 @@ from ci_compiler.hardware import Gpu
 from ci_compiler.hardware.families import family_of, nixpkgs
 from ci_compiler.plan.job_graph import needs_of
 from ci_compiler.recipes import nix_text as nix
-from ci_compiler.recipes import proof, seeds
+from ci_compiler.recipes import parameters, proof, seeds
 from ci_compiler.recipes.capabilities import sets_capabilities
 from ci_compiler.recipes.subject import Subject, fetch
 from ci_compiler.recipes.work_arounds import Piece, switched_off
+from ci_compiler.spec.model import Spec
 from ci_compiler.spec.placeholders import fill
 from ci_compiler.spec.presets import handed_on
-from ci_compiler.variant import RECIPES, recipe_path, variant_name
+from ci_compiler.variant import RECIPES, SHARED, recipe_path, variant_name
 
 ARCHIVE = "https://github.com/{repository}/archive/{rev}.tar.gz"
 NIXPKGS = "NixOS/nixpkgs"
 
-_CAPABILITY = "gpuArchSM"
+CAPABILITY = "gpuArchSM"
 """The name that a recipe gives to the capability."""
+
+FLAGS, NEEDS, DESCRIPTION, RUNS_ON = "cpuFlags", "needs", "description", "runsOn"
+"""The names that a recipe gives to the flags of the ISA, the packages that it needs, and what it says of itself."""
 
 _JOBS = """\
 # The lower of both numbers counts: nixpkgs' hooks read NIX_BUILD_CORES, setup.py reads MAX_JOBS.
@@ -46,14 +49,24 @@ _PACKAGE = re.compile(r"@(pkgs(?:\.[A-Za-z_][A-Za-z0-9_'-]*)+)@")
 
 def render(subject: Subject) -> str:
     """The recipe of `subject`."""
-    file = subject.spec.document.file
-    head = [
-        nix.comment(f"{MARK} from {file}. Do not edit: change the spec, then run `ci-compile recipes`."),
-        nix.comment(f"{subject.package.title} {subject.version} for {_target(subject)}."),
-        "",
-    ]
-    bindings = nix.indent("\n\n".join(_bindings(subject)))
-    return "\n".join([*head, seeds.head(subject), "", "let", bindings, "in", _body(subject), ""])
+    return "\n".join([*head(subject), "", seeds.head(subject), "", *expression(subject), ""])
+
+
+def head(subject: Subject) -> list[str]:
+    """The first lines of a recipe: where it comes from, and what it is for."""
+    return [origin(subject.spec), nix.comment(f"{subject.package.title} {subject.version} for {_target(subject)}.")]
+
+
+def origin(spec: Spec) -> str:
+    """The first line of every compiled Nix file."""
+    return nix.comment(
+        f"{MARK} from {spec.document.file}. Do not edit: change the spec, then run `ci-compile recipes`."
+    )
+
+
+def expression(subject: Subject) -> list[str]:
+    """The expression of the package, as lines or groups of lines."""
+    return ["let", nix.indent("\n\n".join(_bindings(subject))), "in", _body(subject)]
 
 
 def _target(subject: Subject) -> str:
@@ -79,11 +92,16 @@ def _bindings(subject: Subject) -> Iterator[str]:
     if subject.package.at == "leaf":
         for need in subject.package.needs:
             yield _needed(subject, need)
-    if subject.gpu is not None:
-        why = nix.comment(fill(subject.override.capability, subject.values))
-        yield f"{why}\n{_CAPABILITY} = {nix.string(subject.values['capability'])};"
-    yield f"{nix.comment(f'{subject.isa.title}: {subject.isa.cpus}.')}\ncpuFlags = {nix.words(subject.isa.flags)};"
+    if not subject.is_shared:
+        if subject.gpu is not None:
+            yield f"{capability_comment(subject)}\n{CAPABILITY} = {nix.string(subject.values['capability'])};"
+        yield f"{nix.comment(f'{subject.isa.title}: {subject.isa.cpus}.')}\n{FLAGS} = {nix.words(subject.isa.flags)};"
     yield from seeds.bindings(subject)
+
+
+def capability_comment(subject: Subject) -> str:
+    """What is to be known of the spelling of a GPU's capability."""
+    return nix.comment(fill(subject.override.capability, subject.values))
 
 
 def _tarball(repository: str, rev: str, digest: str) -> str:
@@ -99,8 +117,8 @@ def _nixpkgs_arguments(subject: Subject) -> str:
         config[spelled["support"]] = "true"
     if sets_capabilities(subject.spec, subject.package, subject.cell):
         one = len(subject.capabilities) == 1
-        config[spelled["capabilities"]] = f"[ {_CAPABILITY} ]" if one else nix.words(subject.capabilities)
-    arguments = {"system": nix.string(subject.cell.system), "config": nix.attributes(config)}
+        config[spelled["capabilities"]] = f"[ {CAPABILITY} ]" if one else nix.words(subject.capabilities)
+    arguments = {"system": nix.string(subject.values["system"]), "config": nix.attributes(config)}
     if overlays := list(_overlays(subject)):
         arguments["overlays"] = nix.block("[", overlays, "]")
     return nix.attributes(arguments)
@@ -111,14 +129,14 @@ def _overlays(subject: Subject) -> Iterator[str]:
         if piece.overlay:
             yield f"{nix.comment(fill(piece.why, subject.values))}\n{fill(piece.overlay, subject.values)}"
     for path in subject.package.overlays:
-        yield f"(import {_relative(path)})"
+        yield f"(import {_relative(path, SHARED if subject.is_shared else RECIPES)})"
     if subject.package.at == "set":
         yield from _in_the_sets(subject)
 
 
-def _relative(path: str) -> str:
-    """A path from the repository's root as a Nix path from the recipes' folder."""
-    relative = posixpath.relpath(path, RECIPES)
+def _relative(path: str, folder: str) -> str:
+    """A path from the repository's root as a Nix path from `folder`."""
+    relative = posixpath.relpath(path, folder)
     return relative if relative.startswith(".") else f"./{relative}"
 
 
@@ -142,10 +160,17 @@ def _needed(subject: Subject, need: str) -> str:
     """The binding of a needed package, called as its attribute in nixpkgs."""
     package = subject.spec.packages[need]
     why = nix.comment(f"The {package.title} of this very cell: the derivation that its own recipe builds.")
-    return f"{why}\n{nix.name(package.attribute)} = {_import(subject, need)};"
+    name = attribute(subject, need)
+    return f"{why}\n{name} = {f'{NEEDS}.{name}' if subject.is_shared else imported(subject, need)};"
 
 
-def _import(subject: Subject, need: str) -> str:
+def attribute(subject: Subject, need: str) -> str:
+    """The attribute of a needed package, as Nix writes it."""
+    return nix.name(subject.spec.packages[need].attribute)
+
+
+def imported(subject: Subject, need: str) -> str:
+    """The derivation of a needed package of this cell, by its own recipe."""
     recipe = recipe_path(variant_name(need, subject.cell.suffix))
     repository = subject.spec.packages[need].repository
     if repository is None:
@@ -182,7 +207,7 @@ def _value(subject: Subject, item: object) -> str:
 
     def text(written: str) -> str:
         if written == "@capability@":
-            return _CAPABILITY
+            return CAPABILITY
         package = _PACKAGE.fullmatch(written)
         return package[1] if package else nix.string(fill(written, subject.values))
 
@@ -255,7 +280,7 @@ def _pre_configure(subject: Subject) -> Iterator[str]:
     if subject.gpu is not None:
         yield from nixpkgs(subject.cell.family)["host-flags"]
     for key, value in subject.override.environment.items():
-        yield nix.escape_lines(f"export {key}={shlex.quote(fill(str(value), subject.values))}")
+        yield nix.escape_lines(f"export {key}={parameters.quoted(fill(str(value), subject.values))}")
     if "MAX_JOBS" in subject.override.environment:
         yield _JOBS
     for piece in subject.pieces:
@@ -272,36 +297,42 @@ def _shell(subject: Subject, piece: Piece, text: str) -> str:
 
 def _passthru(subject: Subject) -> dict[str, str]:
     return {
-        "gpuArch": "null" if subject.gpu is None else nix.string(subject.gpu.name),
-        "cpuISA": nix.string(subject.isa.name),
+        "gpuArch": "null" if subject.gpu is None else nix.string(subject.values["gpu"]),
+        "cpuISA": nix.string(subject.values["isa"]),
         **{key: _value(subject, item) for key, item in subject.override.passthru.items()},
     }
 
 
 def _meta(subject: Subject) -> dict[str, str]:
+    title = f"{subject.package.title} {subject.version}"
+    python = f" for Python {subject.cell.python}" if subject.package.set == "python" else ""
+    runs_on = (
+        ['${lib.concatMapStringsSep "\\n" (line: "- ${line}") runsOn}']
+        if subject.is_shared
+        else [nix.escape_lines(f"- {line}") for line in runs_on_lines(subject)]
+    )
     return {
-        "description": nix.string(f"{subject.package.title} for {_short_target(subject)}"),
-        "longDescription": nix.lines(map(nix.escape_lines, _long_description(subject))),
-        "platforms": nix.words([subject.cell.system]),
+        "description": DESCRIPTION if subject.is_shared else nix.string(description(subject)),
+        "longDescription": nix.lines([nix.escape_lines(f"{title}{python}, built for one kind of hardware:"), *runs_on]),
+        "platforms": nix.words([subject.values["system"]]),
         **({"broken": "false"} if subject.pin.allow_broken else {}),
     }
 
 
-def _short_target(subject: Subject) -> str:
-    if subject.gpu is None:
-        return f"CPUs with {subject.isa.title}"
-    return f"{_vendor(subject.gpu)} {subject.gpu.architecture} ({subject.gpu.name}) and CPUs with {subject.isa.title}"
+def description(subject: Subject) -> str:
+    """The package's description, one line."""
+    gpu, cpu = subject.gpu, f"CPUs with {subject.isa.title}"
+    target = cpu if gpu is None else f"{_vendor(gpu)} {gpu.architecture} ({gpu.name}) and {cpu}"
+    return f"{subject.package.title} for {target}"
 
 
-def _long_description(subject: Subject) -> Iterator[str]:
-    title = f"{subject.package.title} {subject.version}"
-    python = f" for Python {subject.cell.python}" if subject.package.set == "python" else ""
-    yield f"{title}{python}, built for one kind of hardware:"
+def runs_on_lines(subject: Subject) -> Iterator[str]:
+    """What the variant runs on, and what it does without."""
     if subject.gpu is not None and subject.toolkit is not None:
-        yield f"- GPU: {subject.gpu.summary} (compute capability {', '.join(subject.capabilities)})"
+        yield f"GPU: {subject.gpu.summary} (compute capability {', '.join(subject.capabilities)})"
         driver = max(subject.toolkit.lowest_driver, subject.gpu.driver)
         kit = family_of(subject.gpu.family).toolkit
-        yield f"- {kit} {subject.cell.toolkit}, {_vendor(subject.gpu)} driver {driver} or newer"
-    yield f"- CPU: {subject.isa.cpus}"
+        yield f"{kit} {subject.cell.toolkit}, {_vendor(subject.gpu)} driver {driver} or newer"
+    yield f"CPU: {subject.isa.cpus}"
     for off in switched_off(subject.spec, subject.cell, subject.package.name):
-        yield f"- Without {off}"
+        yield f"Without {off}"

@@ -7,13 +7,13 @@ for in what CMake has planned (PyTorch) and in the machine code of the finished 
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 from ci_compiler.hardware.families import nixpkgs
 from ci_compiler.recipes import nix_text as nix
+from ci_compiler.recipes.parameters import quoted
 from ci_compiler.recipes.subject import Subject
 from ci_compiler.spec.placeholders import fill
 
@@ -22,6 +22,9 @@ _DEFINITION = re.compile(r"-D([\w.+-]+)(?::[A-Z]+)?=(.*)", re.DOTALL)
 
 _PASSED_ON = ("BUILD_", "USE_", "CMAKE_")
 """Variables of the environment that PyTorch's setup.py hands to CMake (tools/setup_helpers/cmake.py)."""
+
+SHELL = "shell"
+"""The folder of the functions, here and below the folder of what recipes share."""
 
 ARRIVED = "arrived"
 """The function that looks for one switch; a call of it has no other effect than to end the build."""
@@ -40,8 +43,8 @@ def of_configuration(subject: Subject) -> str:
         return ""
     if subject.override.from_environment and subject.gpu is not None:
         planned = f"grep '^ *FLAGS = ' build/build.ninja | built_for {_MOST} {_numbers(subject)}"
-        return "\n".join([*functions(ARRIVED, "built-for"), *lines, planned])
-    return "\n".join([*functions(ARRIVED), *lines])
+        return "\n".join([*functions(subject, ARRIVED, "built-for"), *lines, planned])
+    return "\n".join([*functions(subject, ARRIVED), *lines])
 
 
 def of_libraries(subject: Subject) -> str:
@@ -52,7 +55,7 @@ def of_libraries(subject: Subject) -> str:
     spelled = nixpkgs(subject.cell.family)
     tool = f"{spelled['list-code']} {spelled['list-code-options']}"
     # What preBuild defined is still there: one shell runs all phases.
-    defined = () if subject.override.from_environment else functions("built-for")
+    defined = () if subject.override.from_environment else functions(subject, "built-for")
     return "\n".join(
         [
             *defined,
@@ -70,10 +73,10 @@ def _switches(subject: Subject) -> Iterator[str]:
     declared: dict[str, str] = {}
     for flag in [*(flag for piece in subject.pieces for flag in piece.cmake), *override.cmake_flags]:
         if match := _DEFINITION.fullmatch(fill(flag, values)):
-            declared[match[1]] = shlex.quote(match[2])
+            declared[match[1]] = quoted(match[2])
     if override.from_environment:
         for name, value in override.environment.items():
-            declared[name] = shlex.quote(fill(str(value), values))
+            declared[name] = quoted(fill(str(value), values))
         for piece in subject.pieces:
             declared |= {name: fill(value, values) for name, value in piece.exports.items()}
         declared = {name: value for name, value in declared.items() if name.startswith(_PASSED_ON)}
@@ -87,11 +90,17 @@ def _switches(subject: Subject) -> Iterator[str]:
 
 
 def _numbers(subject: Subject) -> str:
-    return " ".join(one.replace(".", "") for one in subject.capabilities)
+    return subject.values["sm"].replace(";", " ")
+
+
+def functions(subject: Subject, *names: str) -> tuple[str, ...]:
+    """The functions of these files, as lines of a Nix string."""
+    if subject.is_shared:
+        return tuple(f"${{import ./{SHELL}/{name}.nix}}" for name in names)
+    return tuple(map(function, names))
 
 
 @cache
-def functions(*names: str) -> tuple[str, ...]:
-    """The functions of these files, as lines of a Nix string."""
-    folder = Path(__file__).parent / "shell"
-    return tuple(nix.escape_lines((folder / f"{name}.sh").read_text("utf-8").rstrip("\n")) for name in names)
+def function(name: str) -> str:
+    """The text of a function, escaped for an indented string of Nix."""
+    return nix.escape_lines((Path(__file__).parent / SHELL / f"{name}.sh").read_text("utf-8").rstrip("\n"))

@@ -25,6 +25,9 @@ from ci_compiler.variant import recipe_path, seed_name
 _SEED, _FOR_SEED = "compilerSeed", "forSeed"
 """The names that a recipe gives to the derivation of the seed, and to its own argument."""
 
+_FIRST, _NAME = "seedFrom", "seedName"
+"""The names that recipes give to the build that a seed is made from, and to the seed's `pname`."""
+
 _CCACHE = "${pkgs.ccache}/bin/ccache"
 
 _FOUND = re.compile(r"ci-compiler: the compiler seed had (\d{1,9}) of (\d{1,9}) host objects")
@@ -67,19 +70,38 @@ def bindings(subject: Subject) -> Iterator[str]:
     """The derivation of the seed, in the `let` of a recipe that takes it."""
     if not subject.seeded_by:
         return
-    file = PurePosixPath(recipe_path(subject.seeded_by)).name
     values = {
-        "pname": nix.string(seed_name(subject.seeded_by)),
+        "pname": _NAME if subject.is_shared else nix.string(seed_name(subject.seeded_by)),
         "outputs": nix.words(["out"]),
         "preConfigure": f"old.preConfigure + {nix.lines([f'compiler_seed {_CCACHE}'])}",
         "doCheck": "false",
-        "installPhase": nix.lines([*functions("compiler-seed-kept"), "compiler_seed_kept"]),
+        "installPhase": nix.lines([*functions(subject, "compiler-seed-kept"), "compiler_seed_kept"]),
         "allowedReferences": "[ ]",
     }
-    why = nix.comment(f"The host code of {subject.seeded_by}, which is the same for every GPU, as ccache kept it.")
+    whose = "one variant" if subject.is_shared else subject.seeded_by
+    why = nix.comment(f"The host code of {whose}, which is the same for every GPU, as ccache kept it.")
     entries = (f"{key} = {value};" for key, value in values.items())
-    first = f"{_SEED} = (import ./{file} {{ {_FOR_SEED} = true; }}).overrideAttrs (old: {{"
+    first = f"{_SEED} = {_FIRST if subject.is_shared else f'({_first(subject)})'}.overrideAttrs (old: {{"
     yield nix.block(f"{why}\n{first}", entries, "});")
+
+
+def parameters(subject: Subject) -> dict[str, str]:
+    """The default values of the parameters of a shared text that makes a seed, by name; '' for none."""
+    return {_FOR_SEED: "false", _FIRST: "", _NAME: ""} if subject.seeded_by else {}
+
+
+def arguments(subject: Subject) -> Iterator[str]:
+    """What a recipe that takes a seed gives to its shared text."""
+    if _is_first(subject):
+        yield f"inherit {_FOR_SEED};"
+    if subject.seeded_by:
+        yield f"{_FIRST} = {_first(subject)};"
+        yield f"{_NAME} = {nix.string(seed_name(subject.seeded_by))};"
+
+
+def _first(subject: Subject) -> str:
+    file = PurePosixPath(recipe_path(subject.seeded_by)).name
+    return f"import ./{file} {{ {_FOR_SEED} = true; }}"
 
 
 def attributes(subject: Subject) -> dict[str, str]:
@@ -94,8 +116,9 @@ def before_configure(subject: Subject) -> Iterator[str]:
     """What `preConfigure` runs in a build that takes a seed."""
     if subject.seeded_by:
         take = f"compiler_seed {_CCACHE} ${{{_SEED}}}"
-        unless_for_seed = f'${{if {_FOR_SEED} then "" else "{take}"}}' if _is_first(subject) else take
-        yield "\n".join([*functions("compiler-seed"), unless_for_seed])
+        may_be_for_seed = subject.is_shared or _is_first(subject)
+        unless_for_seed = f'${{if {_FOR_SEED} then "" else "{take}"}}' if may_be_for_seed else take
+        yield "\n".join([*functions(subject, "compiler-seed"), unless_for_seed])
 
 
 def at_the_end(subject: Subject) -> Iterator[str]:

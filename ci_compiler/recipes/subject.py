@@ -24,7 +24,8 @@ class Subject:
 
     `pin` is the nixpkgs that it is built from, and `capabilities` are the compute capabilities that it is built for.
     `values` are those of the placeholders, and `override` what the package's compiled recipes override.
-    `seeded_by` is the variant whose host code it takes (`recipes.seeds`), or ''.
+    `seeded_by` is the variant whose host code it takes (`recipes.seeds`), or ''. `is_shared` says that the text is for
+    all variants like this one, and `values` has marks in place of their own (`recipes.parameters`).
     """
 
     spec: Spec
@@ -41,6 +42,7 @@ class Subject:
     override: Override
     pieces: tuple[Piece, ...]
     seeded_by: str = ""
+    is_shared: bool = False
 
     @property
     def version(self) -> str:

@@ -104,6 +104,13 @@ class RecipeKeys:
         default=None,
         published=False,
     )
+    self_contained: bool = key(
+        "Whether each compiled recipe holds all of its text. Otherwise what the recipes of a branch share stands once, "
+        "in `.flox/ci-compiler`, and a recipe says what is its own. Recipes whose overlays or inputs name a value of "
+        "the variant (`@gpu@`) are always self-contained.",
+        default=False,
+        published=False,
+    )
     compiler_seed: bool = key(
         "Whether the GPU variants of one branch, Python, toolkit and ISA share the host code that they compile: ccache "
         "keeps that of the first one, as a derivation that all of them take. For packages that compile through CMake.",

@@ -7,7 +7,7 @@ moved in one transaction, so that a run that is killed leaves each branch where 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from ci_compiler.checkout import EntryKind
@@ -24,26 +24,27 @@ WRITTEN = "Written by `ci-compile sync`; the spec says why."
 class BranchPlan(NamedTuple):
     """The change to a branch: paths with their new text (None: removed), on top of the commit `parent`.
 
-    `taken` are the changes to recipes that were the repository's own.
+    `files` are all that it is to have, and `taken` the changes to recipes that were the repository's own.
     """
 
     branch: str
     parent: str
     changes: Mapping[str, str | None]
+    files: Mapping[str, str]
     taken: Mapping[str, str]
     added: int
     removed: int
 
 
 def plan_branch(
-    git: Git, branch: str, parent: str, files: Mapping[str, str], recipes: Territory, *, adopt: bool
+    git: Git, branch: str, parent: str, files: Mapping[str, str], recipes: Sequence[Territory], *, adopt: bool
 ) -> BranchPlan:
     """What `branch` at `parent` lacks of `files`. Raises InputError if something that was not compiled is in the way.
 
-    `recipes` is the folder of the branch's recipes. `adopt` takes over recipes that are in the way; any other such file
-    remains an error, and so does a link, a folder or a submodule.
+    `recipes` are the folders of the branch's recipes. `adopt` takes over recipes that are in the way; any other such
+    file remains an error, and so does a link, a folder or a submodule.
     """
-    territories = (GITHUB, recipes)
+    territories = (GITHUB, *recipes)
     folders = {territory.folder.split("/")[0] for territory in territories}
     entries = git.entries(parent, *sorted(folders | {path.split("/")[0] for path in files}))
     plain = {path: one.name for path, one in entries.items() if one.kind is EntryKind.FILE}
@@ -70,6 +71,7 @@ def plan_branch(
         branch=branch,
         parent=parent,
         changes=changes,
+        files=files,
         taken=taken,
         added=sum(text is not None and path not in entries for path, text in changes.items()),
         removed=sum(text is None for text in changes.values()),

@@ -22,7 +22,7 @@ from ci_compiler.recipes.affected import read_by_recipes
 from ci_compiler.spec.carried import carried_paths
 from ci_compiler.spec.model import RecipeKind, Spec
 from ci_compiler.sync.landing import Landing, put_at
-from ci_compiler.variant import RECIPES, recipe_path
+from ci_compiler.variant import RECIPES, SHARED, recipe_path
 
 MOST_FILES = 300
 """The most files that a commit may change."""
@@ -101,7 +101,7 @@ class _Rules:
             for cell in judge(spec).cells
             for variant in cell.variants
             if cell.branch == branch and spec.packages[variant.package].kind_of(variant.name) is not RecipeKind.OWN
-        )
+        ) | {SHARED}
 
     def refusal(self, change: TreeChange) -> str:
         """Why a change is refused; '' if it is not."""
@@ -110,7 +110,7 @@ class _Rules:
             "has a part or a character in its name that no recipe needs": not _is_plain(path),
             "is read by git or GitHub: workflows, actions, hooks and settings do not come from forks": _is_of_git(path),
             "decides what is built and how; a maintainer has to make this change": _is_in(path, self.deciding),
-            "is compiled from the spec; a maintainer has to change that": path in self.compiled,
+            "is compiled from the spec; a maintainer has to change that": _is_in(path, self.compiled),
             "is neither a recipe nor a source that the spec declares": not self._is_data(path),
             "is a link or a submodule": not (change.removed or change.is_file),
         }

@@ -17,7 +17,7 @@ from ci_compiler.git import Git
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.selection import Rebuilt
 from ci_compiler.recipes.affected import affected
-from ci_compiler.recipes.render import recipes, territory
+from ci_compiler.recipes.render import recipes, territories
 from ci_compiler.spec.carried import template_paths
 from ci_compiler.spec.model import Spec
 from ci_compiler.sync.branches import WRITTEN, BranchPlan, plan_branch
@@ -51,7 +51,7 @@ def branch_plans(
             branch,
             head,
             {**common, **recipes(spec, judged, branch, templates)},
-            territory(spec, judged, branch),
+            territories(spec, judged, branch),
             adopt=adopt,
         )
         for branch, head in heads.items()

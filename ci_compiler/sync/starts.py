@@ -11,15 +11,22 @@ from ci_compiler.github.waves import start_waves
 from ci_compiler.plan.job_graph import built_after
 from ci_compiler.plan.limits import beyond_filters
 from ci_compiler.plan.pipeline import Plan
+from ci_compiler.recipes.affected import with_importers
 from ci_compiler.reports.load import load_of
 from ci_compiler.sync.branches import BranchPlan
 from ci_compiler.units import counted
-from ci_compiler.variant import recipe_path
+from ci_compiler.variant import RECIPES, SHARED, recipe_path
 
 
 def started_by(decided: Plan, plans: Sequence[BranchPlan]) -> dict[str, tuple[str, ...]]:
     """The variants that a push of `plans` builds, by branch: those whose recipe changes, and those that need them."""
-    return {plan.branch: tuple(_started(decided, plan.branch, plan.changes)) for plan in plans if plan.changes}
+    return {plan.branch: tuple(_started(decided, plan.branch, _changed(plan))) for plan in plans if plan.changes}
+
+
+def _changed(plan: BranchPlan) -> Collection[str]:
+    """The paths that change, and the recipes that read one of them."""
+    texts = {path: text for path, text in plan.files.items() if path.startswith((f"{RECIPES}/", f"{SHARED}/"))}
+    return with_importers(texts, {path: path for path in plan.changes})
 
 
 def _started(decided: Plan, branch: str, changes: Collection[str]) -> Iterator[str]:

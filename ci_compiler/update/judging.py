@@ -20,6 +20,7 @@ from ci_compiler.reports.diff_markdown import code
 from ci_compiler.units import counted
 from ci_compiler.update.changes import Nixpkgs
 from ci_compiler.update.updating import Updated
+from ci_compiler.variant import recipe_names
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _OVERLAID = re.compile(r"\b([\w-]+) = prev\.")
@@ -44,7 +45,7 @@ def judged(decided: Plan, done: Updated, templates: Mapping[str, str], true: Tru
 
 def _of_branch(decided: Plan, branch: str, templates: Mapping[str, str], true: TrueNixpkgs | None) -> str:
     files = recipes(decided.spec, decided.judged, branch, templates)
-    count = sum(path.endswith(".nix") for path in files)
+    count = len(recipe_names(files))
     with written(files) as root:
         try:
             lines = [str(cause.line) for cause in audit(root, decided.spec, branch, templates=templates).defects]

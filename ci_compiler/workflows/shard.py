@@ -17,7 +17,7 @@ from ci_compiler.plan.joins import cells_by_build
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.needs import Needs
 from ci_compiler.plan.sharding import ALL, UNPUBLISHED, Shard, job_id, job_name
-from ci_compiler.plan.sources import locks_of, path_filters
+from ci_compiler.plan.sources import locks_of, path_filters, shared_patterns
 from ci_compiler.spec.model import Pool, Spec
 from ci_compiler.spec.packages import RecipeKind
 from ci_compiler.spec.triggers import PROFILE, SINCE
@@ -148,8 +148,8 @@ def _paths(spec: Spec, shard: Shard) -> list[str]:
 
     Recipes that the repository writes itself may also be folders. A package with compiler seeds takes host code from
     another GPU's recipe: those of all GPUs are here, so that no variant changes the file of another shard. Then what
-    the packages' recipes read: a path matches the file, and with `/**` what is in the folder. Last come the locks of
-    recipes without a pin. Without recipes, the patterns are those of what its builds read.
+    the packages' recipes read: a path matches the file, and with `/**` what is in the folder. Then what thin recipes
+    share, and last the locks of recipes without a pin. Without recipes, the patterns are those of what its builds read.
     """
     if not spec.backend.has_recipes:
         own = dict.fromkeys(one.package for cell, _ in shard.cells for one in cell.variants)
@@ -157,6 +157,7 @@ def _paths(spec: Spec, shard: Shard) -> list[str]:
         return path_filters(spec, dict.fromkeys([*own, *others]))
     found: dict[str, None] = {}
     packages: dict[str, None] = {}
+    shared: dict[str, None] = {}
     locks: dict[str, None] = {}
     for cell, _ in shard.cells:
         isa = cell.isa if cell.isa == BASELINE else "*"
@@ -164,6 +165,7 @@ def _paths(spec: Spec, shard: Shard) -> list[str]:
         for one in cell.variants:
             name = one.name if cell.listed or cell.named else variant_name(one.package, any_isa)
             found[recipe_path(name)] = None
+            shared |= dict.fromkeys(shared_patterns(spec, cell, one))
             if spec.packages[one.package].kind_of(one.name) is RecipeKind.OWN:
                 found[f"{RECIPES}/{name}/**"] = None
             if spec.packages[one.package].compiler_seed and cell.target != CPU:
@@ -174,7 +176,7 @@ def _paths(spec: Spec, shard: Shard) -> list[str]:
     for package in map(spec.packages.__getitem__, packages):
         found |= {pattern: None for path in package.shared for pattern in (path, f"{path}/**")}
         found |= dict.fromkeys(package.overlays)
-    return [*found, *locks]
+    return [*found, *shared, *locks]
 
 
 def preflight_id(pool: Pool) -> str:

@@ -39,6 +39,7 @@ from ci_compiler.spec.load import parse_document
 from ci_compiler.spec.model import Matrix, Spec
 from ci_compiler.spec.packages import RecipeKind
 from ci_compiler.sync.compiled import compile_files
+from ci_compiler.variant import SHARED, recipe_names, recipe_path
 from tests.adoption.fleets import git
 from tests.adoption.helpers import PIN, needs_nix
 from tests.output import checked
@@ -94,22 +95,32 @@ def old(name: str, version: str = "1.0", *, plain: bool = False, **changes: str)
     return f"{{ {arguments} }}:\nlet cpuFlags = [ {flags} ]; in{body}\n"
 
 
+_SHARED_BY: dict[str, dict[str, str]] = {}
+"""What compiled recipes share, by their texts."""
+
+
 def folder_of(root: Path, texts: Mapping[str, str], branch: str = "") -> Path:
     """A checkout of `branch` at `root` (a folder without git, if '') with recipes by name."""
     pkgs = root / ".flox/pkgs"
     pkgs.mkdir(parents=True, exist_ok=True)
     for name, text in texts.items():
         (pkgs / f"{name}.nix").write_text(text, "utf-8")
+        for path, shared in _SHARED_BY.get(text, {}).items():
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            (root / path).write_text(shared, "utf-8")
     if branch:
         (root / ".git").mkdir()
         (root / ".git/HEAD").write_text(f"ref: refs/heads/{branch}\n", "utf-8")
     return root
 
 
-def compiled(spec: Spec, branch: str) -> dict[str, str]:
+def compiled(spec: Spec, branch: str, *, self_contained: bool = False) -> dict[str, str]:
     """The recipes that `spec` compiles to on `branch`, by name."""
-    made = recipes(spec, judge(spec), branch)
-    return {Path(path).stem: text for path, text in made.items() if path.endswith(".nix")}
+    made = recipes(spec, judge(spec), branch, self_contained=self_contained)
+    shared = {path: text for path, text in made.items() if path.startswith(SHARED)}
+    texts = {name: made[recipe_path(name)] for name in recipe_names(made)}
+    _SHARED_BY.update(dict.fromkeys(texts.values(), shared))
+    return texts
 
 
 @cache
@@ -474,7 +485,7 @@ def repository(root: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A git repository with an adopted spec, in which it is committed."""
     texts = {
         name: text.replace("# Compiled by ci-compile", "# Written")
-        for name, text in compiled(spec_of(small()), "main").items()
+        for name, text in compiled(spec_of(small()), "main", self_contained=True).items()
     }
     texts[SM90] = texts[SM90].replace('"-mfma"', '"-mfma" "-mbmi2"')
     folder = folder_of(root / "repository", texts)
@@ -497,7 +508,7 @@ def test_own_recipes_are_compiled_from_now_on(
     assert out[0] == "1 of the 2 recipes that were compared stay the same derivations"
     assert out[1].startswith("1 recipe of pytorch differs in flags (CFLAGS, CXXFLAGS, NVCC_APPEND_FLAGS): ")
     assert 'recipes: {"pytorch-*-sm90-*": compiled, "*": own}' in (folder / SHOWN).read_text("utf-8")
-    changed = {line[3:] for line in git(folder, "status", "--porcelain", "--", ".flox").splitlines()}
+    changed = {line[3:] for line in git(folder, "status", "--porcelain", "--", ".flox/pkgs").splitlines()}
     assert changed == {f".flox/pkgs/{name}" for name in (f"{SM90}.nix", f"{SM90[:-1]}512.nix", ".gitattributes")}
     assert run(PROGRAM, ["recipes", "--check"]) == 0
     assert run(PROGRAM, ["audit", "."]) == 0

@@ -88,7 +88,7 @@ class Folder:
 
 
 def write(root: Path, spec: Spec, branch: str) -> Folder:
-    for path, text in recipes(spec, judge(spec), branch).items():
+    for path, text in recipes(spec, judge(spec), branch, self_contained=True).items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text(text, "utf-8")
     return Folder(root)

@@ -139,15 +139,15 @@ def test_audit_repeats_what_nix_says_of_an_argument(compiler: Compile, nixpkgs: 
 
 def test_audit_believes_nixpkgs_where_the_stand_in_fails(compiler: Compile, nixpkgs: Path, repository: Path) -> None:
     edit(nixpkgs / "lib.nix", "{ inherit", "{ newInNixpkgs = x: x; inherit")
+    edit(repository / f".flox/pkgs/{CPU}.nix", "{ ... }:", "{ lib, ... }:")
     edit(repository / f".flox/pkgs/{CPU}.nix", "cpuFlags = [", "cpuFlags = lib.newInNixpkgs [")
     assert "newInNixpkgs" not in compiler("audit", ".")[2]
 
 
 def test_audit_evaluates_what_changed_since_a_commit(compiler: Compile, repository: Path) -> None:
     assert "nothing to evaluate" in compiler("audit", ".", "--since", "HEAD")[2]
-    edit(
-        repository / f".flox/pkgs/{TORCH}.nix", "cudaSupport = true;\n  gpuTargets", "cudaSuport = true;\n  gpuTargets"
-    )
+    shared = repository / ".flox/ci-compiler/pytorch-python313-cuda12_8.nix"
+    edit(shared, "cudaSupport = true;\n  gpuTargets", "cudaSuport = true;\n  gpuTargets")
     commit()
     _, _, err = compiler("audit", ".", "--since", "HEAD~1")
     assert "evaluated with nixpkgs: 0 recipes" in err  # torch's, and torchvision's, which imports it

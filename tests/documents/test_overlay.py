@@ -23,6 +23,7 @@ from ci_compiler.plan.rules import judge
 from ci_compiler.recipes.identifiers import Mentions, mentions
 from ci_compiler.recipes.render import recipes
 from ci_compiler.spec.build import bundled_spec
+from ci_compiler.variant import RECIPES
 from tests.checkers import require
 from tests.specs import CACHE, UNKNOWN_PIN, small, spec_of
 
@@ -48,6 +49,7 @@ def users_get(
     samples = [
         *folder.glob("*.nix"),
         *(one for place in recipe_folders.values() for one in sorted(place.glob("*.nix"))[::8]),
+        *(one for place in recipe_folders.values() for one in place.parent.glob("ci-compiler/*.nix")),
     ]
     together = Mentions.together(mentions(path.read_text("utf-8")) for path in samples)
     (scratch / "known.nix").write_text(known_pins.known(), "utf-8")
@@ -88,11 +90,10 @@ def test_459_of_459_variants_are_the_derivations_of_their_recipes(folder: Path, 
     spec = bundled_spec()
     judged, folders = judge(spec), {}
     for branch in spec.branches:
-        folders[branch] = tmp_path / "recipes" / branch
-        folders[branch].mkdir(parents=True)
+        folders[branch] = tmp_path / branch / RECIPES
         for path, text in recipes(spec, judged, branch).items():
-            if path.endswith(".nix"):
-                (folders[branch] / Path(path).name).write_text(text, "utf-8")
+            (tmp_path / branch / path).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / branch / path).write_text(text, "utf-8")
     found = users_get(folder, folders, tmp_path)
     assert different(found) == []
     assert len({one["recipe"] for one in found["variants"]}) == 459

@@ -70,7 +70,7 @@ def evaluated_in(folder: Path, name: str) -> dict[str, Any]:
 
 
 def recipe_of(spec: Spec, name: str) -> str:
-    return recipes(spec, judge(spec), "main")[f".flox/pkgs/{name}.nix"]
+    return recipes(spec, judge(spec), "main", self_contained=True)[f".flox/pkgs/{name}.nix"]
 
 
 def test_flash_attn_takes_its_architectures_from_the_environment(tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ def spec_with(gpus: Sequence[str], **keys: Any) -> Spec:
 
 def compiled(spec: Spec) -> dict[str, str]:
     """The recipes of `spec`, by the GPU and ISA of their variant."""
-    texts = recipes(spec, judge(spec), "main")
+    texts = recipes(spec, judge(spec), "main", self_contained=True)
     return {path.split("-", 2)[2].removesuffix(".nix"): text for path, text in texts.items() if path.endswith(".nix")}
 
 
@@ -106,7 +106,7 @@ class Fleet:
 
         `guard` is replaced in every recipe.
         """
-        made = recipes(SPEC, judge(SPEC), "main")
+        made = recipes(SPEC, judge(SPEC), "main", self_contained=True)
         texts = {self.folder / path: text.replace(*guard) if guard[0] else text for path, text in made.items()}
         mine = self.folder / f".flox/pkgs/engine-python313-cuda12_8-{name}.nix"
         others = {path: path.read_text("utf-8") for path in (self.folder / "nixpkgs").rglob("*") if path.is_file()}

@@ -104,7 +104,7 @@ def test_kinds_go_by_pattern_and_own_recipes_are_not_written() -> None:
     spec = spec_with({"pytorch": TORCH | {"recipes": kinds, "template": PATH}, "torchvision": {"needs": ["pytorch"]}})
     files = recipes(spec, judge(spec), "main", {PATH: "{ }: @gpu@\n"})
     names = {f".flox/pkgs/{name}.nix" for name in (f"pytorch-{GPU}", f"torchvision-{GPU}", f"torchvision-{CPU}")}
-    assert files.keys() == names | {".flox/pkgs/.gitattributes"}
+    assert {path for path in files if path.startswith(".flox/pkgs/")} == names | {".flox/pkgs/.gitattributes"}
     assert files[f".flox/pkgs/pytorch-{GPU}.nix"].endswith("\n{ }: sm90\n")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ci_compiler.cli.console import note, print_findings
@@ -15,11 +15,11 @@ from ci_compiler.files.atomic import cannot_write, change_folders
 from ci_compiler.files.drift import FLOX, Territory, compare, writing
 from ci_compiler.outside import text_of
 from ci_compiler.plan.rules import Judged, errors_among, judge
-from ci_compiler.recipes.render import recipes, territory
+from ci_compiler.recipes.render import recipes, territories
 from ci_compiler.spec.build import parse_spec
 from ci_compiler.spec.model import Spec
 from ci_compiler.units import counted
-from ci_compiler.variant import RECIPES, recipe_path
+from ci_compiler.variant import RECIPES, SHARED, recipe_names, recipe_path
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -34,8 +34,9 @@ def run(arguments: argparse.Namespace) -> int:
         raise InputError(errors)
     if arguments.adopt is not None:
         return _adopt(arguments, spec, judged, root, branch)
-    files = recipes(spec, judged, branch, templates_of(root, spec))
-    place = territory(spec, judged, branch)
+    files = recipes(spec, judged, branch, templates_of(root, spec), self_contained=arguments.output is not None)
+    count = len(recipe_names(files))
+    places: Sequence[Territory] = territories(spec, judged, branch)
     if arguments.output is not None:
         output = arguments.output.resolve()
         root, folder = output.parent, output.name
@@ -43,12 +44,11 @@ def run(arguments: argparse.Namespace) -> int:
             message = f"{output} cannot be replaced in one step; name a folder below it"
             raise wrong("--output", Code.WRONG_VALUE, message)
         files = {f"{folder}/{Path(path).name}": text for path, text in files.items()}
-        place = Territory(folder=folder, patterns=FLOX.patterns)
-    count = sum(path.endswith(".nix") for path in files)
+        places = (Territory(folder=folder, patterns=FLOX.patterns),)
     made = f"{counted(count, 'recipe')} of {branch} and their .gitattributes" if count else f"no recipes of {branch}"
     what = f"{made} from {spec.document.file}"
     command = ["ci-compile", "recipes"]
-    code = write_or_check(arguments, command, root, files, [place], lambda counts: print(f"{what}: {counts}"))
+    code = write_or_check(arguments, command, root, files, places, lambda counts: print(f"{what}: {counts}"))
     check = arguments.check and arguments.output is None
     print_findings(missing := missing_recipes(spec, judged.cells, branch, root) if check else [])
     return 1 if missing else code
@@ -71,15 +71,20 @@ def _adopt(arguments: argparse.Namespace, spec: Spec, judged: Judged, root: Path
     made, mine = recipes(after, decided, branch, templates_of(root, after)), found.get(branch, {})
     taken = {recipe_path(name): made[recipe_path(name)] for name in mine}
     if taken:
-        there = [path for path in (root / RECIPES).rglob("*") if path.is_file()]
+        there = [path for folder in (RECIPES, SHARED) for path in (root / folder).rglob("*") if path.is_file()]
         texts = {path.relative_to(root).as_posix(): text_of(path, errors="replace") for path in there}
-        print(*differing(texts, taken, mine), sep="\n")
+        shared = {path: text for path, text in made.items() if path.startswith(f"{SHARED}/")}
+        print(*differing(texts, taken | shared, mine), sep="\n")
     if arguments.check:
         return 1
     others = {path: recipe for path, recipe in made.items() if path not in taken}
     compare(root, others, [])  # what is in the way of them stops it
-    fresh = {path.removeprefix(f"{RECIPES}/"): recipe for path, recipe in (others | taken).items()}
-    written: dict[Path, Mapping[str, str | None]] = {root / RECIPES: fresh, file.parent: {file.name: text}}
+    written: dict[Path, Mapping[str, str | None]] = {file.parent: {file.name: text}}
+    for folder in (RECIPES, SHARED):
+        within = f"{folder}/"
+        if fresh := {path.removeprefix(within): text for path, text in made.items() if path.startswith(within)}:
+            written[root / folder] = fresh
+            (root / folder).mkdir(parents=True, exist_ok=True)
     try:
         with writing(*written):
             change_folders(written)

@@ -159,14 +159,15 @@ def _checkouts(git: Git, plans: Sequence[BranchPlan], *, dry_run: bool) -> list[
 def _taken(git: Git, one: BranchPlan, judged: Judged) -> list[str]:
     """How the recipes that `one` takes over differ from the compiled ones."""
     from ci_compiler.adoption.taking import differing  # only `--adopt` needs it
-    from ci_compiler.variant import RECIPES
+    from ci_compiler.variant import RECIPES, SHARED
 
     tree = git.tree(one.parent, RECIPES)
     before = zip(tree, git.blobs(list(tree.values())), strict=True)
     packages = {
         variant.name: variant.package for cell in judged.cells if cell.branch == one.branch for variant in cell.variants
     }
-    return differing({path: data.decode(errors="replace") for path, data in before}, one.taken, packages)
+    shared = {path: text for path, text in one.files.items() if path.startswith(f"{SHARED}/")}
+    return differing({path: data.decode(errors="replace") for path, data in before}, {**shared, **one.taken}, packages)
 
 
 def _told(lines: list[str]) -> list[str]:

@@ -83,7 +83,7 @@ def overlay(plan: Plan, templates: Mapping[str, str], fetched: Mapping[str, Fetc
     files = {"fleet.nix": f"# {_heading(spec)}\n{_fleet(plan, fetched)}"}
     for branch in dict.fromkeys(cell.branch for cell, _ in _published(plan)):
         if branch not in fetched:
-            made = recipes(spec, plan.judged, branch, templates)
+            made = recipes(spec, plan.judged, branch, templates, self_contained=True)
             nix_files = {path: text for path, text in made.items() if path.endswith(".nix")}
             files |= {f"recipes/{branch}/{PurePosixPath(path).name}": text for path, text in nix_files.items()}
     words = _words(plan)

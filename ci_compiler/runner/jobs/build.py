@@ -32,7 +32,7 @@ from ci_compiler.runner.jobs.summary import add_row, reporting
 from ci_compiler.runner.targets import find
 from ci_compiler.spec.model import Repository, Spec
 from ci_compiler.stages import BUILD
-from ci_compiler.variant import RECIPES, recipe_path, variant_name
+from ci_compiler.variant import RECIPES, SHARED, recipe_path, variant_name
 from ci_compiler.workflows.artifacts import INPUTS_FILE, MANIFEST_FILE, SUBJECTS_FILE
 
 LOG = "build.log"
@@ -173,7 +173,7 @@ def commit_of(spec: Spec, root: Path, built: BuiltVariant) -> str:
         message = writes if spec.backend.has_recipes else "there is no such build script; `command.build` declares it"
         raise wrong(built.recipe, Code.RECIPE_MISSING, message)
     checkout = JobCheckout(root)
-    if changed := checkout.changed(*([RECIPES] if spec.backend.has_recipes else [])):
+    if changed := checkout.changed(*([RECIPES, SHARED] if spec.backend.has_recipes else [])):
         more = f", and so do {len(changed) - 1} other files" if len(changed) > 1 else ""
         message = f"differs from the commit that is checked out{more}; a build needs a commit: commit it first"
         raise wrong(changed[0], Code.RECIPE_CHANGED, message)

@@ -25,7 +25,7 @@ from ci_compiler.runner.jobs.manifest import Builder, Manifest, expect, read_man
 from ci_compiler.runner.jobs.setting import Job
 from ci_compiler.runner.targets import find
 from ci_compiler.stages import BENCHMARK
-from ci_compiler.variant import recipe_path, variant_name
+from ci_compiler.variant import SHARED, recipe_path, variant_name
 
 PUBLICATIONS = 5
 """The most commits that are searched for the last publication. For each, the recipe is evaluated."""
@@ -108,7 +108,7 @@ class _Search(NamedTuple):
             suffix = built.cell.suffix
             paths.append(recipe_path(built.variant.name if built.cell.listed else variant_name(package.name, suffix)))
             paths += [*package.shared, *package.overlays]
-        return paths
+        return [*paths, SHARED]
 
 
 def _unknown(built: BuiltVariant) -> Builder:
