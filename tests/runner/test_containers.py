@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -54,7 +55,7 @@ case "$1 $2" in
 "container inspect") cat "$here/inspected" ;;
 "info --format") echo "$here/not/yet/made" ;;
 "run --rm")
-  if test -e "$here/hang"; then exec sleep 30; fi
+  case "$3" in --interactive) if test -e "$here/hang"; then exec sleep 30; fi ;; esac
   cat ;;
 "logs --tail") echo first; echo; echo "last words" >&2 ;;
 "run --detach")
@@ -82,6 +83,11 @@ class Told:
     @property
     def told(self) -> list[str]:
         return (self.folder / "told").read_text("utf-8").splitlines()
+
+    @property
+    def started(self) -> list[str]:
+        """The containers of daemons and jobs, without those of their networks."""
+        return [line for line in self.told if line.startswith("run") and not re.search(" --name [^ ]+-net", line)]
 
     @property
     def environment(self) -> str:
@@ -156,7 +162,7 @@ def test_only_the_daemons_of_builders_get_what_the_sandbox_of_nix_needs(told: To
     told.engine.prepare(ORDER)
     told.engine.start(ORDER, Secret(SECRET))
     told.engine.start(replace(ORDER, builds=False, cores=16), Secret(SECRET))
-    builds, builder, serves, tester = told.told[-4:]
+    builds, builder, serves, tester = told.started
     mask = {"podman": "unmask=ALL", "docker": "systempaths=unconfined"}[told.engine.kind]
     for option in ("seccomp=unconfined", "apparmor=unconfined", mask):
         assert f"--security-opt {option}" in builds
@@ -193,8 +199,27 @@ def test_without_nix_there_is_neither_a_store_nor_a_daemon(told: Told) -> None:
     told.engine.prepare(order)
     told.engine.start(order, Secret(SECRET))
     told.engine.collect_garbage(order)
-    assert [line.split()[:2] for line in told.told] == [["image", "inspect"], ["run", "--detach"]]
+    assert [line.split()[:2] for line in told.told] == [
+        ["image", "inspect"],
+        *(["run", how] for how in ("--detach", "--rm", "--detach")),
+    ]
     assert "--volume" not in told.told[-1]
+
+
+@pytest.mark.parametrize(("untrusted", "closed"), [(False, "metadata"), (True, "private")])
+def test_the_network_is_closed_before_anything_runs_in_it(told: Told, *, untrusted: bool, closed: str) -> None:
+    told.engine.prepare(ORDER)
+    told.engine.start(replace(ORDER, untrusted=untrusted), Secret(SECRET))
+    holder, closer, *inside = [line for line in told.told if line.startswith("run")]
+    assert f"--name {ORDER.name}-net " in holder
+    assert "--cap-add" not in holder
+    assert ("disable_ipv6=1" in holder) is untrusted
+    assert closer.startswith("run --rm ")  # its exit status is that of the engine
+    assert "--cap-add NET_ADMIN" in closer
+    assert closer.endswith(f" -I -m ci_compiler.runner.fence {closed}")
+    assert len(inside) == 2
+    assert all(f"--network container:{ORDER.name}-net" in line for line in (closer, *inside))
+    assert not any("NET_ADMIN" in line for line in inside)
 
 
 @pytest.mark.parametrize(
@@ -218,10 +243,12 @@ def test_a_container_gets_its_share_of_memory_and_cores(told: Told) -> None:
     told.engine.prepare(ORDER)
     told.engine.start(replace(ORDER, memory=64 * 10**9, cores=16), Secret(SECRET))
     told.engine.start(ORDER, Secret(SECRET))
-    starts = [line for line in told.told if line.startswith("run --detach")]
+    starts = told.started
     daemon_and_job, unbound = starts[:2], starts[2:]
     assert all("--memory 64000000000 --memory-swap 64000000000 --cpus 16" in line for line in daemon_and_job)
     assert not any(option in line for option in ("--memory", "--cpus") for line in unbound)
+    bounded = ("--pids-limit 16384", "--ulimit nofile=16384:16384")
+    assert all(option in line for option in bounded for line in starts)
 
 
 def test_the_toolkit_runs_in_the_image_as_a_job_would(told: Told) -> None:
@@ -229,9 +256,9 @@ def test_the_toolkit_runs_in_the_image_as_a_job_would(told: Told) -> None:
     order = replace(ORDER, gpus=("GPU-1",), builds=False, memory=10**9)
     ended = told.engine.toolkit(order, ("doctor", "--json"), "the spec")
     assert ended.out == "the spec"
-    daemon, words = [line for line in told.told if line.startswith("run")]
+    daemon, words = told.started
     assert "--name ci-runner-check-builder-1-nix " in daemon
-    assert words.startswith("run --rm --interactive --pull never --name ci-runner-check-builder-1 ")
+    assert words.startswith("run --rm --interactive --network container:ci-runner-check-builder-1-net --pull never")
     assert words.endswith(f" {IMAGE} /opt/ci-compiler/bin/ci-runner doctor --json")
     assert all(option in words for option in ("--cap-drop all", "GPU-1", "--memory 1000000000"))
     assert JIT not in words
