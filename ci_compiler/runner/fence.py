@@ -60,7 +60,7 @@ def close(kind: str) -> list[str]:
     if kind == "private":
         _keep_gateway_alone()
     for one in CLOSED[kind]:
-        with suppress(OSError if ":" in one else ()):  # IPv6 may be off; what stays reachable is returned
+        with suppress(*((OSError,) if ":" in one else ())):  # IPv6 may be off; what stays reachable is returned
             _route(_NEW, one, _UNREACHABLE)
     return reachable(CLOSED[kind])
 

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ci_compiler.runner.controller.store_daemon import SERVES, as_root, started
-from ci_compiler.runner.fence import FENCE
+from ci_compiler.runner.controller.store_daemon import SERVES, as_root, bounds, started
 
 if TYPE_CHECKING:
     from ci_compiler.runner.controller.engine import RunnerOrder
@@ -21,7 +20,8 @@ CLOSER = ("-I", "-m", "ci_compiler.runner.fence")
 
 _UNPRIVILEGED = ("--cap-drop", "all", "--security-opt", "no-new-privileges")
 _ONE_FAMILY = ("--sysctl", "net.ipv6.conf.all.disable_ipv6=1")
-_NOBODY = ("--user", "65534:65534", "--memory", "67108864", "--pids-limit", "16")
+_NOBODY = ("--user", "65534:65534")
+_MEMORY = 64 * 10**6
 
 
 def network_name(runner: str) -> str:
@@ -53,6 +53,7 @@ def holder_arguments(order: RunnerOrder) -> list[str]:
         *(_ONE_FAMILY if order.untrusted else ()),
         *_UNPRIVILEGED,
         *_NOBODY,
+        *bounds(_MEMORY, 0),
         *("--entrypoint", "sleep", order.image, "infinity"),
     ]
 
@@ -63,5 +64,6 @@ def closer_arguments(order: RunnerOrder, python: str) -> list[str]:
     return [
         *started(network_containers(order.name)[0], identity, "--rm", *joined(order)),
         *as_root("NET_ADMIN"),
+        *bounds(_MEMORY, 0),
         *("--entrypoint", python, order.image, *CLOSER, closed_of(order)),
     ]

@@ -6,8 +6,8 @@ from ci_compiler.backends.protocol import SecretEvidence
 from ci_compiler.clock import TOLERANCE, day_of, minute_of
 from ci_compiler.judgement import Judgement, failed, ok, skipped
 from ci_compiler.runner.doctor.evidence import TRIED, Assignment, Evidence, table
-from ci_compiler.runner.upstream import upstream
 from ci_compiler.runner.fence import CLOSED, FENCE
+from ci_compiler.runner.upstream import upstream
 from ci_compiler.stages import BUILD, PUBLISH
 from ci_compiler.units import release, size
 
