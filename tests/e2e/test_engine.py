@@ -8,26 +8,30 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
 
 from ci_compiler.cli.app import run
+from ci_compiler.cli.engines import this_machine
 from ci_compiler.cli.runner import PROGRAM
 from ci_compiler.runner.controller import containers, job_network, store_daemon
-from ci_compiler.runner.controller.containers import PYTHON
+from ci_compiler.runner.controller.containers import PYTHON, ContainerEngine
 from ci_compiler.runner.fence import METADATA
+from ci_compiler.secret import Secret
 from tests.backends import wheel
 from tests.checkers import require
 from tests.github.server import serving
 from tests.github.state import REPOSITORY, TOKEN, GitHub
+from tests.runner.test_containers import ORDER
 from tests.runner_images.buildah import IMAGES
 
 IMAGE = "localhost/ci-engine:1"
@@ -82,13 +86,17 @@ def _image(folder: Path) -> None:
     ):
         (toolkit.parent / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" {words} "$@"\n', "utf-8")
         (toolkit.parent / name).chmod(0o755)
+    (folder / "usr/local/bin").mkdir()
+    for name, does in (("nix", "echo name:key"), ("nix-daemon", "exec sleep infinity")):
+        (folder / "usr/local/bin" / name).write_text(f"#!/bin/sh\n{does}\n", "utf-8")
+        (folder / "usr/local/bin" / name).chmod(0o755)
     (folder / "home/runner/bin").mkdir(parents=True)
     (folder / "home/runner/run.sh").write_text(RUN, "utf-8")
     (folder / "home/runner/run.sh").chmod(0o755)
     for name in ("bin", "lib", "lib64", "sbin"):
         (folder / name).symlink_to(f"usr/{name}")
         (folder / "usr" / name).mkdir()
-    for name in ("tmp", "etc"):
+    for name in ("tmp", "etc", "nix"):
         (folder / name).mkdir()
     (folder / "tmp").chmod(0o1777)
     product = (IMAGES / "builder/Containerfile").read_text("utf-8").partition("ARG RUNNER_VERSION\n")[2]
@@ -116,7 +124,8 @@ def _settings(folder: Path) -> None:
     shown += [] if sys.prefix.startswith(str(IMAGES.parent)) else [sys.prefix]
     mounts = json.dumps([f"{one}:{one}:ro" for one in shown if Path(one).exists()])
     for name, text in {
-        "containers.conf": f'[containers]\ndefault_ulimits = ["nproc=4096:4096", "nofile=4096:4096"]\nvolumes = {mounts}\n'
+        "containers.conf": f"[containers]\nvolumes = {mounts}\n"
+        'default_ulimits = ["nproc=4096:4096", "nofile=4096:4096"]\n'
         '[engine]\ncgroup_manager = "cgroupfs"\nevents_logger = "none"\n',
         "storage.conf": f'[storage]\ndriver = "overlay"\ngraphroot = "{folder}/store"\nrunroot = "{folder}/run"\n',
     }.items():
@@ -226,15 +235,70 @@ def shift(engine: Engine, github: GitHub, monkeypatch: pytest.MonkeyPatch) -> Sh
 def test_jobs_run_closed_and_bounded_and_nothing_is_left(
     engine: Engine, shift: Shift, options: list[str], github: GitHub, capfd: pytest.CaptureFixture[str]
 ) -> None:
+    started = replace(ORDER, name=f"ci-runner-{this_machine()}-1-000001-builder", image=IMAGE, registration=0)
+    engine.ask(*job_network.holder_arguments(started))  # what a controller leaves that is killed during a start
     assert run(PROGRAM, ["start", "builder", *options]) == 0
     said = capfd.readouterr().err
-    print(shift.logs)
+    assert f"{started.name}: taken over" in said
     assert "job done after" in said, said
     [log] = shift.logs
     assert "job: 169.254.169.254 closed" in log
+    assert f"job: {NEIGHBOUR} credentials" in log
     assert "job: capabilities 0000000000000000" in log
     assert f"job: files {store_daemon.FILES}" in log
     assert f"job: pids.max {store_daemon.PROCESSES}" in log
+    [memory] = re.findall("job: memory.* ([0-9]+)", log)
+    assert int(memory) <= 4 * 10**9
     assert not github.of()
+    assert github.secrets
     assert not any(secret in log + said for secret in github.secrets)
     assert engine.ask("ps", "--all", "--quiet") == ""
+
+
+def test_the_network_of_forks_jobs_has_no_private_range(
+    shift: Shift, options: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (containers, job_network):
+        monkeypatch.setattr(module, "closed_of", lambda _: "private")
+    assert run(PROGRAM, ["start", "builder", *options]) == 0
+    [log] = shift.logs
+    assert "job: 169.254.169.254 closed" in log
+    assert f"job: {NEIGHBOUR} closed" in log
+
+
+def test_an_open_network_is_noticed_before_a_runner_is_registered(
+    shift: Shift, options: list[str], github: GitHub, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(job_network, "CLOSER", ("-c", "pass"))
+    shift.jobs = 0
+    assert run(PROGRAM, ["start", "builder", *options]) == 0
+    assert "in quarantine: egress: a job reaches 169.254.169.254, " in capfd.readouterr().err
+    assert not github.secrets
+    assert not shift.logs
+
+
+def test_without_the_protection_a_job_reaches_the_credentials(
+    shift: Shift, options: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other tests would notice: the service does listen."""
+    monkeypatch.setattr(job_network, "CLOSER", ("-c", "pass"))
+    monkeypatch.setattr(containers, "closed_of", lambda _: "")
+    assert run(PROGRAM, ["start", "builder", *options]) == 0
+    assert "job: 169.254.169.254 credentials" in shift.logs[0]
+
+
+def test_the_daemon_of_a_store_is_closed_as_well(engine: Engine) -> None:
+    """Builds whose result is known may use its network."""
+    real = ContainerEngine(engine.program)
+    order = replace(ORDER, image=IMAGE, memory=10**9)
+    words = ("bash", "-c", "exec 3<>/dev/tcp/169.254.169.254/80 && head -n 1 <&3; echo over")
+    try:
+        real.prepare(order)
+        real.start(order, Secret("secret"))
+        assert engine.ask("exec", store_daemon.daemon_name(order.name), *words) == "over"
+        assert len(real.machines()) == 1
+    finally:
+        real.remove(order.name)
+        for volume in real.volumes():
+            real.remove_volume(volume.name)
+    assert real.machines() == ()

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
-import subprocess
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -20,8 +17,6 @@ from ci_compiler.runner.controller.engine import JIT, EngineError, InstanceStatu
 from ci_compiler.runner.controller.runner_logs import job_failed
 from ci_compiler.runner.controller.store_daemon import DAEMON
 from ci_compiler.secret import Secret
-from tests.checkers.tools import missing
-from tests.processes import until
 
 IMAGE = "localhost/my-org/ci-builder:0.1.0"
 SECRET = "ZW5jb2RlZCBjb25maWd1cmF0aW9u"  # noqa: S105
@@ -87,7 +82,9 @@ class Told:
     @property
     def started(self) -> list[str]:
         """The containers of daemons and jobs, without those of their networks."""
-        return [line for line in self.told if line.startswith("run") and not re.search(" --name [^ ]+-net", line)]
+        return [
+            line for line in self.told if line.startswith("run") and not re.search(" --name [^ ]+-(net|closer) ", line)
+        ]
 
     @property
     def environment(self) -> str:
@@ -137,7 +134,7 @@ def test_the_container_is_confined_named_and_marked(told: Told) -> None:
 def test_a_daemon_owns_the_store_and_the_job_only_reads_it(told: Told) -> None:
     told.engine.prepare(ORDER)
     told.engine.start(replace(ORDER, trusted_keys=("a:k", "b:k")), Secret(SECRET))
-    daemon, job = (line.split() for line in told.told[-2:])
+    daemon, job = (line.split() for line in told.started)
     pairs = set(pairwise(daemon))
     assert {
         ("--name", f"{ORDER.name}-nix"),
@@ -175,7 +172,7 @@ def test_the_builders_key_reaches_the_daemon_alone(told: Told) -> None:
     engine = ContainerEngine(told.folder / told.engine.kind, Secret("builder-1:c2VjcmV0"))
     engine.prepare(ORDER)
     engine.start(ORDER, Secret(SECRET))
-    daemon, job = told.told[-2:]
+    daemon, job = told.started
     assert "--env CI_RUNNER_BUILDER_KEY " in daemon
     assert "BUILDER_KEY" not in job
     assert told.environment.count("CI_RUNNER_BUILDER_KEY=builder-1:c2VjcmV0") == 1
@@ -210,16 +207,16 @@ def test_without_nix_there_is_neither_a_store_nor_a_daemon(told: Told) -> None:
 def test_the_network_is_closed_before_anything_runs_in_it(told: Told, *, untrusted: bool, closed: str) -> None:
     told.engine.prepare(ORDER)
     told.engine.start(replace(ORDER, untrusted=untrusted), Secret(SECRET))
-    holder, closer, *inside = [line for line in told.told if line.startswith("run")]
+    holder, closer, daemon, second, job = [line for line in told.told if line.startswith("run")]
     assert f"--name {ORDER.name}-net " in holder
-    assert "--cap-add" not in holder
-    assert ("disable_ipv6=1" in holder) is untrusted
-    assert closer.startswith("run --rm ")  # its exit status is that of the engine
-    assert "--cap-add NET_ADMIN" in closer
-    assert closer.endswith(f" -I -m ci_compiler.runner.fence {closed}")
-    assert len(inside) == 2
-    assert all(f"--network container:{ORDER.name}-net" in line for line in (closer, *inside))
-    assert not any("NET_ADMIN" in line for line in inside)
+    assert [("disable_ipv6=1" in line) for line in (holder, daemon)] == [untrusted, untrusted]
+    for line, closes in ((closer, f"{ORDER.name}-net"), (second, f"{ORDER.name}-nix")):
+        assert line.startswith(f"run --rm --network container:{closes} ")  # its exit status is that of the engine
+        assert "--cap-add NET_ADMIN" in line
+        assert line.endswith(f" -I -m ci_compiler.runner.fence {closed}")
+    assert f"--network container:{ORDER.name}-net" in job
+    assert "--network" not in daemon  # builds share no network with the job
+    assert not any("NET_ADMIN" in line for line in (holder, daemon, job))
 
 
 @pytest.mark.parametrize(
@@ -408,109 +405,3 @@ def test_a_missing_engine_is_reported(tmp_path: Path, monkeypatch: pytest.Monkey
     (tmp_path / "docker").write_text("#!/bin/sh\n", "utf-8")
     (tmp_path / "docker").chmod(0o755)
     assert find_engine(None).kind == "docker"
-
-
-# With real engines.
-
-RUNNER = """\
-echo "configuration: ${ACTIONS_RUNNER_INPUT_JITCONFIG:+there}, token: ${GITHUB_TOKEN:-none}"
-sleep 1
-exit 3
-"""
-
-
-def _root(folder: Path) -> None:
-    """A root file system with a shell, made of this machine's files."""
-    for program in ("sh", "sleep"):
-        path = shutil.which(program) or pytest.skip(missing(program))
-        listed = subprocess.run(["ldd", path], capture_output=True, encoding="utf-8", check=False).stdout
-        for needed in (path, *(word for word in listed.split() if word.startswith("/"))):
-            copy = folder / needed.lstrip("/")
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(needed, copy)
-        (folder / "bin").mkdir(exist_ok=True)
-        if not (folder / "bin" / program).exists():
-            shutil.copy(path, folder / "bin" / program)
-    daemon = folder / DAEMON.lstrip("/")
-    daemon.parent.mkdir(parents=True)
-    daemon.write_text('#!/bin/sh\necho "$@" > /nix/told\ntest "$1" || sleep 60\n', "utf-8")
-    daemon.chmod(0o755)
-    for name in ("nix", "tmp", "proc", "sys", "dev", "etc"):
-        (folder / name).mkdir(exist_ok=True)
-
-
-def _podman(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """podman with its own storage, and with the options that it needs in a sandbox."""
-    runtime = next((one for one in ("runc", "crun") if shutil.which(one)), "crun")
-    for name, text in {
-        "containers.conf": '[containers]\ndefault_ulimits = ["nofile=1024:1024", "nproc=1024:1024"]\nnetns = "none"\n'
-        f'[engine]\ncgroup_manager = "cgroupfs"\nevents_logger = "file"\nruntime = "{runtime}"\n',
-        "storage.conf": f'[storage]\ndriver = "vfs"\ngraphroot = "{folder}/store"\nrunroot = "{folder}/run"\n',
-    }.items():
-        (folder / name).write_text(text, "utf-8")
-    monkeypatch.setenv("CONTAINERS_CONF", str(folder / "containers.conf"))
-    monkeypatch.setenv("CONTAINERS_STORAGE_CONF", str(folder / "storage.conf"))
-
-
-@pytest.fixture(params=["podman", "docker"])
-def real(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ContainerEngine]:
-    """An engine that can run containers on this machine, with the image; skips the test otherwise."""
-    program = shutil.which(request.param) or pytest.skip(missing(request.param))
-    if request.param == "podman":
-        _podman(tmp_path, monkeypatch)
-    (tmp_path / "root").mkdir()
-    _root(tmp_path / "root")
-    (tmp_path / "root" / "run.sh").write_text(RUNNER, "utf-8")
-    change = 'CMD ["/bin/sh", "/run.sh"]'
-    archive = shutil.make_archive(str(tmp_path / "root"), "tar", tmp_path / "root")
-    probe = ["run", "--detach", "--name", "ci-runner-probe", IMAGE]
-    for command in (["import", "--change", change, archive, IMAGE], probe, ["rm", "--force", "ci-runner-probe"]):
-        done = subprocess.run([program, *command], capture_output=True, encoding="utf-8", check=False)
-        if done.returncode:
-            pytest.skip(f"{request.param} runs no containers here: {done.stderr.strip().splitlines()[-1:]}")
-    engine = ContainerEngine(Path(program))
-    yield engine
-    engine.remove(ORDER.name)
-    for volume in engine.volumes():
-        engine.remove_volume(volume.name)
-    subprocess.run([program, "rmi", "--force", IMAGE], capture_output=True, check=False)
-
-
-def _arguments_of_all_processes() -> str:
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            found.append(path.read_text("utf-8", errors="replace"))
-        except OSError:
-            continue
-    return "\n".join(found)
-
-
-def test_a_real_engine_runs_one_and_forgets_it(real: ContainerEngine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GITHUB_TOKEN", "ghs_secret")
-    assert real.machines() == ()
-    real.prepare(ORDER)
-    assert real.room() > 0
-    real.collect_garbage(ORDER)
-    real.start(ORDER, Secret(SECRET))
-    [machine] = real.machines()
-    assert (machine.name, machine.status, machine.registration) == (ORDER.name, InstanceStatus.RUNNING, 17)
-    assert (machine.scope, machine.pool, machine.slot) == ("my-org/stack", "builder", 1)
-    assert SECRET not in _arguments_of_all_processes()
-    until(lambda: real.machines()[0].status is InstanceStatus.ENDED)
-    [machine] = real.machines()
-    assert (machine.status, machine.exit_code) == (InstanceStatus.ENDED, 3)
-    assert real.last_words(ORDER.name) == "configuration: there, token: none"
-    [volume] = real.volumes()
-    assert volume.name == f"ci-runner-builder-1-{real.image_id(IMAGE)}"
-    real.remove(ORDER.name)
-    assert real.machines() == ()
-
-
-def test_a_real_engine_ends_and_removes_what_runs(real: ContainerEngine) -> None:
-    real.prepare(ORDER)
-    real.start(ORDER, Secret(SECRET))
-    real.end(ORDER.name)
-    real.remove(ORDER.name)
-    assert real.machines() == ()
-    real.remove(ORDER.name)

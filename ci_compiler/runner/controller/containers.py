@@ -37,9 +37,11 @@ from ci_compiler.runner.controller.engine import (
 from ci_compiler.runner.controller.job_network import (
     closed_of,
     closer_arguments,
+    families,
     holder_arguments,
     joined,
     network_containers,
+    network_name,
 )
 from ci_compiler.runner.controller.runner_names import LABEL, PREFIX, mark, marks
 from ci_compiler.runner.controller.store_daemon import (
@@ -193,11 +195,12 @@ class ContainerEngine:
 
     def _start_services(self, order: RunnerOrder) -> None:
         self._ask(holder_arguments(order))
-        self._ask(closer_arguments(order, PYTHON))
+        self._ask(closer_arguments(order, network_name(order.name), PYTHON))
         if order.store:
             key = {BUILDER_KEY: self._builder_key} if self._builder_key else {}
             volume = self._stores[order.pool, order.slot]
-            self._ask(daemon_arguments(order, self.kind, volume, *joined(order), signs=bool(key)), secrets=key)
+            self._ask(daemon_arguments(order, self.kind, volume, *families(order), signs=bool(key)), secrets=key)
+            self._ask(closer_arguments(order, daemon_name(order.name), PYTHON))
 
     def command(self, order: RunnerOrder) -> list[str]:
         """The arguments that start `order`."""

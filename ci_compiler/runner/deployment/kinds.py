@@ -25,6 +25,7 @@ from ci_compiler.runner.controller.containers import TOOLKIT_PREFIX
 from ci_compiler.runner.controller.store_daemon import CAPABILITIES, DAEMON
 from ci_compiler.runner.deployment.release_pins import ARCHITECTURES, pins
 from ci_compiler.runner.deployment.rendering import FOLDER, Facts, render, text_of
+from ci_compiler.runner.fence import METADATA
 from ci_compiler.runner.limits import builds_in, longest, room_of, trusted_keys
 from ci_compiler.runner.scale_sets import scale_set_of
 from ci_compiler.spec.build import BUNDLED_SHOWN
@@ -128,6 +129,8 @@ def _facts(spec: Spec, target: str, pools: Iterable[Pool]) -> Facts:
         "hardening": hardening,
         "nix-hardening": "\n".join(f"{name} = {string(settings[name])};" for name in settings if name not in RESTART),
         "restart": "\n".join(f"{name}={value}" for name, value in RESTART.items()),
+        "metadata-4": "\n".join(f"- {one}/32" for one in METADATA if ":" not in one),
+        "metadata-6": "\n".join(f"- {one}/128" for one in METADATA if ":" in one),
         "service": "\n".join(f"{name}={value}" for name, value in settings.items()),
         "nix-service": "\n".join(f"{name} = {string(value)};" for name, value in settings.items()),
         # The image of a controller, as the owner publishes it (registries accept only lower case).

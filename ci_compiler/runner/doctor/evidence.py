@@ -93,8 +93,9 @@ class Evidence:
     `attempts` has an entry for each library of the driver that was tried. `tools` are the backend's programs and the
     emulators that are on PATH. `answer` is that of the backend's command that checks the secret, `cache` that of the
     spec's binary cache, `store` that of Nix's own store; None if there is no such command or program. `disk`: why the
-    disk does not return what is written to it, or ''. `fence`: what is said to be closed to a job here ('': nothing is),
-    `reached`: what of it has a route all the same.
+    disk does not return what is written to it, or ''.
+
+    `fence`: what is said to be closed to a job here, or ''; `reached`: what of it has a route all the same.
     """
 
     machine: Machine
