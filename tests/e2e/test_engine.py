@@ -183,12 +183,13 @@ class Shift:
     github: GitHub
     jobs: int = 1
     logs: list[str] = field(default_factory=list)
-    until: float = field(default_factory=lambda: time.monotonic() + 25)
+    rounds: int = 600
     sleep = staticmethod(time.sleep)
     stopped: bool = False
 
     def __call__(self, _: float) -> None:
         self.sleep(0.1)
+        self.rounds -= 1
         for runner in list(self.github.runners.values()):
             name = runner["name"]
             log = subprocess.run(
@@ -199,7 +200,7 @@ class Shift:
                 self.github.runners.pop(runner["id"])
                 self.engine.ask("exec", name, "touch", "/home/runner/go")
         over = len(self.logs) == self.jobs and not self.engine.ask("ps", "--all", "--quiet")
-        if not self.stopped and (over or time.monotonic() > self.until):
+        if not self.stopped and (over or not self.rounds):
             self.stopped = True
             os.kill(os.getpid(), signal.SIGTERM)
 
