@@ -1,6 +1,7 @@
 """Quarantine: a slot proves that it is healthy before each registration, and takes no job while it is not.
 
-The proof is `ci-runner doctor` in the image, with the GPUs, bounds and store of a job. After a job or a runner that
+The proof is the verdict of the host's health service, where there is one (`runner.host_health`), and `ci-runner doctor`
+in the image, with the GPUs, bounds and store of a job. After a job or a runner that
 failed, it is the deeper one (`--deep`). A failed job alone keeps no slot from its next job: most fail for their commit.
 A slot in quarantine shows as an offline runner with the label `quarantined`, which no job asks for. `list`,
 `coverage --live` and `fleet-watch` see it.
@@ -16,6 +17,7 @@ from ci_compiler.clock import back_off
 from ci_compiler.github.errors import GitHubError
 from ci_compiler.judgement import CheckVerdict
 from ci_compiler.process import Ended
+from ci_compiler.runner import host_health
 from ci_compiler.runner.controller.answers import NAME, from_toolkit, last_line, matched
 from ci_compiler.runner.controller.engine import EngineError, RunnerEngine, RunnerOrder
 from ci_compiler.runner.controller.runner_names import QUARANTINED
@@ -40,6 +42,12 @@ class Quarantine(ControllerPart):
 
     def problem(self, order: RunnerOrder, *, deep: bool) -> str:
         """Why the slot of `order` is not healthy; '' if it is. Raises EngineError."""
+        work = self._work
+        family = work.family if work.gpu else ""
+        if work.health and (
+            why := host_health.problem(work.health, family=family, gpus=order.gpus, now=self._clock.now())
+        ):
+            return why
         arguments = ("doctor", "--pool", self._work.pool, "--spec", "-", "--json", *(("--deep",) if deep else ()))
         return problem_in(self._engine.toolkit(order, arguments, self._work.spec))
 

@@ -42,7 +42,8 @@ class RunnerPlan(JobNeeds):
 
     `gpu` and `gpus`: the architecture and number of GPUs that each runner is given; 0 for none, or for all of the
     machine's. `fleet`: the machines of all pools, with which it shares GitHub's limits. `longest`: seconds after which
-    a job counts as hung. `spec`: the spec as JSON, against which the doctor checks.
+    a job counts as hung. `spec`: the spec as JSON, against which the doctor checks. `health`: the socket of the host's
+    health service; '' for none.
     """
 
     labels: tuple[str, ...]
@@ -54,6 +55,7 @@ class RunnerPlan(JobNeeds):
     host: str
     longest: float
     spec: str
+    health: str = ""
 
 
 @dataclass(slots=True)

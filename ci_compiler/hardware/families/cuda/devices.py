@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from ci_compiler.hardware import Version
 from ci_compiler.hardware.machine import GpuDevice
-from ci_compiler.hardware.texts import Answer, answer, plain, printed, text_of
+from ci_compiler.hardware.texts import Answer, answer, kernel_log, plain, printed, text_of
 
 GPU_QUERY = ("index", "name", "compute_cap", "memory.total", "driver_version", "mig.mode.current")
 HEALTH_QUERY = ("index", "uuid", "pci.bus_id", "ecc.errors.uncorrected.volatile.total")
@@ -30,7 +30,6 @@ RECOVERY_QUERY = ("index", "gpu_recovery_action")
 """What nvidia-smi is asked for of each GPU by itself: older drivers refuse a query with this field."""
 
 _FORMAT = "--format=csv,noheader,nounits"
-_LOGS = (("dmesg",), ("journalctl", "--dmesg", "--boot", "--no-pager", "--quiet", "--output=cat"))
 _GPU = re.compile(r"^GPU ([0-9]{1,4}):", re.MULTILINE)
 _SLICE = re.compile(r"\(UUID: (MIG-[0-9a-zA-Z/-]+)\)")
 _XID = re.compile(r"NVRM: Xid \(PCI:([0-9a-fA-F:.]{1,30})\): ([0-9]{1,4})\b")
@@ -75,7 +74,7 @@ def gpu_texts(root: Path) -> GpuTexts:
         health=printed("nvidia-smi", f"--query-gpu={','.join(HEALTH_QUERY)}", _FORMAT),
         remapped=printed("nvidia-smi", f"--query-remapped-rows={','.join(REMAPPED_QUERY)}", _FORMAT),
         listed=printed("nvidia-smi", "--list-gpus"),
-        kernel_log=next(filter(None, (printed(*command) for command in _LOGS)), ""),
+        kernel_log=kernel_log(),
         recovery=printed("nvidia-smi", f"--query-gpu={','.join(RECOVERY_QUERY)}", _FORMAT),
     )
 
