@@ -75,6 +75,6 @@ _LOGS = (("journalctl", "--dmesg", "--boot", "--no-pager", "--quiet", "--output=
 def kernel_log() -> str:
     """The kernel's log since the boot; '' if it cannot be read, as by most users and in most containers.
 
-    The journal keeps what the kernel's own buffer has lost, and may be behind it, so that later lines may come twice.
+    The journal keeps what the kernel's own buffer has lost, and gets new lines later, so that some come twice.
     """
     return "".join(printed(*command) for command in _LOGS)

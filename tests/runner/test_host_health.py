@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -111,15 +111,14 @@ def test_a_malformed_verdict_is_a_problem(tmp_path: Path, broken: str) -> None:
 
 
 def drip(connection: socket.socket) -> None:
-    connection.settimeout(2)
-    with pytest.raises(OSError, match=r"Broken pipe|reset"):
+    with suppress(OSError):  # until the controller closes it
         while True:
             connection.sendall(b" ")
             time.sleep(0.02)
 
 
 def flood(connection: socket.socket) -> None:
-    with pytest.raises(OSError, match=r"Broken pipe|reset"):
+    with suppress(OSError):
         while True:
             connection.sendall(b" " * 100_000)
 
