@@ -21,10 +21,12 @@ from ci_compiler.cli.program import COMMANDS
 from ci_compiler.cli.runner import PROGRAM
 from ci_compiler.errors import InputError
 from ci_compiler.files.drift import MARK
+from ci_compiler.plan.pipeline import plan
 from ci_compiler.runner.controller.store_daemon import CAPABILITIES, DAEMON
 from ci_compiler.runner.deployment.kinds import Deployment, deployment
 from ci_compiler.runner.deployment.release_pins import ARCHITECTURES, PINS, pins
 from ci_compiler.runner.deployment.rendering import FOLDER
+from ci_compiler.runner.deployment.request_budget import over_budget, registrations
 from ci_compiler.runner.host_health import SOCKET
 from ci_compiler.runner.upstream import upstream
 from ci_compiler.spec.build import bundled_spec, parse_spec
@@ -672,3 +674,15 @@ def test_wrong_arguments_are_reported(tmp_path: Path, matrix: Path, capsys: pyte
     assert "[wrong-option]" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         deploy("heroku", "-o", str(tmp_path))
+
+
+def test_a_load_beyond_the_requests_of_a_token_is_a_warning(spec: Spec) -> None:
+    assert list(over_budget(plan(spec))) == []
+    pools = {**POOLS, "grouped": {**POOLS["grouped"], "count": 10_000}}
+    large = plan(spec_of(small(runners=pools, **CACHE)))
+    needed = sum(registrations(large).values())
+    [finding] = over_budget(large)
+    assert (finding.code, finding.severity.value) == ("request-budget", "warning")
+    assert f"they register {needed:,.0f} times an hour (grouped: " in finding.message
+    assert f"give the machines {-(-round(needed) // 4700)} GitHub Apps" in finding.message
+    assert "builder" not in registrations(large), "a scale set registers without the controllers' token"

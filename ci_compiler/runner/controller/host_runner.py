@@ -151,6 +151,9 @@ class ProcessEngine:
     def keep_log(self, _: str) -> None:
         """Does nothing: the output goes straight to the standard error of the controller."""
 
+    def state(self, _: str) -> None:
+        """Always None: the output goes straight to the standard error of the controller."""
+
     def job_failed(self, _: str) -> None:
         """Always None: the output goes straight to the standard error of the controller."""
 

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from ci_compiler.clock import Clock, back_off
-from ci_compiler.runner.controller.engine import JobNeeds, RunnerEngine
+from ci_compiler.runner.controller.engine import JobNeeds, RunnerEngine, RunnerState
 from ci_compiler.units import duration
 
 if TYPE_CHECKING:
@@ -26,6 +26,10 @@ LOST = 900.0
 
 CHECK, STEADY = 120.0, 600.0
 """Seconds between two looks at a runner on GitHub: until it is connected or while it is away, and otherwise."""
+
+SHARE = 36.0
+"""Seconds per runner of the fleet between two looks on GitHub at a runner whose own output says that it is well, and
+between two pages of lists of runners: each is at most 100 requests an hour, whatever the size of the fleet."""
 
 FIRST_PAUSE, LONGEST_PAUSE = 5.0, 600.0
 """Seconds to wait after a first failure, and the most to wait after any."""
@@ -84,10 +88,10 @@ class Slot:
     """A place for one runner; a slot beyond the plan's count is only cleaned up. Times are the clock's `passed()`.
 
     `next_cleanup`, `next_round` and `next_look`: the earliest times of its next cleanup, its next cycle, and the next
-    look at its runner on GitHub. `may_be_registered`: whether the answer to its registration was lost, so that GitHub
-    may have a runner whose id is unknown. `trouble_since`: when the step that it is at first failed. `asked_to_end`:
-    whether the runner itself decides when to end, since GitHub could not be asked. `overdue`: whether it is ended even
-    if it has a job.
+    look at its runner. `asked`: when GitHub was last asked about it. `may_be_registered`: whether the answer to its
+    registration was lost, so that GitHub may have a runner whose id is unknown. `trouble_since`: when the step that it
+    is at first failed. `asked_to_end`: whether the runner itself decides when to end, since GitHub could not be asked.
+    `overdue`: whether it is ended even if it has a job.
 
     `gpus`: the UUIDs of its GPUs. `sick`: why it is in quarantine, or ''. `mark`: the slot whose registration shows
     that. In a row, `checks` counts failed proofs, `strikes` failed runners. `suspect`: its last job or runner failed,
@@ -103,6 +107,7 @@ class Slot:
     next_cleanup: float = 0.0
     next_round: float = 0.0
     next_look: float = 0.0
+    asked: float = 0.0
     failures: int = 0
     trouble_since: float | None = None
     connected: bool = False
@@ -124,8 +129,8 @@ class Slot:
         """Goes on to `phase`."""
         self.phase, self.trouble_since = phase, None
 
-    def look(self, runner: Runner | None, now: float) -> None:
-        """Records what GitHub says of the slot's runner at the time `now`; None: it has no such runner."""
+    def look(self, runner: Runner | RunnerState | None, now: float) -> None:
+        """Records what GitHub, or the runner, says of it at the time `now`; None: GitHub has no such runner."""
         self.next_look = now + (STEADY if self.connected and runner and runner.online else CHECK)
         if runner is None or not runner.online:
             self.away_since = now if self.away_since is None else self.away_since
