@@ -284,8 +284,10 @@ def test_the_result_of_a_job_is_read_from_the_output_of_its_runner() -> None:
             True,
         ),
         (
-            "2026-10-01 12:03:00Z: Runner reconnected.\n2026-10-01 12:02:00Z: Runner connect error: x\n"
-            "2026-10-01 12:01:00Z: Running job: b\n",
+            "\n".join(
+                f"2026-10-01 12:0{one}"
+                for one in ("3:00Z: Runner reconnected", "2:00Z: Runner connect error: ", "1:00Z: Running job: b")
+            ),
             True,
             True,
         ),

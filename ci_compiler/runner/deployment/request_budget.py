@@ -40,10 +40,10 @@ def over_budget(plan: Plan) -> Iterator[Finding]:
         return
     largest = max(needs, key=lambda pool: needs[pool])
     apps = -(-round(whole) // (BUDGET - OTHERS))
+    ways = f"{apps} GitHub Apps or tokens of different users"
     message = (
         f"if all runners work, they register {whole:,.0f} times an hour ({largest}: {needs[largest]:,.0f}), and a "
-        f"token has {BUDGET:,} requests, of which the controllers need up to {OTHERS} for the rest; give the machines {apps} "
-        "GitHub Apps or tokens of different users, or let scale sets serve a pool (`runs-on: NAME`), which register "
-        "without them"
+        f"token has {BUDGET:,} requests, of which the controllers need up to {OTHERS} for the rest; give the machines "
+        f"{ways}, or let scale sets serve a pool (`runs-on: NAME`), which register without them"
     )
     yield plan.spec.finding(("runners", largest), Code.REQUEST_BUDGET, message, key=True)
