@@ -81,6 +81,19 @@ def test_a_fleet_of_any_size_takes_one_request_per_job_and_few_others(runners: i
     assert rest <= REST
 
 
+def test_the_lists_of_a_large_fleet_keep_to_their_share_for_months() -> None:
+    github = GitHub()
+    for number in range(999):
+        github.add_runner(f"other-{number}", ("self-hosted",))
+    world = World(github=github, script=lambda _: [(10, "online")], logs=True)
+    direct = Counting(world)
+    controller = controller_of(world, replace(WORK, fleet=1000), direct)
+    for _ in range(60 * 24):
+        controller.step()
+        world.clock.sleep(3600.0)
+    assert 0 < 1000 * direct.lists / (60 * 24) <= 110
+
+
 def test_runners_whose_output_cannot_be_read_are_looked_at_on_github() -> None:
     world = World(github=GitHub(), script=lambda _: [(10, "online"), (20, "busy"), (900, "offline")])
     controller = controller_of(world, WORK, Direct(world))
