@@ -55,7 +55,7 @@ class Quarantine(ControllerPart):
         """`slot` is not healthy. A fault may concern its GPUs, so it gives them back."""
         pause = back_off(slot.checks, first=FIRST_CHECK, most=LONGEST_CHECK, seed=self._work.host)
         slot.checks += 1
-        slot.gpus = ()
+        slot.refused, slot.gpus = slot.refused.union(slot.gpus), ()
         self._enter(slot, why, pause)
 
     def passed_proof(self, slot: Slot) -> None:
@@ -131,7 +131,8 @@ def _failed_checks(answer: Any) -> str:
 def gpus_for(slot: Slot, slots: Iterable[Slot], order: RunnerOrder, work: RunnerPlan, engine: RunnerEngine) -> str:
     """Gives `slot` the GPUs that its pool declares; returns why it cannot, or ''. Raises EngineError.
 
-    They are given by UUID, so that a lost GPU does not shift those of the other slots.
+    They are given by UUID, so that a lost GPU does not shift those of the other slots, and those with which the slot
+    failed a proof come last.
     """
     if not work.gpus or len(slot.gpus) == work.gpus:
         return ""
@@ -142,7 +143,7 @@ def gpus_for(slot: Slot, slots: Iterable[Slot], order: RunnerOrder, work: Runner
     if len(free) < work.gpus:
         here = f"{len(found)} found, {len(found) - len(free)} of them in use"
         return f"{work.gpus} GPUs of {work.gpu} are needed: {here}"
-    slot.gpus = tuple(free[: work.gpus])
+    slot.gpus = tuple(sorted(free, key=slot.refused.__contains__)[: work.gpus])
     return ""
 
 

@@ -93,9 +93,9 @@ class Slot:
     is at first failed. `asked_to_end`: whether the runner itself decides when to end, since GitHub could not be asked.
     `overdue`: whether it is ended even if it has a job.
 
-    `gpus`: the UUIDs of its GPUs. `sick`: why it is in quarantine, or ''. `mark`: the slot whose registration shows
-    that. In a row, `checks` counts failed proofs, `strikes` failed runners. `suspect`: its last job or runner failed,
-    so that its next proof is the deeper one.
+    `gpus`: the UUIDs of its GPUs. `refused`: those with which it failed a proof. `sick`: why it is in quarantine, or
+    ''. `mark`: the slot whose registration shows that. In a row, `checks` counts failed proofs, `strikes` failed
+    runners. `suspect`: its last job or runner failed, so that its next proof is the deeper one.
     """
 
     number: int
@@ -119,6 +119,7 @@ class Slot:
     kept: bool = False
     ended_well: bool = False
     gpus: tuple[str, ...] = ()
+    refused: frozenset[str] = frozenset()
     sick: str = ""
     mark: Slot | None = None
     checks: int = 0
@@ -166,5 +167,5 @@ class Slot:
                 setattr(self, field.name, getattr(fresh, field.name))
 
 
-_LASTING = frozenset({"next_round", "failures", "gpus", "sick", "mark", "checks", "strikes", "suspect"})
+_LASTING = frozenset({"next_round", "failures", "gpus", "refused", "sick", "mark", "checks", "strikes", "suspect"})
 """The fields of a slot that outlast its cycles."""
