@@ -172,6 +172,7 @@ class Code(StrEnum):
     RELEASE_MISMATCH = "release-mismatch"
     RELEASE_OTHER_COMMIT = "release-other-commit"
     RELEASE_YANKED = "release-yanked"
+    REQUEST_BUDGET = "request-budget", Severity.WARNING
     RESULT_MISSING = "result-missing"
     ROOT_MISSING = "root-missing"
     RUNNER_COUNT = "runner-count"

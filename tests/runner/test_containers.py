@@ -13,8 +13,8 @@ import pytest
 from ci_compiler.errors import InputError
 from ci_compiler.runner.controller import runner_logs
 from ci_compiler.runner.controller.containers import FRESH, ContainerEngine, ImagePulls, find_engine
-from ci_compiler.runner.controller.engine import JIT, EngineError, InstanceStatus, RunnerOrder
-from ci_compiler.runner.controller.runner_logs import job_failed
+from ci_compiler.runner.controller.engine import JIT, EngineError, InstanceStatus, RunnerOrder, RunnerState
+from ci_compiler.runner.controller.runner_logs import job_failed, state
 from ci_compiler.runner.controller.store_daemon import DAEMON
 from ci_compiler.secret import Secret
 
@@ -295,6 +295,34 @@ def test_the_result_of_a_job_is_read_from_the_output_of_its_runner() -> None:
     assert job_failed(LOG + LOG.replace("Failed", "Succeeded")) is False
     assert job_failed("Job gpu-test completed with result: Failed") is None
     assert job_failed("") is None
+
+
+@pytest.mark.parametrize(
+    ("more", "online", "busy"),
+    [
+        ("", True, False),
+        ("2026-10-01 12:01:00Z: Running job: b\n", True, True),
+        (
+            "2026-10-01 12:01:00Z: Running job: b\n2026-10-01 12:02:00Z: Runner connect error: x. Retrying\n",
+            False,
+            True,
+        ),
+        (
+            "\n".join(
+                f"2026-10-01 12:0{one}"
+                for one in ("3:00Z: Runner reconnected", "2:00Z: Runner connect error: ", "1:00Z: Running job: b")
+            ),
+            True,
+            True,
+        ),
+        ("Running job: b\n echo 2026-10-01 12:01:00Z: Running job: b\n", True, False),
+    ],
+)
+def test_the_output_of_a_runner_says_whether_it_is_connected_and_has_a_job(
+    more: str, *, online: bool, busy: bool
+) -> None:
+    assert state(LOG + more) == RunnerState(online=online, busy=busy)
+    assert state("") is None
 
 
 def test_an_image_is_pulled_if_it_is_missing_or_may_be_newer_by_now() -> None:

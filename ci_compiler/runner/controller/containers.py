@@ -31,6 +31,7 @@ from ci_compiler.runner.controller.engine import (
     InstanceStatus,
     RunnerInstance,
     RunnerOrder,
+    RunnerState,
     StoreVolume,
     engine_errors,
 )
@@ -257,6 +258,11 @@ class ContainerEngine:
         if not ended.status:
             with engine_errors():
                 runner_logs.keep(name, ended.out + ended.err)
+
+    def state(self, name: str) -> RunnerState | None:
+        """What its log says."""
+        ended = self._run(["logs", "--tail", "100", name])
+        return runner_logs.state(ended.err + "\n" + ended.out)
 
     def job_failed(self, name: str) -> bool | None:
         """Whether its log says so."""
