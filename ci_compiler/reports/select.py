@@ -72,7 +72,10 @@ def select(
     anywhere = finder.answer(profile, replace(wishes, branch="", python="", toolkit="")).at(driver)
     best, why, facts = step.best, step.why, _facts(device, driver, wishes)
     if best and not machine.system and (not best.values or "isa" in dict(best.values)):
-        why, facts = (*why[:-1], reasons.say("isa-portable")), facts | {"cpus": spec.hardware.isa(best.isa).cpus}
+        why, facts = (
+            (*why[:-1], reasons.unknown_cpu(spec.hardware, best)),
+            facts | {"cpus": spec.hardware.isa(best.isa).cpus},
+        )
     several = [reasons.say("strongest")] if best and len({one.sm for one in machine.gpus}) > 1 else []
     fitting = [one for one in finder.fitting(profile, wishes.workload) if runs_with(profile, one, driver)]
     runners_up = finder.alternatives(filter(wishes.allow, fitting))[best] if best else ()
@@ -98,10 +101,10 @@ def select(
 
 
 def _profile(finder: Finder, machine: Machine, device: GpuDevice | None, wishes: Wishes) -> Profile:
-    """What the answer depends on in `machine`; the weakest CPU that serves its GPU if its own is unknown."""
+    """What the answer depends on in `machine`, with the CPU that stands for an unknown one."""
     gpu = gpu_of(finder.hardware, device) if device else None
     profile = Profile(system=machine.system, isas=machine.isas, gpu=gpu, has_gpu=device is not None)
-    return profile if profile.system else finder.portable(profile, wishes)
+    return profile if profile.system else finder.unknown_cpu(profile, wishes)
 
 
 def _without(spec: Spec, cell: Cell, package: str, names: Collection[str] | None) -> tuple[str, ...]:

@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from ci_compiler.github.status import LastBuild
 
 _SENTENCES = (
-    "where-branch", "where-python", "need-branch", "need-python", "need-isa", "isa-portable", "whole-lacks", "and",
+    "where-branch", "where-python", "need-branch", "need-python", "need-isa", "isa-undecided", "isa-portable", "whole-lacks",
+    "and",
 )  # fmt: skip
 """Sentences that mention what the user asks for, so the tables cannot contain them filled in."""
 
@@ -91,6 +92,7 @@ def _imported_only(spec: Spec, package: Package) -> list[str]:
 def _hardware(hardware: Hardware) -> dict[str, Any]:
     return {
         "systems": {system.name: system.title for system in hardware.systems.values()},
+        "undecided": sorted(hardware.runs(system.undecided for system in hardware.systems.values())),
         "aliases": dict(hardware.aliases),
         "isas": {
             isa.name: {
