@@ -75,7 +75,7 @@ def _driver(gpu: Gpu) -> str:
 
 
 def defaults(plan: Plan) -> Iterator[str]:
-    """What to install if the CPU is not known: by system and GPU, the variant that `select` answers, where almost every CPU runs it."""
+    """What to install if the CPU is not known: by system and GPU, what `select` answers if almost every CPU runs it."""
     here = [one for one in in_build_order(plan.spec.packages) if one.repository is None and not one.system]
     if rows := [row for package in here[:1] for row in _default_rows(plan, package)]:
         yield "If you do not know the CPU, take these: almost every server and desktop of the last ten years runs them."

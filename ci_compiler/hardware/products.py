@@ -164,9 +164,8 @@ def cpu_of(hardware: Hardware, gpu: GpuDevice) -> Cpu | None:
     names, known = _gpu_names(hardware), hardware.gpus.get(gpu.sm)
     for one in cpus(hardware).values():
         own = {names.key(product) for product in one.gpus}
-        if {names.key(gpu.name), gpu.sm} & own or (
-            known and own and {names.key(product) for product in known.products} <= own
-        ):
+        every = known and {names.key(product) for product in known.products} <= own
+        if {names.key(gpu.name), gpu.sm} & own or (own and every):
             return one
     return None
 

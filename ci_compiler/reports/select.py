@@ -72,10 +72,8 @@ def select(
     anywhere = finder.answer(profile, replace(wishes, branch="", python="", toolkit="")).at(driver)
     best, why, facts = step.best, step.why, _facts(device, driver, wishes)
     if best and not machine.system and (not best.values or "isa" in dict(best.values)):
-        why, facts = (
-            (*why[:-1], reasons.unknown_cpu(spec.hardware, best)),
-            facts | {"cpus": spec.hardware.isa(best.isa).cpus},
-        )
+        why = (*why[:-1], reasons.unknown_cpu(spec.hardware, best))
+        facts |= {"cpus": spec.hardware.isa(best.isa).cpus}
     several = [reasons.say("strongest")] if best and len({one.sm for one in machine.gpus}) > 1 else []
     fitting = [one for one in finder.fitting(profile, wishes.workload) if runs_with(profile, one, driver)]
     runners_up = finder.alternatives(filter(wishes.allow, fitting))[best] if best else ()

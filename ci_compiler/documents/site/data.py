@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from ci_compiler.github.status import LastBuild
 
 _SENTENCES = (
-    "where-branch", "where-python", "need-branch", "need-python", "need-isa", "isa-undecided", "isa-portable", "whole-lacks",
-    "and",
+    "where-branch", "where-python", "need-branch", "need-python", "need-isa", "isa-undecided", "isa-portable",
+    "whole-lacks", "and",
 )  # fmt: skip
 """Sentences that mention what the user asks for, so the tables cannot contain them filled in."""
 
