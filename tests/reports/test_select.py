@@ -391,7 +391,7 @@ def standard_input(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     ],
 )
 def test_what_another_machine_printed(bundled: Plan, text: str, best: str) -> None:
-    machine = pasted.machine(tables(), pasted.read(text))
+    machine = pasted.machine(tables(), pasted.read(tables(), text))
     choice = select(bundled.spec, bundled.judged.cells, machine, Wishes(package="pytorch"))
     assert choice.best is not None
     assert choice.best.name == f"pytorch-python313-{best}"

@@ -79,11 +79,13 @@ def _machine(spec: Spec, arguments: argparse.Namespace) -> Machine:
         )
         message = f"{arguments.driver!r} is not a driver's version such as 580 or 580.65.06{beside}"
         raise wrong("--driver", Code.WRONG_DRIVER, message)
-    pasted = _pasted(spec, arguments) if arguments.machine is not None else None
+    pasted, gpu = _pasted(spec, arguments) if arguments.machine is not None else None, arguments.gpu
+    if pasted is None and gpu is not None and (whole := _described(spec, arguments)):
+        pasted, gpu = whole, None
     try:
         return products.machine(
             spec.hardware,
-            gpu=arguments.gpu,
+            gpu=gpu,
             cpu_name=arguments.cpu,
             driver=arguments.driver,
             this=lambda: pasted or this_machine(spec.hardware, software=False),
@@ -95,11 +97,27 @@ def _machine(spec: Spec, arguments: argparse.Namespace) -> Machine:
         raise wrong("--gpu/--cpu", Code.WRONG_HARDWARE, str(error)) from None
 
 
+def _described(spec: Spec, arguments: argparse.Namespace) -> Machine | None:
+    """The machine that `--gpu` describes in other words than the name of a GPU: `g5.xlarge`, `RTX 4090 + i9-12900K`."""
+    from ci_compiler.hardware import pasted
+
+    try:
+        products.device(spec.hardware, arguments.gpu)
+    except UnknownHardwareError:
+        found = pasted.read(spec.hardware, arguments.gpu)
+        if found.problem:
+            return None
+        return pasted.machine(spec.hardware, replace(found, driver=found.driver or arguments.driver))
+    except ValueError:
+        return None
+    return None
+
+
 def _pasted(spec: Spec, arguments: argparse.Namespace) -> Machine:
     """The machine that `--machine` describes. `--gpu` and `--cpu` replace what the text says of the GPU and the CPU."""
     from ci_compiler.hardware import pasted
 
-    found = pasted.read(_input(arguments.machine).decode("utf-8", "replace"))
+    found = pasted.read(spec.hardware, _input(arguments.machine).decode("utf-8", "replace"))
     if arguments.cpu is not None:
         found = replace(found, cpu="", flags=frozenset())
     if arguments.gpu is not None:

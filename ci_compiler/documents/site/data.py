@@ -12,7 +12,7 @@ from ci_compiler.documents.site.tables import Rows, Tables
 from ci_compiler.hardware import Hardware, products
 from ci_compiler.hardware.families import DEFAULT, family_of
 from ci_compiler.hardware.machine import missing_flags
-from ci_compiler.hardware.pasted import tools
+from ci_compiler.hardware.pasted import instances, tools
 from ci_compiler.hardware.workloads import Workload
 from ci_compiler.plan.document import axes_row, left_out_row, route_row
 from ci_compiler.plan.expected import as_row, expected_failures
@@ -56,7 +56,9 @@ def data(
         **_hardware(spec.hardware),
         "workloads": {one.value: one.label for one in Workload},
         "names": products.as_data(spec.hardware),
-        "tools": {name: form for name, form in tools().items() if name not in {"source", "no-driver"}},
+        "tools": {name: form for name, form in tools().items() if name not in {"source", "no-driver"}}
+        | {"arm-cpu": spec.hardware.systems["aarch64-linux"].undecided},
+        "instances": [list(row) for row in instances()],
         "about": dict(zip(("text", "url"), spec.backend.about, strict=True)),
         "family": {"toolkit": family_of(DEFAULT).toolkit, "dnn": family_of(DEFAULT).dnn},
         "lead": rarest(spec, plan.judged.cells),
