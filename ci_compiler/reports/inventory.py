@@ -21,6 +21,7 @@ from ci_compiler.hardware.pasted import beside
 from ci_compiler.hardware.products import ForeignGpuError, device
 from ci_compiler.outside import decoded, json_of, reading
 from ci_compiler.plan.matrix import Cell
+from ci_compiler.plan.routing import Route
 from ci_compiler.plan.rules import Judged
 from ci_compiler.record import record
 from ci_compiler.reports.offers import Offer, Wishes, isa_order
@@ -79,12 +80,18 @@ class Cluster:
     lacking: tuple[Lacking, ...]
 
 
-def cluster(spec: Spec, judged: Judged, entries: Iterable[Entry], wishes: Wishes, *, everything: bool) -> Cluster:
-    """What the machines of `entries` need of `wishes.package`, or of all packages."""
-    served = tuple(
-        Served(entry=one, choice=select(spec, judged.cells, one.machine, wishes, everything=everything))
-        for one in entries
-    )
+def cluster(
+    spec: Spec,
+    judged: Judged,
+    entries: Sequence[Entry],
+    wishes: Wishes,
+    *,
+    everything: bool,
+    routes: Sequence[Route] = (),
+) -> Cluster:
+    """What the machines of `entries` need of `wishes.package`, or of all packages; `routes` as for `select`."""
+    answers = (select(spec, judged.cells, one.machine, wishes, everything=everything, routes=routes) for one in entries)
+    served = tuple(Served(entry=one, choice=choice) for one, choice in zip(entries, answers, strict=True))
     by_best: dict[Offer, list[Served]] = {}
     by_gap: dict[tuple[str, str], list[Served]] = {}
     for one in served:
@@ -244,6 +251,8 @@ def cluster_json(one: Cluster) -> dict[str, Any]:
                 "count": row.entry.count,
                 "best": row.choice.best.as_json() if row.choice.best else None,
                 "problems": list(row.choice.problems),
+                "tested": list(row.choice.tested),
+                "untested": list(row.choice.untested),
                 "doubts": list(row.choice.doubts),
                 "better": noted_json(row.choice.better),
             }
@@ -260,6 +269,6 @@ def cluster_json(one: Cluster) -> dict[str, Any]:
 def notes(served: Sequence[Served]) -> Iterator[str]:
     """What has to be known about machines besides their variants, one line for each that has something."""
     for one in served:
-        said = "; ".join((*one.choice.problems, *one.choice.doubts))
+        said = "; ".join((*one.choice.problems, *one.choice.untested, *one.choice.doubts))
         if said:
             yield f"{one.entry.name} ({one.entry.count}): {said}"

@@ -13,8 +13,10 @@ from ci_compiler.hardware.products import gpu_of
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.needs import Needs
 from ci_compiler.plan.releases import dnn_of
+from ci_compiler.plan.routing import Route
 from ci_compiler.recipes.work_arounds import switched_off
 from ci_compiler.reports import reasons
+from ci_compiler.reports.evidence import Evidence, evidence
 from ci_compiler.reports.finder import Finder, Noted, Step
 from ci_compiler.reports.install import install, shared_suffixes, verify, whole
 from ci_compiler.reports.offers import Offer, Profile, Wishes, runs_with
@@ -23,13 +25,14 @@ from ci_compiler.spec.model import Package, Spec, in_build_order
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recommendation:
-    """The answer. `best` None: nothing fits. `problems` say why no variant fits a GPU or the whole machine, or
-    which variant is recalled that would be better.
+    """The answer. `best` None: nothing fits. `problems` say why no variant fits a GPU or the whole machine, or which
+    variant is recalled that would be better.
 
-    `doubts` say what to check before `best` is installed, `without` what is switched off in it or left out. `dnn` is
-    the version of its library for neural networks ('': unknown, or without). `runners_up` fit and differ from the best
-    in one axis each. `better` do not fit; if nothing fits, they are the nearest variants. `verify` proves that what
-    `install` installed works. `impossible`: no such machine exists.
+    `tested` and `untested` are those of `Evidence`. `doubts` say what to check before `best` is installed,
+    `without` what is switched off in it or left out. `dnn` is the version of its library for neural networks ('':
+    unknown, or without). `runners_up` fit and differ from the best in one axis each. `better` do not fit; if
+    nothing fits, they are the nearest variants. `verify` proves that what `install` installed works. `impossible`:
+    no such machine exists.
     """
 
     best: Offer | None
@@ -37,6 +40,8 @@ class Recommendation:
     problems: tuple[str, ...] = ()
     why: tuple[str, ...] = ()
     doubts: tuple[str, ...] = ()
+    tested: tuple[str, ...] = ()
+    untested: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
     dnn: str = ""
     runners_up: tuple[Noted, ...] = ()
@@ -57,11 +62,18 @@ def noted_json(several: Iterable[Noted]) -> list[dict[str, Any]]:
 
 
 def select(
-    spec: Spec, cells: Iterable[Cell], machine: Machine, wishes: Wishes, *, everything: bool = False
+    spec: Spec,
+    cells: Iterable[Cell],
+    machine: Machine,
+    wishes: Wishes,
+    *,
+    everything: bool = False,
+    routes: Iterable[Route] = (),
 ) -> Recommendation:
     """The best variant among `cells` for `machine`. The names in `wishes` must be in the spec.
 
     A machine without a system has an unknown CPU. `everything`: install all packages of the variant's cell.
+    `routes` are those of `cells`; without them, the answer does not say what is tested.
     """
     cells = tuple(cells)
     device = max(machine.gpus, key=lambda one: (one.capability, -one.index), default=None)
@@ -82,6 +94,8 @@ def select(
         return reasons.fill(text, (reasons.of_offer(offer) if offer else {}) | facts)
 
     cell = next((one for one in cells if _is_of(one, best)), None)
+    route = next((one for each, one in zip(cells, routes, strict=False) if each is cell), None)
+    proof = evidence(spec, cell.target, route) if cell and route else Evidence()
     names = {} if not (cell and best) else whole(spec, cell) if everything else {best.package: best.name}
     return Recommendation(
         best=best,
@@ -89,6 +103,8 @@ def select(
         problems=tuple(filled(text, best) for text in step.problems),
         why=tuple(filled(text, best) for text in (*several, *why)),
         doubts=tuple(filled(text, best) for text in step.doubts),
+        tested=proof.tested,
+        untested=proof.untested,
         without=_without(spec, cell, wishes.package, names if everything else None) if cell else (),
         dnn=dnn_of(spec, cell, wishes.package) if cell else "",
         runners_up=tuple(replace(one, note=filled(one.note, one.offer)) for one in runners_up),

@@ -99,7 +99,7 @@ def test_it_gives_the_same_answers_on_every_machine_of_the_table(bundled: Plan, 
     for question in asked[::2]:
         question["wishes"]["everything"] = True
     for at, (case, answer) in enumerate(zip(table, answers(embedded, asked), strict=True)):
-        expected = select(bundled.spec, cells, case.machine, case.wishes, everything=at % 2 == 0)
+        expected = select(bundled.spec, cells, case.machine, case.wishes, everything=at % 2 == 0, routes=bundled.routes)
         assert looked_up(answer) == shown(expected), str(case)
 
 
@@ -116,7 +116,11 @@ def test_it_gives_the_same_answers_for_open_matrices(name: str) -> None:
     wishes = [Wishes(package=package) for package in decided.spec.packages]
     asked = [as_question(machine, wish) for machine in some for wish in wishes]
     found = answers(data(decided), asked)
-    expected = [select(decided.spec, decided.judged.cells, machine, wish) for machine in some for wish in wishes]
+    expected = [
+        select(decided.spec, decided.judged.cells, machine, wish, routes=decided.routes)
+        for machine in some
+        for wish in wishes
+    ]
     assert any(one.best for one in expected)
     for one, answer in zip(expected, found, strict=True):
         assert looked_up(answer) == shown(one)
@@ -143,7 +147,9 @@ def test_it_gives_the_same_answers_for_any_spec_and_machine(
     for question in asked[::2]:
         question["wishes"]["everything"] = True
     for at, (machine, wish, answer) in enumerate(zip(some, wishes, answers(data(decided), asked), strict=True)):
-        expected = shown(select(spec, decided.judged.cells, machine, wish, everything=at % 2 == 0))
+        expected = shown(
+            select(spec, decided.judged.cells, machine, wish, everything=at % 2 == 0, routes=decided.routes)
+        )
         if len({one.sm for one in machine.gpus}) > 1 and expected["best"]:
             del expected["why"][0]  # the page has one GPU, so it does not say which is the strongest
         assert looked_up(answer) == expected

@@ -33,7 +33,7 @@ def recalling(**entry: Any) -> Plan:
 
 
 def chosen(decided: Plan, package: str = "pytorch") -> Recommendation:
-    return select(decided.spec, decided.judged.cells, H100, Wishes(package=package))
+    return select(decided.spec, decided.judged.cells, H100, Wishes(package=package), routes=decided.routes)
 
 
 def test_select_names_another_variant_and_says_why() -> None:

@@ -18,6 +18,7 @@ from ci_compiler.hardware.families import DEFAULT, family_of
 from ci_compiler.hardware.machine import Machine
 from ci_compiler.hardware.workloads import Workload
 from ci_compiler.outside import STANDARD_INPUT, bytes_of, reading
+from ci_compiler.plan.routing import route
 from ci_compiler.plan.rules import Judged, judge
 from ci_compiler.plan.sharding import ALL
 from ci_compiler.reports import offers
@@ -52,7 +53,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.inventory is not None:
         return _cluster(arguments, spec, judged, wishes, everything=everything)
     machine = _machine(spec, arguments)
-    choice = select(spec, judged.cells, machine, wishes, everything=everything)
+    routes, _ = route(spec, judged.cells)
+    choice = select(spec, judged.cells, machine, wishes, everything=everything, routes=routes)
     if choice.impossible:
         given = next((f"--{one}" for one in ("cpu", "gpu", "machine") if getattr(arguments, one) is not None), "GPU")
         other = "; `--cpu` names that of the machine that is meant (unknown: any)" if given == "--gpu" else ""
@@ -138,7 +140,8 @@ def _cluster(arguments: argparse.Namespace, spec: Spec, judged: Judged, wishes: 
 
     entries, foreign = read_inventory(spec.hardware, _input(arguments.inventory), _shown(arguments.inventory))
     print_findings(foreign)
-    found = cluster(spec, judged, entries, wishes, everything=everything)
+    routes, _ = route(spec, judged.cells)
+    found = cluster(spec, judged, entries, wishes, everything=everything, routes=routes)
     if arguments.json:
         print_json(cluster_json(found))
     else:
@@ -189,6 +192,8 @@ def _lines(machine: Machine, choice: Recommendation) -> Iterator[tuple[str, str]
     rows = (
         ("but", choice.problems),
         ("why", choice.why),
+        ("tested", choice.tested),
+        ("untested", choice.untested),
         ("check", choice.doubts),
         ("without", choice.without),
         ("install", choice.install),

@@ -6,6 +6,7 @@ Cells, routes and what is left out are rows of the plan's document (`plan.docume
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from ci_compiler.documents.site.tables import Rows, Tables
@@ -25,6 +26,7 @@ from ci_compiler.plan.sharding import FOLDER
 from ci_compiler.plan.unbuilt import Selection
 from ci_compiler.recipes.work_arounds import switched_off
 from ci_compiler.reports import reasons
+from ci_compiler.reports.evidence import evidence
 from ci_compiler.reports.install import install, shared_suffixes, verify, whole
 from ci_compiler.reports.offers import needed_driver, python_order, recalled
 from ci_compiler.reports.select import rarest
@@ -119,6 +121,7 @@ def _cells(plan: Plan, lasts: Iterable[LastBuild], measured: Iterable[LastBenchm
     shared, needs = shared_suffixes(plan.judged.cells), Needs(plan.spec, plan.judged.cells)
     routes, installs, verified, without, dnn = Rows(), Rows(), Rows(), Rows(), Rows()
     gains = {(one.cell.branch, one.variant.name): _gain(one) for one in measured if one.result.gains}
+    proofs = Rows()
     runs, last = Rows(), {(one.cell.branch, one.variant.name): _last(one) for one in lasts if one.stages}
     cells = [
         {
@@ -135,12 +138,13 @@ def _cells(plan: Plan, lasts: Iterable[LastBuild], measured: Iterable[LastBenchm
             **_held("measured", _known(cell, gains)),
             "shard": shards[cell.branch, cell.suffix],
             "route": routes.index(route_row(route)),
+            "evidence": proofs.index(asdict(evidence(plan.spec, cell.target, route))),
             "tested": [stage.name for stage in stages_that_test() if stage.proves and stage in route.pools],
         }
         for cell, route in zip(plan.judged.cells, plan.routes, strict=True)
     ]
     tables = {"routes": routes, "installs": installs, "verify": verified, "lasts": runs}
-    tables |= {"without": without, "dnn": dnn}
+    tables |= {"without": without, "dnn": dnn, "evidence": proofs}
     return {"cells": cells, **{name: table.rows for name, table in tables.items()}}
 
 

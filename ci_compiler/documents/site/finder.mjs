@@ -132,6 +132,7 @@ export function select(data, asked_, wishes) {
     problems: said(step.problems),
     why,
     doubts: said(step.doubts, best),
+    ...(best === null ? { tested: [], untested: [] } : data.evidence[data.cells[best.at].evidence]),
     without: best === null ? [] : [...withoutOf(data, best), ...leftOut(data, best, wishes)],
     dnn: best === null ? "" : dnnOf(data, best),
     runners_up: alike
