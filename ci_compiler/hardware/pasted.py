@@ -23,13 +23,15 @@ from ci_compiler.record import record
 class Pasted:
     """What a text names: GPUs, the version of the driver, a CPU by its model or its flags; '' or () if it does not.
 
-    `arm`: it says that its CPU is an ARM one. `problem` is the reason why the text may not be all that there is.
+    `none`: it says that there is no GPU. `arm`: it says that its CPU is an ARM one. `problem` is the reason why the
+    text may not be all that there is.
     """
 
     gpus: tuple[str, ...] = ()
     driver: str = ""
     cpu: str = ""
     flags: frozenset[str] = frozenset()
+    none: bool = False
     arm: bool = False
     problem: str = ""
 
@@ -38,10 +40,14 @@ _LONGEST_LINE = 8_000
 """The most characters of a line that count; the flags of a CPU have 3,000. The forms need more than linear time."""
 
 
+_FEW_LINES = 12
+"""The most lines that are first taken for words of people, each of which has to be understood."""
+
+
 def read(hardware: Hardware, text: str) -> Pasted:
-    """What `text` names: words in one line, the output of tools, or words in several lines."""
+    """What `text` names: words in few lines, the output of tools, or words in many lines."""
     words = [line for line in (_plain(line[:_LONGEST_LINE]) for line in re.split(r"\r?\n", text)) if line]
-    said = _words(hardware, words) if len(words) == 1 and not _first(tools()["cpu"], words) else None
+    said = _words(hardware, words) if len(words) <= _FEW_LINES else None
     return said or _printed(hardware, text, words)
 
 
@@ -53,6 +59,7 @@ def _printed(hardware: Hardware, text: str, lines: list[str]) -> Pasted:
     flags, model = _first(forms["flags"], lines), _first(forms["cpu"], lines)
     hosts = {name for line in lines for groups in re.findall(forms["host"], line, re.ASCII) for name in groups if name}
     kinds = {found for token in set(re.findall(forms["token"], text, re.ASCII)) if (found := instance(token))}
+    none = any(re.search(forms["no-gpu"], line, re.ASCII) for line in lines)
     problem = ""
     if any(name.endswith("...") for name in gpus):
         problem = f"a GPU's name is cut short; `{tool} -L` prints it whole"
@@ -60,12 +67,13 @@ def _printed(hardware: Hardware, text: str, lines: list[str]) -> Pasted:
         problem = "several machines are named in it; paste one, or list them in an inventory"
     elif not gpus and re.search(forms["no-driver"], text):
         problem = f"{tool} failed there, so no GPU is named; give --gpu"
-    elif not (gpus or flags or model or kinds or any(re.search(forms["no-gpu"], line, re.ASCII) for line in lines)):
+    elif not (gpus or flags or model or kinds or none):
         problem = f"no GPU or CPU is named in it; paste what lscpu and {tool} print"
         if said := _words(hardware, lines):
             return said
     gpu, beside_it = next(iter(kinds), ("", ""))
     return Pasted(
+        none=not (gpus or gpu) and (none or bool(kinds)),
         gpus=gpus or ((gpu,) if gpu else ()),
         driver=stated[1] if stated else next(_driver_column(lines), ""),
         cpu=model or beside_it,
@@ -85,12 +93,14 @@ def _words(hardware: Hardware, lines: Iterable[str]) -> Pasted | None:
     if not known or len(known) < len(parts):
         return None
     gpus = tuple(dict.fromkeys(name for part in known for name in part.gpus))
-    return Pasted(gpus=gpus, cpu=next((part.cpu for part in known if part.cpu), ""))
+    none = not gpus and any(part.none for part in known)
+    return Pasted(gpus=gpus, none=none, cpu=next((part.cpu for part in known if part.cpu), ""))
 
 
 def _parts(hardware: Hardware, line: str) -> list[Pasted | None]:
     """The names in `line`: the whole of it, or several."""
-    among = [part for part in re.split(tools()["between"], line) if not re.search(tools()["plain"], part.lower())]
+    split = (re.sub(tools()["label"], "", part) for part in re.split(tools()["between"], line))
+    among = [part for part in split if not re.search(tools()["plain"], part.lower())]
     parts = [_part(hardware, part) for part in among]
     return parts if None not in parts and among != [line] else [_part(hardware, line)]
 
@@ -98,16 +108,17 @@ def _parts(hardware: Hardware, line: str) -> list[Pasted | None]:
 def _part(hardware: Hardware, text: str) -> Pasted | None:
     """What `text` is the name of: a GPU, none, a CPU or an instance type; None if it is no name."""
     if re.search(tools()["integrated"], text.lower(), re.ASCII):
-        return Pasted()
+        return Pasted(none=True)
     try:
-        return Pasted(gpus=(text,) if device(hardware, text) else ())
+        return Pasted(gpus=(text,)) if device(hardware, text) else Pasted(none=True)
     except (ForeignGpuError, UnknownHardwareError) as error:
-        foreign = Pasted(gpus=(text,)) if isinstance(error, ForeignGpuError) else None
+        foreign = Pasted(gpus=(text,)) if isinstance(error, ForeignGpuError) and not any(_gpus(text)) else None
     try:
         return Pasted(cpu=text) if is_unstated(text) or cpu(hardware, text) else None
     except (UnknownHardwareError, ValueError):
-        found = instance(text, bare=True)
-        return Pasted(gpus=(found[0],) if found[0] else (), cpu=found[1]) if found else foreign
+        gpu, beside_it = instance(text, bare=True) or ("", "")
+        named = Pasted(gpus=(gpu,) if gpu else (), none=not gpu, cpu=beside_it)
+        return named if gpu or beside_it else foreign
 
 
 def instance(text: str, *, bare: bool = False) -> tuple[str, str] | None:

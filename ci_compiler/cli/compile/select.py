@@ -107,9 +107,10 @@ def _described(spec: Spec, arguments: argparse.Namespace) -> Machine | None:
         products.device(spec.hardware, arguments.gpu)
     except UnknownHardwareError:
         found = pasted.read(spec.hardware, arguments.gpu)
-        if found.problem:
-            return None
-        return pasted.machine(spec.hardware, replace(found, driver=found.driver or arguments.driver))
+        if not found.problem:
+            whole = pasted.machine(spec.hardware, replace(found, driver=found.driver or arguments.driver))
+            without_gpus = bool(whole.system) and not spec.hardware.gpus_of(whole.system)
+            return whole if found.gpus or found.none or without_gpus else None
     except ValueError:
         return None
     return None

@@ -96,6 +96,7 @@ def _imported_only(spec: Spec, package: Package) -> list[str]:
 def _hardware(hardware: Hardware) -> dict[str, Any]:
     return {
         "systems": {system.name: system.title for system in hardware.systems.values()},
+        "gpuless": [system for system in hardware.systems if not hardware.gpus_of(system)],
         "undecided": sorted(hardware.runs(system.undecided for system in hardware.systems.values())),
         "aliases": dict(hardware.aliases),
         "isas": {

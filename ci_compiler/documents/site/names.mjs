@@ -101,11 +101,13 @@ function known(look, otherwise) {
   }
 }
 
-/** What a text names ({gpus, driver, cpu}; cpu null: not known), with the `problem` why it may not be all. */
+const FEW_LINES = 12; // as in hardware/pasted.py
+
+/** What a text names ({gpus, none, driver, cpu}; none: no GPU, cpu null: not known), with the `problem` why it may not be all. */
 export function read(data, text) {
   const plain = (line) => line.replace(/[\s\p{C}]+/gu, " ").trim();
   const lines = text.split(/\r?\n/).map(plain).filter(Boolean);
-  const said = lines.length === 1 && !matches(data.tools.cpu, lines[0]) ? wordsIn(data, lines) : null;
+  const said = lines.length <= FEW_LINES ? wordsIn(data, lines) : null;
   return said ?? printed(data, text, lines);
 }
 
@@ -116,12 +118,13 @@ function printed(data, text, lines) {
   const [flags, model] = [first(tools.flags), first(tools.cpu)];
   const host = new RegExp(tools.host, "g");
   const hosts = new Set(lines.flatMap((line) => [...line.matchAll(host)].map(([, one, other]) => one ?? other)));
+  const none = lines.some((line) => matches(tools["no-gpu"], line));
   const tokens = new Set(text.match(new RegExp(tools.token, "g")));
   const kinds = [...tokens].map((one) => instance(data, one, 0)).filter(Boolean);
   let problem = "";
   if (gpus.some((one) => one.endsWith("..."))) problem = "cut";
   else if (hosts.size > 1 || new Set(kinds.map(String)).size > 1) problem = "several";
-  else if (!gpus.length && !flags && !model && !kinds.length && !lines.some((line) => matches(tools["no-gpu"], line))) {
+  else if (!gpus.length && !flags && !model && !kinds.length && !none) {
     const said = wordsIn(data, lines);
     if (said) return said;
     problem = "none";
@@ -129,11 +132,11 @@ function printed(data, text, lines) {
   const [gpu, beside] = kinds[0] ?? ["", ""];
   const driver = new RegExp(tools.driver).exec(text)?.[1] ?? driverColumn(tools, lines);
   const names = gpus.length ? gpus : [gpu].filter(Boolean);
-  return whole(data, names, model || beside, { flags, driver, problem, arm: matches(tools.arm, text) });
+  return whole(data, names, model || beside, { flags, driver, problem, arm: matches(tools.arm, text), none: none || kinds.length > 0 });
 }
 
 /** The machine with these names; its CPU is that of the GPU's board if no other one is named. */
-function whole(data, gpus, name, { flags = "", driver = "", problem = "", arm = false } = {}) {
+function whole(data, gpus, name, { flags = "", driver = "", problem = "", arm = false, none = false } = {}) {
   const found = new Set(flags.match(/[a-z0-9_]+/g));
   const system = found.has(data.tools["arm-flag"]) ? "aarch64-linux" : "x86_64-linux";
   const board = () =>
@@ -145,7 +148,8 @@ function whole(data, gpus, name, { flags = "", driver = "", problem = "", arm = 
     : unstated(data, name)
       ? (board() ?? (arm ? cpuOf(data, data.tools["arm-cpu"]) : null))
       : { ...cpuOf(data, name), name };
-  return { gpus, driver, cpu, problem };
+  const without = none || (cpu !== null && data.gpuless.includes(cpu.system));
+  return { gpus, none: !gpus.length && without, driver, cpu, problem };
 }
 
 /** Those of `names` that are known as GPUs. */
@@ -164,30 +168,32 @@ function wordsIn(data, lines) {
   const parts = lines.flatMap((line) => partsOf(data, line));
   if (!parts.length || parts.includes(null)) return null;
   const gpus = [...new Set(parts.flatMap((part) => part.gpus))];
-  return whole(data, gpus, parts.find((part) => part.cpu)?.cpu ?? "");
+  const none = parts.some((part) => part.none);
+  return whole(data, gpus, parts.find((part) => part.cpu)?.cpu ?? "", { none });
 }
 
 /** The names in `line`: the whole of it, or several. */
 function partsOf(data, line) {
   const { tools } = data;
-  const among = line.split(new RegExp(tools.between)).filter((part) => !matches(tools.plain, part.toLowerCase()));
+  const split = line.split(new RegExp(tools.between)).map((part) => part.replace(new RegExp(tools.label), ""));
+  const among = split.filter((part) => !matches(tools.plain, part.toLowerCase()));
   const parts = among.map((part) => partOf(data, part));
   return parts.includes(null) || (among.length === 1 && among[0] === line) ? [partOf(data, line)] : parts;
 }
 
 /** What `text` is the name of: a GPU, none, a CPU or an instance type; null if it is no name. */
 function partOf(data, text) {
-  if (matches(data.tools.integrated, text.toLowerCase())) return { gpus: [], cpu: "" };
+  if (matches(data.tools.integrated, text.toLowerCase())) return { gpus: [], none: true, cpu: "" };
   const gpu = known(
     () => gpuOf(data, text),
     (error) => error,
   );
-  if (gpu === null) return { gpus: [], cpu: "" };
+  if (gpu === null) return { gpus: [], none: true, cpu: "" };
   if (!(gpu instanceof UnknownName)) return { gpus: [text], cpu: "" };
   if (unstated(data, text) || cpuKnown(data, text)) return { gpus: [], cpu: text };
   const kind = instance(data, text, 1);
-  if (kind) return { gpus: [kind[0]].filter(Boolean), cpu: kind[1] };
-  return gpu.foreign ? { gpus: [text], cpu: "" } : null;
+  if (kind) return { gpus: [kind[0]].filter(Boolean), none: !kind[0], cpu: kind[1] };
+  return gpu.foreign && !gpuNamesIn(data.tools, text).length ? { gpus: [text], cpu: "" } : null;
 }
 
 const cpuKnown = (data, text) =>

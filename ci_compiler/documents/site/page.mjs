@@ -77,8 +77,8 @@ function gpuIn(text) {
     return { found: gpuOf(data, text), cpu: null };
   } catch (error) {
     if (!(error instanceof UnknownName) || error.foreign) throw error;
-    const { gpus, cpu, problem } = read(data, text);
-    if (problem) throw error;
+    const { gpus, none, cpu, problem } = read(data, text);
+    if (problem || !(gpus.length || none)) throw error;
     return { found: gpus.length ? gpuOf(data, strongest(gpus)) : null, cpu };
   }
 }
@@ -127,8 +127,8 @@ function takePaste() {
     pasted = found.cpu;
     byId("cpu").value = found.cpu.name;
   }
-  if (!found.problem) byId("gpu").value = found.gpus.length ? strongest(found.gpus) : byId("gpu").value.trim() || "none";
-  else if (found.gpus.length) byId("gpu").value = strongest(found.gpus);
+  if (found.gpus.length) byId("gpu").value = strongest(found.gpus);
+  else if (found.none) byId("gpu").value = "none";
   if (found.driver) byId("driver").value = found.driver;
   const got = [
     found.gpus.length && found.gpus.join(", "),
