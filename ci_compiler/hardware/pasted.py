@@ -1,7 +1,7 @@
 """A machine from what people paste: output of tools, labels of a cluster's node, a cloud's instance type, or words.
 
 The forms of the output are in `tools.json`, here and in the folders of families, and instance types in
-`instances.json`; the finder page reads them as well. `runner.detect` asks the tools of its own machine in a stricter
+`families/instances.json`; the finder page reads them as well. `runner.detect` asks the tools of its own machine in a stricter
 way.
 """
 
@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any
 
 from ci_compiler.hardware import Hardware, UnknownHardwareError, read_table
-from ci_compiler.hardware.families import DEFAULT, facts, family_of, files_of
+from ci_compiler.hardware.families import DEFAULT, facts, family_of, files_of, instance_types
 from ci_compiler.hardware.machine import GpuDevice, Machine, isas_of
 from ci_compiler.hardware.products import UNKNOWN_CPU, ForeignGpuError, cpu, cpu_of, device, is_unstated
 from ci_compiler.record import record
@@ -99,10 +99,14 @@ def _words(hardware: Hardware, lines: Iterable[str]) -> Pasted | None:
 
 def _parts(hardware: Hardware, line: str) -> list[Pasted | None]:
     """The names in `line`: the whole of it, or several."""
-    split = (re.sub(tools()["label"], "", part) for part in re.split(tools()["between"], line))
-    among = [part for part in split if not re.search(tools()["plain"], part.lower())]
+    forms = tools()
+    split = [part for part in re.split(forms["between"], line) if not re.search(forms["plain"], part.lower())]
+    bare = [re.sub(forms["label"], "", part, flags=re.IGNORECASE | re.ASCII) for part in split]
+    among = [part for part in bare if not re.search(forms["plain"], part.lower())]
+    if not among and not re.search(forms["integrated"], line.lower(), re.ASCII):
+        return []
     parts = [_part(hardware, part) for part in among]
-    return parts if None not in parts and among != [line] else [_part(hardware, line)]
+    return parts if parts and None not in parts and among != [line] else [_part(hardware, line)]
 
 
 def _part(hardware: Hardware, text: str) -> Pasted | None:
@@ -135,7 +139,7 @@ def instances() -> tuple[tuple[str, str, str, str], ...]:
     """Instance types of clouds: the patterns of the whole name, and of one that may lack its size; GPU and CPU."""
     return tuple(
         (f"^{one['prefix']}(?:{family}){one['size']}$", f"^{one['prefix']}(?:{_sized(one, family)})$", gpu, beside_it)
-        for one in read_table("instances.json")["providers"].values()
+        for one in instance_types().values()
         for family, gpu, beside_it in one["rows"]
     )
 
@@ -189,7 +193,9 @@ def beside(hardware: Hardware, gpus: tuple[GpuDevice, ...], name: str, *, arm: b
 def tools() -> Mapping[str, Any]:
     """The forms of the tools' output, as regular expressions that Python and JavaScript share."""
     gpu = [form for family in files_of("tools.json") for form in facts(family, "tools")["gpu"]]
-    return {**facts(DEFAULT, "tools"), **read_table("tools.json"), "gpu": gpu}
+    own = read_table("tools.json")
+    some = [form for family in files_of("tools.json") if (form := facts(family, "tools").get("integrated"))]
+    return {**facts(DEFAULT, "tools"), **own, "gpu": gpu, "integrated": "|".join([own["integrated"], *some])}
 
 
 def _plain(line: str) -> str:

@@ -1,12 +1,14 @@
 """The variants that many machines need, and those that the fleet lacks for them.
 
 An inventory is a CSV file with a header, or a JSON list of objects, with `name`, `count`, `gpu`, `cpu` and `driver`.
-JSON may also hold what `ci-runner detect --json` prints for a machine.
+JSON may also hold what `ci-runner detect --json` prints for a machine. What `kubectl get nodes` prints, as JSON or as a
+table with labels (`-L node.kubernetes.io/instance-type`), is an inventory as well.
 """
 
 from __future__ import annotations
 
 import csv
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -17,7 +19,7 @@ from ci_compiler.errors import Finding, InputError, Place, wrong
 from ci_compiler.hardware import CPU, Hardware, UnknownHardwareError, Version
 from ci_compiler.hardware.drivers import driver_number
 from ci_compiler.hardware.machine import GpuDevice, Machine, isas_of
-from ci_compiler.hardware.pasted import beside
+from ci_compiler.hardware.pasted import beside, machine, read
 from ci_compiler.hardware.products import ForeignGpuError, device
 from ci_compiler.outside import decoded, json_of, reading
 from ci_compiler.plan.matrix import Cell
@@ -156,8 +158,9 @@ def read_inventory(hardware: Hardware, data: bytes, shown: str) -> tuple[tuple[E
     """
     with reading(shown, Code.WRONG_VALUE):
         text = decoded(data).removeprefix("\ufeff")
+    reader = _json_rows if text.lstrip()[:1] in {"[", "{"} else _table_rows if _TABLE.match(text) else _csv_rows
     try:
-        rows = list(_json_rows(text, shown) if text.lstrip()[:1] in {"[", "{"} else _csv_rows(text, shown))
+        rows = list(reader(text, shown))
     except csv.Error as error:
         raise wrong(shown, Code.WRONG_VALUE, f"is not CSV: {error}") from None
     entries: list[Entry] = []
@@ -184,6 +187,15 @@ def read_inventory(hardware: Hardware, data: bytes, shown: str) -> tuple[tuple[E
 
 _Row = tuple[Place, Mapping[str, Any]]
 
+_TABLE = re.compile(r"\s*NAME\s+STATUS\s")
+"""The header of the table that `kubectl get nodes` prints."""
+
+
+def _table_rows(text: str, shown: str) -> Iterator[_Row]:
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.strip() and not _TABLE.match(line):
+            yield Place(file=shown, line=number, column=1), {"name": line.split()[0], "pasted": line}
+
 
 def _csv_rows(text: str, shown: str) -> Iterator[_Row]:
     reader = csv.DictReader(text.splitlines(), skipinitialspace=True, restval="")
@@ -200,6 +212,12 @@ def _csv_rows(text: str, shown: str) -> Iterator[_Row]:
 def _json_rows(text: str, shown: str) -> Iterator[_Row]:
     with reading(shown, Code.WRONG_VALUE):
         content = json_of(text)
+    nodes = content.get("items", [content]) if isinstance(content, dict) else []
+    if nodes and all(isinstance(node, dict) and node.get("kind") == "Node" for node in nodes):
+        for node in nodes:
+            name = str((node.get("metadata") or {}).get("name", ""))
+            yield Place(file=f"{shown}: node {name}"), {"name": name, "pasted": json.dumps(node, indent=1)}
+        return
     listed = content.get("machines", [content]) if isinstance(content, dict) else content
     for at, row in enumerate(listed if isinstance(listed, list) else [listed], 1):
         if not isinstance(row, dict) or not {"gpu", "gpus", "cpu"} & row.keys():
@@ -214,8 +232,8 @@ def _entry(hardware: Hardware, row: Mapping[str, Any], number: int) -> Entry:
     if not re.fullmatch("[1-9][0-9]{0,8}", count):
         message = f"the count {count!r} is not a number of machines"
         raise ValueError(message)
-    read: Callable[[Hardware, Mapping[str, Any]], Machine] = _detected if isinstance(row.get("gpus"), list) else _named
-    found = read(hardware, row)
+    kind: Callable[[Hardware, Mapping[str, Any]], Machine] = _detected if isinstance(row.get("gpus"), list) else _named
+    found = (_node if "pasted" in row else kind)(hardware, row)
     return Entry(name=str(row.get("name") or row.get("host") or f"machine {number}"), count=int(count), machine=found)
 
 
@@ -228,6 +246,15 @@ def _named(hardware: Hardware, row: Mapping[str, Any]) -> Machine:
         raise ValueError(message)
     found = device(hardware, name, driver)
     return beside(hardware, (found,) if found else (), str(row.get("cpu") or ""))
+
+
+def _node(hardware: Hardware, row: Mapping[str, Any]) -> Machine:
+    """A node of Kubernetes, by its labels. Raises ValueError if they name neither a GPU nor an instance type."""
+    found = read(hardware, row["pasted"])
+    if found.problem:
+        message = f"{row['name']}: no label of it names a GPU or an instance type"
+        raise ValueError(message)
+    return machine(hardware, found)
 
 
 def _detected(hardware: Hardware, row: Mapping[str, Any]) -> Machine:

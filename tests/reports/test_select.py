@@ -504,6 +504,33 @@ def test_an_inventory_needs_variants_and_lacks_others(
     assert command(capsys, monkeypatch, "--inventory", str(file))[0] == 0
 
 
+NODE = {"kind": "Node", "metadata": {"name": "n1", "labels": {"node.kubernetes.io/instance-type": "p4d.24xlarge"}}}
+
+NODES = """\
+NAME STATUS ROLES AGE VERSION INSTANCE-TYPE
+n1 Ready <none> 3d v1.30 g5.xlarge
+n2 Ready <none> 3d v1.30 c7g.large
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (json.dumps({"kind": "List", "items": [NODE, NODE]}), [("n1", "sm80"), ("n1", "sm80")]),
+        (json.dumps(NODE), [("n1", "sm80")]),
+        (NODES, [("n1", "sm86"), ("n2", "")]),
+    ],
+)
+def test_nodes_of_kubernetes_are_an_inventory(text: str, found: list[tuple[str, str]]) -> None:
+    entries, _ = read_inventory(tables(), text.encode(), "nodes")
+    assert [(one.name, one.machine.gpus[0].sm if one.machine.gpus else "") for one in entries] == found
+
+
+def test_a_node_without_labels_is_refused_with_its_name() -> None:
+    with pytest.raises(InputError, match="nodes:2:1: n9: no label of it names a GPU or an instance type"):
+        read_inventory(tables(), b"NAME STATUS ROLES AGE VERSION\nn9 Ready <none> 3d v1.30\n", "nodes")
+
+
 def test_an_inventory_in_json_and_its_answer_by_the_schema(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -576,7 +603,7 @@ def test_a_gpu_that_this_machine_cannot_have_is_refused_by_the_option_that_was_g
         ("gpu\n", ["standard input: names no machine"]),
         ("[1]", ["standard input: machine 1: is not an object"]),
         (f"gpu\n{'x' * 200_000}\n", ["standard input: is not CSV: field larger than field limit"]),
-        (KUBERNETES, ["standard input: machine 1: is not an object with gpu, gpus or cpu"]),
+        (KUBERNETES, [f"standard input: node node-{at}: node-{at}: no label" for at in range(3)]),
         ("gpu\nMI300X\n", ["standard input:2:1: 'MI300X' is not one of NVIDIA's"]),
         ('[{"gpus": [{}]}]', ["standard input: machine 1: lacks 'name'"]),
         ("{", ["standard input:1:2: is not JSON"]),

@@ -175,10 +175,12 @@ function wordsIn(data, lines) {
 /** The names in `line`: the whole of it, or several. */
 function partsOf(data, line) {
   const { tools } = data;
-  const split = line.split(new RegExp(tools.between)).map((part) => part.replace(new RegExp(tools.label), ""));
-  const among = split.filter((part) => !matches(tools.plain, part.toLowerCase()));
+  const plain = (part) => matches(tools.plain, part.toLowerCase());
+  const split = line.split(new RegExp(tools.between)).filter((part) => !plain(part));
+  const among = split.map((part) => part.replace(new RegExp(tools.label, "i"), "")).filter((part) => !plain(part));
+  if (!among.length && !matches(tools.integrated, line.toLowerCase())) return [];
   const parts = among.map((part) => partOf(data, part));
-  return parts.includes(null) || (among.length === 1 && among[0] === line) ? [partOf(data, line)] : parts;
+  return !parts.length || parts.includes(null) || (among.length === 1 && among[0] === line) ? [partOf(data, line)] : parts;
 }
 
 /** What `text` is the name of: a GPU, none, a CPU or an instance type; null if it is no name. */
