@@ -1,8 +1,8 @@
 """A machine from what people paste: output of tools, labels of a cluster's node, a cloud's instance type, or words.
 
 The forms of the output are in `tools.json`, here and in the folders of families, and instance types in
-`families/instances.json`; the finder page reads them as well. `runner.detect` asks the tools of its own machine in a stricter
-way.
+`families/instances.json`; the finder page reads them as well. `runner.detect` asks the tools of its own machine in a
+stricter way.
 """
 
 from __future__ import annotations
