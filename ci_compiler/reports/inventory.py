@@ -27,7 +27,7 @@ from ci_compiler.plan.routing import Route
 from ci_compiler.plan.rules import Judged
 from ci_compiler.record import record
 from ci_compiler.reports.offers import Offer, Wishes, isa_order
-from ci_compiler.reports.select import Recommendation, noted_json, select
+from ci_compiler.reports.select import Recommendation, noted_json, select, with_evidence
 from ci_compiler.spec.model import Spec
 
 COLUMNS = ("name", "count", "gpu", "cpu", "driver")
@@ -88,12 +88,15 @@ def cluster(
     entries: Sequence[Entry],
     wishes: Wishes,
     *,
+    routes: Sequence[Route],
     everything: bool,
-    routes: Sequence[Route] = (),
 ) -> Cluster:
-    """What the machines of `entries` need of `wishes.package`, or of all packages; `routes` as for `select`."""
-    answers = (select(spec, judged.cells, one.machine, wishes, everything=everything, routes=routes) for one in entries)
-    served = tuple(Served(entry=one, choice=choice) for one, choice in zip(entries, answers, strict=True))
+    """What the machines of `entries` need of `wishes.package`, or of all packages; `routes` are those of the cells."""
+    answers = [select(spec, judged.cells, one.machine, wishes, everything=everything) for one in entries]
+    served = tuple(
+        Served(entry=one, choice=with_evidence(choice, spec, judged.cells, routes))
+        for one, choice in zip(entries, answers, strict=True)
+    )
     by_best: dict[Offer, list[Served]] = {}
     by_gap: dict[tuple[str, str], list[Served]] = {}
     for one in served:

@@ -155,7 +155,8 @@ def is_undecided(hardware: Hardware, offer: Offer) -> bool:
 
 def unknown_cpu(hardware: Hardware, best: Offer) -> str:
     """Why `best` has its instruction set on a machine whose CPU is not known."""
-    return say("isa-undecided" if is_undecided(hardware, best) else "isa-portable")
+    key = "isa-undecided" if is_undecided(hardware, best) else "isa-portable"
+    return say(key, isa=best.isa, cpus=hardware.isa(best.isa).cpus)
 
 
 # How an alternative differs.

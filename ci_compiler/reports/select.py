@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -16,7 +16,7 @@ from ci_compiler.plan.releases import dnn_of
 from ci_compiler.plan.routing import Route
 from ci_compiler.recipes.work_arounds import switched_off
 from ci_compiler.reports import reasons
-from ci_compiler.reports.evidence import Evidence, evidence
+from ci_compiler.reports.evidence import evidence
 from ci_compiler.reports.finder import Finder, Noted, Step
 from ci_compiler.reports.install import install, shared_suffixes, verify, whole
 from ci_compiler.reports.offers import Offer, Profile, Wishes, runs_with
@@ -62,18 +62,12 @@ def noted_json(several: Iterable[Noted]) -> list[dict[str, Any]]:
 
 
 def select(
-    spec: Spec,
-    cells: Iterable[Cell],
-    machine: Machine,
-    wishes: Wishes,
-    *,
-    everything: bool = False,
-    routes: Iterable[Route] = (),
+    spec: Spec, cells: Iterable[Cell], machine: Machine, wishes: Wishes, *, everything: bool = False
 ) -> Recommendation:
     """The best variant among `cells` for `machine`. The names in `wishes` must be in the spec.
 
     A machine without a system has an unknown CPU. `everything`: install all packages of the variant's cell.
-    `routes` are those of `cells`; without them, the answer does not say what is tested.
+    `with_evidence` adds what is tested.
     """
     cells = tuple(cells)
     device = max(machine.gpus, key=lambda one: (one.capability, -one.index), default=None)
@@ -82,11 +76,7 @@ def select(
     profile = _profile(finder, machine, device, wishes)
     step = finder.answer(profile, wishes).at(driver)
     anywhere = finder.answer(profile, replace(wishes, branch="", python="", toolkit="")).at(driver)
-    best, why, facts = step.best, step.why, _facts(device, driver, wishes)
-    if best and not machine.system and (not best.values or "isa" in dict(best.values)):
-        why = (*why[:-1], reasons.unknown_cpu(spec.hardware, best))
-        facts |= {"cpus": spec.hardware.isa(best.isa).cpus}
-    several = [reasons.say("strongest")] if best and len({one.sm for one in machine.gpus}) > 1 else []
+    best, facts = step.best, _facts(device, driver, wishes)
     fitting = [one for one in finder.fitting(profile, wishes.workload) if runs_with(profile, one, driver)]
     runners_up = finder.alternatives(filter(wishes.allow, fitting))[best] if best else ()
 
@@ -94,17 +84,13 @@ def select(
         return reasons.fill(text, (reasons.of_offer(offer) if offer else {}) | facts)
 
     cell = next((one for one in cells if _is_of(one, best)), None)
-    route = next((one for each, one in zip(cells, routes, strict=False) if each is cell), None)
-    proof = evidence(spec, cell.target, route) if cell and route else Evidence()
     names = {} if not (cell and best) else whole(spec, cell) if everything else {best.package: best.name}
     return Recommendation(
         best=best,
         impossible=step.impossible,
         problems=tuple(filled(text, best) for text in step.problems),
-        why=tuple(filled(text, best) for text in (*several, *why)),
+        why=tuple(filled(text, best) for text in _why(spec, machine, step)),
         doubts=tuple(filled(text, best) for text in step.doubts),
-        tested=proof.tested,
-        untested=proof.untested,
         without=_without(spec, cell, wishes.package, names if everything else None) if cell else (),
         dnn=dnn_of(spec, cell, wishes.package) if cell else "",
         runners_up=tuple(replace(one, note=filled(one.note, one.offer)) for one in runners_up),
@@ -114,11 +100,31 @@ def select(
     )
 
 
+def with_evidence(choice: Recommendation, spec: Spec, cells: Iterable[Cell], routes: Iterable[Route]) -> Recommendation:
+    """`choice` with what is tested of the best variant; `routes` are those of `cells`."""
+    for cell, route in zip(cells, routes, strict=True):
+        if _is_of(cell, choice.best):
+            proof = evidence(spec, cell.target, route)
+            return replace(choice, tested=proof.tested, untested=proof.untested)
+    return choice
+
+
 def _profile(finder: Finder, machine: Machine, device: GpuDevice | None, wishes: Wishes) -> Profile:
     """What the answer depends on in `machine`, with the CPU that stands for an unknown one."""
     gpu = gpu_of(finder.hardware, device) if device else None
     profile = Profile(system=machine.system, isas=machine.isas, gpu=gpu, has_gpu=device is not None)
     return profile if profile.system else finder.unknown_cpu(profile, wishes)
+
+
+def _why(spec: Spec, machine: Machine, step: Step) -> Iterator[str]:
+    """The sentences of `step`, with those on several GPUs and on an unknown CPU."""
+    best = step.best
+    if best and len({one.sm for one in machine.gpus}) > 1:
+        yield reasons.say("strongest")
+    if best and not machine.system and (not best.values or "isa" in dict(best.values)):
+        yield from (*step.why[:-1], reasons.unknown_cpu(spec.hardware, best))
+    else:
+        yield from step.why
 
 
 def _without(spec: Spec, cell: Cell, package: str, names: Collection[str] | None) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from ci_compiler.hardware.machine import Machine, isas_of
 from ci_compiler.hardware.workloads import Workload
 from ci_compiler.plan.pipeline import Plan, plan
 from ci_compiler.reports.offers import Wishes
-from ci_compiler.reports.select import Recommendation, select
+from ci_compiler.reports.select import Recommendation, select, with_evidence
 from ci_compiler.spec.build import bundled_spec
 from tests.checkers.tools import require, run
 from tests.hardware.pasted import texts
@@ -99,8 +99,8 @@ def test_it_gives_the_same_answers_on_every_machine_of_the_table(bundled: Plan, 
     for question in asked[::2]:
         question["wishes"]["everything"] = True
     for at, (case, answer) in enumerate(zip(table, answers(embedded, asked), strict=True)):
-        expected = select(bundled.spec, cells, case.machine, case.wishes, everything=at % 2 == 0, routes=bundled.routes)
-        assert looked_up(answer) == shown(expected), str(case)
+        expected = select(bundled.spec, cells, case.machine, case.wishes, everything=at % 2 == 0)
+        assert looked_up(answer) == shown(with_evidence(expected, bundled.spec, cells, bundled.routes)), str(case)
 
 
 @pytest.mark.parametrize("name", ["flash-attention", "llama-cpp", "hf-kernels"])
@@ -117,7 +117,12 @@ def test_it_gives_the_same_answers_for_open_matrices(name: str) -> None:
     asked = [as_question(machine, wish) for machine in some for wish in wishes]
     found = answers(data(decided), asked)
     expected = [
-        select(decided.spec, decided.judged.cells, machine, wish, routes=decided.routes)
+        with_evidence(
+            select(decided.spec, decided.judged.cells, machine, wish),
+            decided.spec,
+            decided.judged.cells,
+            decided.routes,
+        )
         for machine in some
         for wish in wishes
     ]
@@ -148,7 +153,12 @@ def test_it_gives_the_same_answers_for_any_spec_and_machine(
         question["wishes"]["everything"] = True
     for at, (machine, wish, answer) in enumerate(zip(some, wishes, answers(data(decided), asked), strict=True)):
         expected = shown(
-            select(spec, decided.judged.cells, machine, wish, everything=at % 2 == 0, routes=decided.routes)
+            with_evidence(
+                select(spec, decided.judged.cells, machine, wish, everything=at % 2 == 0),
+                spec,
+                decided.judged.cells,
+                decided.routes,
+            )
         )
         if len({one.sm for one in machine.gpus}) > 1 and expected["best"]:
             del expected["why"][0]  # the page has one GPU, so it does not say which is the strongest

@@ -23,7 +23,7 @@ from ci_compiler.plan.rules import Judged, judge
 from ci_compiler.plan.sharding import ALL
 from ci_compiler.reports import offers
 from ci_compiler.reports.offers import Wishes
-from ci_compiler.reports.select import Recommendation, rarest, select
+from ci_compiler.reports.select import Recommendation, rarest, select, with_evidence
 from ci_compiler.runner.detect.this_machine import this_machine
 from ci_compiler.spec.model import Spec
 
@@ -54,7 +54,8 @@ def run(arguments: argparse.Namespace) -> int:
         return _cluster(arguments, spec, judged, wishes, everything=everything)
     machine = _machine(spec, arguments)
     routes, _ = route(spec, judged.cells)
-    choice = select(spec, judged.cells, machine, wishes, everything=everything, routes=routes)
+    choice = select(spec, judged.cells, machine, wishes, everything=everything)
+    choice = with_evidence(choice, spec, judged.cells, routes)
     if choice.impossible:
         given = next((f"--{one}" for one in ("cpu", "gpu", "machine") if getattr(arguments, one) is not None), "GPU")
         other = "; `--cpu` names that of the machine that is meant (unknown: any)" if given == "--gpu" else ""
