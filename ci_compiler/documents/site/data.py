@@ -60,7 +60,6 @@ def data(
         "names": products.as_data(spec.hardware),
         "tools": {name: form for name, form in tools().items() if name not in {"source", "no-driver"}}
         | {"arm-cpu": spec.hardware.systems["aarch64-linux"].undecided},
-        "instances": [list(row) for row in instances()],
         "about": dict(zip(("text", "url"), spec.backend.about, strict=True)),
         "family": {"toolkit": family_of(DEFAULT).toolkit, "dnn": family_of(DEFAULT).dnn},
         "lead": rarest(spec, plan.judged.cells),
@@ -96,6 +95,7 @@ def _imported_only(spec: Spec, package: Package) -> list[str]:
 def _hardware(hardware: Hardware) -> dict[str, Any]:
     return {
         "systems": {system.name: system.title for system in hardware.systems.values()},
+        "instances": [list(row) for row in instances()],
         "gpuless": [system for system in hardware.systems if not hardware.gpus_of(system)],
         "undecided": sorted(hardware.runs(system.undecided for system in hardware.systems.values())),
         "aliases": dict(hardware.aliases),
