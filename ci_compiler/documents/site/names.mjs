@@ -144,7 +144,7 @@ function whole(data, gpus, name, { flags = "", driver = "", problem = "", arm = 
       .map((one) => cpuBeside(data, one))
       .find(Boolean);
   const cpu = found.size
-    ? { name: name || "this CPU", system, isas: isasOf(data, system, found), note: "" }
+    ? { name: name || "this CPU", system, isas: isasOf(data, system, found), note: "", flags: true }
     : unstated(data, name)
       ? (board() ?? (arm ? cpuOf(data, data.tools["arm-cpu"]) : null))
       : { ...cpuOf(data, name), name };

@@ -124,7 +124,7 @@ function takePaste() {
     found = { ...read(data, text.replace(/^\s*model name.*$/gim, "")), cpu: null };
   }
   if (found.cpu) {
-    pasted = found.cpu;
+    pasted = found.cpu.flags ? found.cpu : null;
     byId("cpu").value = found.cpu.name;
   }
   if (found.gpus.length) byId("gpu").value = strongest(found.gpus);
