@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cache
 from typing import Any
@@ -46,12 +46,16 @@ class Cpu:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Names:
-    """A table of names: patterns to drop from a text, exact names by their key, patterns of keys in order."""
+    """A table of names: patterns to drop from a text, exact names by their key, patterns of keys in order.
+
+    `keys` are those of the names that are `shown`, computed when the first text is not known.
+    """
 
     noise: tuple[re.Pattern[str], ...]
     exact: Mapping[str, str]
     patterns: tuple[tuple[re.Pattern[str], str], ...]
     shown: tuple[str, ...]
+    keys: dict[str, str] = field(default_factory=dict)
 
     def key(self, text: str) -> str:
         return _key(self.noise, text)
@@ -65,8 +69,10 @@ class _Names:
 
     def nearest(self, text: str, otherwise: Iterable[str]) -> list[str]:
         """The names whose keys are nearest to that of `text`; `otherwise` if none is near."""
-        by_key = {self.key(name): name for name in self.shown}
-        return [by_key[key] for key in get_close_matches(self.key(text), by_key, n=3, cutoff=0.75)] or list(otherwise)
+        if not self.keys:
+            self.keys.update((self.key(name), name) for name in self.shown)
+        near = get_close_matches(self.key(text), self.keys, n=3, cutoff=0.75)
+        return [self.keys[key] for key in near] or list(otherwise)
 
     def as_data(self) -> dict[str, Any]:
         """The table as the finder page reads it."""
@@ -159,12 +165,19 @@ def cpu(hardware: Hardware, text: str) -> Cpu:
     raise UnknownHardwareError("CPU", wanted, _cpu_names().nearest(wanted, hardware.isas))
 
 
+def is_unstated(text: str) -> bool:
+    """Whether `text` names no model of a CPU: empty, `unknown`, or what a hypervisor shows in its place."""
+    key = _cpu_names().key(text)
+    return text.strip() in {"", "-", UNKNOWN_CPU} or any(re.search(one, key) for one in _cpu_table()["unstated"])
+
+
 def cpu_of(hardware: Hardware, gpu: GpuDevice) -> Cpu | None:
     """The only CPU that `gpu` comes with; None if it comes with several."""
     names, known = _gpu_names(hardware), hardware.gpus.get(gpu.sm)
     for one in cpus(hardware).values():
         own = {names.key(product) for product in one.gpus}
-        if names.key(gpu.name) in own or (known and own and {names.key(product) for product in known.products} <= own):
+        every = known and {names.key(product) for product in known.products} <= own
+        if {names.key(gpu.name), gpu.sm} & own or (own and every):
             return one
     return None
 
@@ -180,7 +193,7 @@ def machine(
     """
     found = device(hardware, gpu, driver) if gpu is not None else None
     named: tuple[GpuDevice, ...] = (found,) if found else ()
-    unknown = cpu_name == UNKNOWN_CPU
+    unknown = cpu_name is not None and is_unstated(cpu_name)
     beside = (
         cpu(hardware, cpu_name) if cpu_name is not None and not unknown else cpu_of(hardware, found) if found else None
     )
@@ -201,7 +214,8 @@ def machine(
 def _cpu_table() -> dict[str, Any]:
     """The table of CPUs: `cpus.json`, and those that come with the GPUs of a family."""
     tables = [read_table("cpus.json"), *(facts(family, "cpus") for family in files_of("cpus.json"))]
-    return {key: [row for table in tables for row in table[key]] for key in ("noise", "cpus")}
+    joined = {key: [row for table in tables for row in table[key]] for key in ("noise", "cpus")}
+    return joined | {"unstated": tables[0]["unstated"]}
 
 
 @cache
@@ -231,6 +245,7 @@ def as_data(hardware: Hardware) -> dict[str, Any]:
         "gpu": gpus.as_data(),
         "foreign": [pattern.pattern for pattern in _foreign()],
         "cpu": _cpu_names().as_data(),
+        "unstated": _cpu_table()["unstated"],
         "cpus": {one.name: {"system": one.system, "isas": list(one.isas), "note": one.note} for one in known.values()},
         "beside": by_product | {name: found.name for name in hardware.gpus if (found := _cpu_beside(hardware, name))},
     }

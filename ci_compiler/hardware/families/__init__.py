@@ -60,6 +60,12 @@ def has_facts(family: str, table: str) -> bool:
     return (Path(__file__).parent / family / f"{table}.json").is_file()
 
 
+def instance_types() -> dict[str, Any]:
+    """The instance types of clouds with the GPU and the CPU of each, by provider: `instances.json`."""
+    found: dict[str, Any] = json.loads((Path(__file__).parent / "instances.json").read_bytes())["providers"]
+    return found
+
+
 def nixpkgs(family: str) -> dict[str, Any]:
     """How nixpkgs spells what a build for `family` gets; the default's for CPUs and where that is not known."""
     return facts(family if has_facts(family, "nixpkgs") else DEFAULT, "nixpkgs")
