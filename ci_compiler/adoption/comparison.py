@@ -264,7 +264,8 @@ def _turned_on(flags: Sequence[str]) -> str:
 def _inputs(recipe: Evaluation) -> dict[str, object]:
     found: dict[str, object] = {"version": recipe.version if "version" in recipe.sets else ""}
     found["source"] = " ".join(
-        " ".join(filter(None, (src.url or f"{src.owner}/{src.repo}", src.rev, src.hash))) for src in recipe.sources
+        " ".join(filter(None, (f"{src.owner}/{src.repo}" if src.owner else src.url, src.rev, src.hash)))
+        for src in recipe.sources
     )
     found["changed packages"] = " ".join(sorted(recipe.changes))
     found |= {name: _packages(recipe, recipe.attributes[name]) for name in _INPUTS if name in recipe.attributes}
@@ -296,7 +297,9 @@ def _in_effect(flags: Sequence[str]) -> list[str]:
 
 
 def _phases(recipe: Evaluation) -> dict[str, object]:
-    found = {name: _commands(script) for name, script in recipe.attributes.items() if _is_phase(name)}
+    found: dict[str, object] = {
+        name: _commands(script) for name, script in recipe.attributes.items() if _is_phase(name)
+    }
     lines = _commands(recipe.pre_configure).split("\n")
     return found | {"preConfigure": "\n".join(line for line in lines if not line.startswith("export "))}
 
