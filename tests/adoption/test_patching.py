@@ -157,7 +157,7 @@ def test_a_patch_that_does_not_apply_and_one_that_the_source_has(
         assert (status, f"{PLACE}: {problem}" in err) == (1, True), err
 
 
-def test_another_failure_is_told_in_the_words_of_the_builder() -> None:
+def test_another_failure_is_reported_in_the_words_of_the_builder() -> None:
     said = "unpacking source archive\ndo not know how to unpack it\nerror: builder for '/nix/store/x.drv' failed\n"
     failed = read(["a"], Ended(status=1, err=said))
     assert failed.problems == ("unpacking or patching fails: do not know how to unpack it",)
