@@ -533,7 +533,7 @@ LOST = {
     "attributes (doCheck)": ("doCheck = true;", "doCheck is True"),
     "attributes (torch: override.MPISupport)": ("", "torch: override.MPISupport is True"),
 }
-"""What a recipe that imports its sibling sets, and what is said of it."""
+"""What a recipe that imports its sibling sets, and what is reported."""
 
 
 @needs_nix
