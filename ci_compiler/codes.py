@@ -143,6 +143,7 @@ class Code(StrEnum):
     OLDER_TOOLKIT = "older-toolkit"
     OTHER_TREE = "other-tree"
     OTHER_VERSION = "other-version"
+    PATCH_FAILS = "patch-fails"
     PNAME_DIFFERS = "pname-differs"
     PODS_WITHOUT_CACHE = "pods-without-cache"
     POOL_STEALS = "pool-steals"
