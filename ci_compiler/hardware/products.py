@@ -98,11 +98,11 @@ def device(hardware: Hardware, text: str, driver: str = "") -> GpuDevice | None:
     wanted = text.strip()
     if wanted.lower() in NO_GPU:
         return None
-    named = [name for name, gpu in hardware.gpus.items() if not any(gpu.capability)]
-    if wanted.lower() in named:
-        return GpuDevice(index=0, name=wanted, capability=Version(0, 0), driver=driver, target=wanted.lower())
-    if target := _target(hardware, wanted):
-        return GpuDevice(index=0, name=wanted, capability=Version(0, 0), driver=driver, target=target)
+    named = {name: gpu.family for name, gpu in hardware.gpus.items() if not any(gpu.capability)}
+    if target := wanted.lower() if wanted.lower() in named else _target(hardware, wanted):
+        known = next(one for one in (named.get(target), *named.values()) if one and _is_of(one, target))
+        none = Version(0, 0)
+        return GpuDevice(index=0, name=wanted, capability=none, driver=driver, target=target, family=known)
     names = _gpu_names(hardware)
     found = names.find(wanted)
     if found is None and (form := re.fullmatch(facts(DEFAULT, "names")["architecture"], wanted.lower())):
@@ -116,6 +116,11 @@ def device(hardware: Hardware, text: str, driver: str = "") -> GpuDevice | None:
             raise ForeignGpuError(message)
         raise UnknownHardwareError("GPU", wanted, names.nearest(wanted, hardware.gpus))
     return GpuDevice(index=0, name=wanted, capability=Version.parse(found), driver=driver)
+
+
+def _is_of(family: str, target: str) -> bool:
+    """Whether `target` names a GPU of `family`: one of its targets, or the family itself."""
+    return target == family or family_of(family).is_target(target)
 
 
 def _target(hardware: Hardware, text: str) -> str:
@@ -133,7 +138,7 @@ def _target(hardware: Hardware, text: str) -> str:
 def gpu_of(hardware: Hardware, device: GpuDevice) -> Gpu | None:
     """The row of the tables for `device`; one without facts for a target of a family of which they have another."""
     rows = [gpu for gpu in hardware.gpus.values() if not any(gpu.capability) and family_of(gpu.family).lists_products]
-    if device.sm in hardware.gpus or not device.target or not rows:
+    if (device.target or device.sm) in hardware.gpus or not device.target or not rows:
         return hardware.gpus.get(device.sm)
     row = next(one for one in rows if family_of(one.family).is_target(device.target))
     architecture = f"{family_of(row.family).title} {device.target}"
