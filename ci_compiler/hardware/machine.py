@@ -194,7 +194,7 @@ def _folder_json(folder: StorageFolder) -> dict[str, Any]:
 def _gpu_json(device: GpuDevice) -> dict[str, Any]:
     own = {"sm": device.sm, "capability": str(device.capability), "memory": gigabytes(device.memory)}
     fields = asdict(device)
-    return {key: value for key, value in fields.items() if key not in {"target", "family"}} | own
+    return {key: value for key, value in fields.items() if device.target or key not in {"target", "family"}} | own
 
 
 def _nix_json(nix: NixInstallation | None) -> dict[str, Any] | None:

@@ -99,10 +99,12 @@ def device(hardware: Hardware, text: str, driver: str = "") -> GpuDevice | None:
     if wanted.lower() in NO_GPU:
         return None
     named = {name: gpu.family for name, gpu in hardware.gpus.items() if not any(gpu.capability)}
-    if target := wanted.lower() if wanted.lower() in named else _target(hardware, wanted):
-        known = next(one for one in (named.get(target), *named.values()) if one and _is_of(one, target))
+    target, family = _target(hardware, wanted)
+    if wanted.lower() in named:
+        target, family = wanted.lower(), named[wanted.lower()]
+    if target:
         none = Version(0, 0)
-        return GpuDevice(index=0, name=wanted, capability=none, driver=driver, target=target, family=known)
+        return GpuDevice(index=0, name=wanted, capability=none, driver=driver, target=target, family=family)
     names = _gpu_names(hardware)
     found = names.find(wanted)
     if found is None and (form := re.fullmatch(facts(DEFAULT, "names")["architecture"], wanted.lower())):
@@ -118,21 +120,16 @@ def device(hardware: Hardware, text: str, driver: str = "") -> GpuDevice | None:
     return GpuDevice(index=0, name=wanted, capability=Version.parse(found), driver=driver)
 
 
-def _is_of(family: str, target: str) -> bool:
-    """Whether `target` names a GPU of `family`: one of its targets, or the family itself."""
-    return target == family or family_of(family).is_target(target)
-
-
-def _target(hardware: Hardware, text: str) -> str:
-    """The target of the GPU that `text` names, of a family that has no compute capabilities; '' if it names none.
+def _target(hardware: Hardware, text: str) -> tuple[str, str]:
+    """The target of the GPU that `text` names, and its family, which has no compute capabilities; '' if it names none.
 
     Only families of which the tables have a GPU count, and those that list the products of their targets.
     """
     for name in dict.fromkeys(gpu.family for gpu in hardware.gpus.values() if not any(gpu.capability)):
         family = family_of(name)
         if family.lists_products:
-            return text.lower() if family.is_target(text.lower()) else _products(name).find(text) or ""
-    return ""
+            return text.lower() if family.is_target(text.lower()) else _products(name).find(text) or "", name
+    return "", ""
 
 
 def gpu_of(hardware: Hardware, device: GpuDevice) -> Gpu | None:

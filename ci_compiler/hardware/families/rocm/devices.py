@@ -8,7 +8,6 @@ target. Sources: ROCr, libhsakmt/src/topology.c; rocminfo, rocm_agent_enumerator
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections import Counter
@@ -20,6 +19,7 @@ from typing import Any, NamedTuple
 from ci_compiler.hardware import Version
 from ci_compiler.hardware.machine import GpuDevice
 from ci_compiler.hardware.texts import Answer, answer, plain, text_of
+from ci_compiler.outside import json_of
 
 SIGNS = ("uncorrectable errors",)
 """Where faults show: the counters of RAS, which consumer cards and guests do not have."""
@@ -208,8 +208,8 @@ def _market(smi: str) -> Iterator[tuple[str, str]]:
 def _rows(text: str, key: str) -> list[dict[str, Any]]:
     """The rows of amd-smi's JSON: below `key`, or in a bare list before version 26."""
     try:
-        found = json.loads(text)
-    except ValueError:
+        found = json_of(text)
+    except OSError:
         return []
     rows = found.get(key, ()) if isinstance(found, dict) else found
     return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
