@@ -111,9 +111,12 @@ def _facts(spec: Spec, target: str, pools: Iterable[Pool]) -> Facts:
     file = spec.document.file
     hardening = text_of(FOLDER / "hardening.conf").strip()
     settings = RESTART | dict(line.split("=", 1) for line in hardening.splitlines())
+    words = _words(spec, next((pool.gpu for pool in pools if pool.gpu), ""))
     return {
         "heading": f"{MARK} from {file}. Do not edit: change the spec, then run `ci-runner deploy {target}`.",
-        **_words(spec, next((pool.gpu for pool in pools if pool.gpu), "")),
+        **words,
+        "labelled-gpus": words["gpu-labels"],
+        "unlabelled-gpus": "" if words["gpu-labels"] else words["gpu-resource"],
         "example": next(pool.name for pool in pools),
         "gpus": " ".join(pool.gpu for pool in pools),
         "labels": " ".join(pool.name for pool in pools if not pool.runs_on.scale_set),
@@ -141,9 +144,10 @@ def _facts(spec: Spec, target: str, pools: Iterable[Pool]) -> Facts:
 def _words(spec: Spec, gpu: str) -> Mapping[str, str]:
     """What the family of `gpu` calls what its machines need; without `gpu-resource` if that is not known."""
     family = spec.hardware.gpu(gpu).family if gpu else ""
-    known = has_facts(family, "deployment")
-    words: dict[str, str] = facts(family if known else DEFAULT, "deployment")["words"]
-    return words | ({} if known else {"gpu-resource": ""})
+    words: dict[str, str] = facts(DEFAULT, "deployment")["words"]
+    if not has_facts(family, "deployment"):
+        return words | {"gpu-resource": "", "gpu-labels": ""}
+    return words | facts(family, "deployment")["words"]
 
 
 def _pool_facts(spec: Spec, pool: Pool) -> Facts:

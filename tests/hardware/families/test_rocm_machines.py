@@ -21,6 +21,7 @@ from ci_compiler.plan.machine_fit import fit
 from ci_compiler.reports.inventory import read_inventory
 from ci_compiler.reports.offers import Wishes
 from ci_compiler.reports.select import select
+from ci_compiler.runner.deployment.kinds import deployment
 from ci_compiler.runner.detect.recorded import machine
 from ci_compiler.runner.doctor import hardware_checks
 from ci_compiler.runner.doctor.diagnosis import work_of
@@ -234,3 +235,14 @@ def test_labels_are_those_of_a_pool_that_names_its_target() -> None:
     assert fit(spec.hardware, of("mi300x"), own).fits
     assert fit(spec.hardware, of("two-7900-xtx"), own).missing == ("a GPU of gfx942 (there is gfx1100)",)
     assert fit(spec.hardware, of("mi300x-cpx"), replace(own, gpus=3)).missing == ("3 GPUs of gfx942 (there are 2)",)
+
+
+def test_a_cluster_gives_its_pods_the_resource_of_amd() -> None:
+    pool = {"runs-on": "mi300", "system": "x86_64-linux", "accelerator": "rocm gfx942", "image": "localhost/rocm"}
+    values = {"platform": "x86_64-linux", "accelerator": ["cpu", "rocm 7.1 gfx942"]}
+    builder = {"runs-on": ["self-hosted", "linux", "x64", "builder"]}
+    files = deployment(decided({"values": values}, runners={"mi300": pool, "x86": builder}).spec, "arc").files
+    assert "            amd.com/gpu: 1\n" in files["mi300.yaml"]
+    assert "      - key: amd.com/gpu\n" in files["mi300.yaml"]
+    assert "compute.major" not in files["mi300.yaml"] + files["install.md"]
+    assert "No label of theirs has the target of a GPU" in files["install.md"]
