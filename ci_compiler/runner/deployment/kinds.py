@@ -144,10 +144,11 @@ def _facts(spec: Spec, target: str, pools: Iterable[Pool]) -> Facts:
 def _words(spec: Spec, gpu: str) -> Mapping[str, str]:
     """What the family of `gpu` calls what its machines need; without `gpu-resource` if that is not known."""
     family = spec.hardware.gpu(gpu).family if gpu else ""
-    words: dict[str, str] = facts(DEFAULT, "deployment")["words"]
+    words: dict[str, str] = {**facts(DEFAULT, "deployment")["words"]}
     if not has_facts(family, "deployment"):
         return words | {"gpu-resource": "", "gpu-labels": ""}
-    return words | facts(family, "deployment")["words"]
+    words |= facts(family, "deployment")["words"]
+    return words
 
 
 def _pool_facts(spec: Spec, pool: Pool) -> Facts:

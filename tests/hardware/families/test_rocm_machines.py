@@ -137,11 +137,14 @@ def test_a_driver_is_judged_by_the_list_of_amd(module: str, toolkits: list[str],
 
 
 def test_windows_and_exclusions_are_those_of_the_tables() -> None:
-    assert [listed(target, "6.4") for target in ("gfx942:xnack-", "gfx1201", "gfx906", "gfx1031")] == [
+    assert [listed(target, "6.4") for target in ("gfx942:xnack-", "gfx950", "gfx906", "gfx1031")] == [
         True,
         *[False] * 3,
     ]
     assert listed("gfx1201", "6.4.1")
+    assert not listed("gfx1201", "6.4.0")
+    outside = rocm_machines.driver([replace(of("strix-point").gpus[0], driver="6.16.6")], ["7.1"])
+    assert outside.message.endswith("; AMD's matrix does not list gfx1150 for ROCm 7.1")
     assert leaves_out("hipBLASLt", "gfx1031")
     assert not leaves_out("hipBLASLt", "gfx1100")
     assert not leaves_out("unheard-of", "gfx906")

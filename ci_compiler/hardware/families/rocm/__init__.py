@@ -47,9 +47,10 @@ def _generic(processor: str) -> frozenset[str]:
 
 
 def listed(target: str, toolkit: str) -> bool:
-    """Whether AMD's matrix for Linux lists `target` for the release `toolkit` (`6.4.1`)."""
-    window = facts("rocm", "toolkits")["windows"].get(_named(target))
-    return bool(window) and "first" in window and _release(toolkit) >= _release(window["first"])
+    """Whether AMD's matrix for Linux lists `target` for the release, or a release of the series, `toolkit`."""
+    first = facts("rocm", "toolkits")["windows"].get(_named(target), {}).get("first", "")
+    release = _release(toolkit)
+    return bool(first) and release >= _release(first)[: len(release)]
 
 
 def leaves_out(library: str, target: str) -> bool:

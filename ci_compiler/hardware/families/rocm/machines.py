@@ -9,7 +9,7 @@ from pathlib import Path
 from ci_compiler.hardware import Version
 from ci_compiler.hardware.families import facts
 from ci_compiler.hardware.families.machines import Attempt, Machines, UsedDevice
-from ci_compiler.hardware.families.rocm import devices
+from ci_compiler.hardware.families.rocm import devices, listed
 from ci_compiler.hardware.machine import GpuDevice
 from ci_compiler.judgement import Judgement, failed, ok, skipped
 
@@ -56,14 +56,16 @@ def driver(gpus: Sequence[GpuDevice], toolkits: Sequence[str]) -> Judgement:
     if not release:
         return skipped(f"driver {module}: nothing is known of its release")
     for toolkit in toolkits:
-        listed = table["toolkits"].get(toolkit, {}).get("drivers", ())
-        if listed and release not in listed:
-            message = f"driver {module} is that of {release}, and ROCm {toolkit} is listed with {', '.join(listed)}"
-            return failed(message, f"install driver {listed[0]}")
+        releases = table["toolkits"].get(toolkit, {}).get("drivers", ())
+        if releases and release not in releases:
+            message = f"driver {module} is that of {release}, and ROCm {toolkit} is listed with {', '.join(releases)}"
+            return failed(message, f"install driver {releases[0]}")
     unlisted = [one for one in toolkits if not table["toolkits"].get(one, {}).get("drivers")]
     if unlisted:
         return skipped(f"driver {module} ({release}): nothing is known of ROCm {', '.join(unlisted)}")
-    return ok(f"driver {module} ({release}) is listed for ROCm {', '.join(toolkits)}")
+    outside = [f"{gpu.sm} for ROCm {one}" for gpu in gpus for one in toolkits if not listed(gpu.target, one)]
+    remark = f"; AMD's matrix does not list {', '.join(dict.fromkeys(outside))}" if outside else ""
+    return ok(f"driver {module} ({release}) is listed for ROCm {', '.join(toolkits)}{remark}")
 
 
 MACHINES = Machines(
