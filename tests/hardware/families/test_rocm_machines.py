@@ -248,4 +248,4 @@ def test_a_cluster_gives_its_pods_the_resource_of_amd() -> None:
     assert "            amd.com/gpu: 1\n" in files["mi300.yaml"]
     assert "      - key: amd.com/gpu\n" in files["mi300.yaml"]
     assert "compute.major" not in files["mi300.yaml"] + files["install.md"]
-    assert "No label of theirs has the target of a GPU" in files["install.md"]
+    assert "No label of the plug-in has the target of a GPU" in files["install.md"]
