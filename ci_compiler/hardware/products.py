@@ -104,11 +104,13 @@ def device(hardware: Hardware, text: str, driver: str = "") -> GpuDevice | None:
     wanted = text.strip()
     if wanted.lower() in NO_GPU:
         return None
-    named = [name for name, gpu in hardware.gpus.items() if not any(gpu.capability)]
+    named = {name: gpu.family for name, gpu in hardware.gpus.items() if not any(gpu.capability)}
+    target, family = _target(hardware, wanted)
     if wanted.lower() in named:
-        return GpuDevice(index=0, name=wanted, capability=Version(0, 0), driver=driver, target=wanted.lower())
-    if target := _target(hardware, wanted):
-        return GpuDevice(index=0, name=wanted, capability=Version(0, 0), driver=driver, target=target)
+        target, family = wanted.lower(), named[wanted.lower()]
+    if target:
+        none = Version(0, 0)
+        return GpuDevice(index=0, name=wanted, capability=none, driver=driver, target=target, family=family)
     names = _gpu_names(hardware)
     found = names.find(wanted)
     if found is None and (form := re.fullmatch(facts(DEFAULT, "names")["architecture"], wanted.lower())):
@@ -124,22 +126,22 @@ def device(hardware: Hardware, text: str, driver: str = "") -> GpuDevice | None:
     return GpuDevice(index=0, name=wanted, capability=Version.parse(found), driver=driver)
 
 
-def _target(hardware: Hardware, text: str) -> str:
-    """The target of the GPU that `text` names, of a family that has no compute capabilities; '' if it names none.
+def _target(hardware: Hardware, text: str) -> tuple[str, str]:
+    """The target of the GPU that `text` names, and its family, which has no compute capabilities; '' if it names none.
 
     Only families of which the tables have a GPU count, and those that list the products of their targets.
     """
     for name in dict.fromkeys(gpu.family for gpu in hardware.gpus.values() if not any(gpu.capability)):
         family = family_of(name)
         if family.lists_products:
-            return text.lower() if family.is_target(text.lower()) else _products(name).find(text) or ""
-    return ""
+            return text.lower() if family.is_target(text.lower()) else _products(name).find(text) or "", name
+    return "", ""
 
 
 def gpu_of(hardware: Hardware, device: GpuDevice) -> Gpu | None:
     """The row of the tables for `device`; one without facts for a target of a family of which they have another."""
     rows = [gpu for gpu in hardware.gpus.values() if not any(gpu.capability) and family_of(gpu.family).lists_products]
-    if device.sm in hardware.gpus or not device.target or not rows:
+    if (device.target or device.sm) in hardware.gpus or not device.target or not rows:
         return hardware.gpus.get(device.sm)
     row = next(one for one in rows if family_of(one.family).is_target(device.target))
     architecture = f"{family_of(row.family).title} {device.target}"

@@ -18,6 +18,7 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError, Place, wrong
 from ci_compiler.hardware import CPU, Hardware, UnknownHardwareError, Version
 from ci_compiler.hardware.drivers import driver_number
+from ci_compiler.hardware.families import DEFAULT
 from ci_compiler.hardware.machine import GpuDevice, Machine, isas_of
 from ci_compiler.hardware.pasted import beside, machine, read
 from ci_compiler.hardware.products import ForeignGpuError, device
@@ -264,7 +265,12 @@ def _detected(hardware: Hardware, row: Mapping[str, Any]) -> Machine:
     """A machine as `ci-runner detect --json` prints it."""
     gpus = tuple(
         GpuDevice(
-            index=index, name=str(one["name"]), capability=Version.parse(str(one["capability"])), driver=one["driver"]
+            index=index,
+            name=str(one["name"]),
+            capability=Version.parse(str(one["capability"])),
+            driver=one["driver"],
+            target=str(one.get("target", "")),
+            family=str(one.get("family", DEFAULT)),
         )
         for index, one in enumerate(row["gpus"])
     )

@@ -117,7 +117,8 @@ class Family(NamedTuple):
     fetches them, with the name of the product as its only group. `target_of` makes a target of a capability;
     targets begin with `prefix`, and `example` is one. `visible` is the variable that says which GPUs a process
     sees, and `slices` what the vendor calls parts of a GPU. `lists_products`: its `names.json` has the products of
-    each target. `aliases` are further names that it has in names of variants.
+    each target. `aliases` are further names that it has in names of variants. `named` is how pools name the target of
+    a machine.
     """
 
     name: str
@@ -143,6 +144,7 @@ class Family(NamedTuple):
     visible: str = ""
     slices: str = ""
     in_pytorch: Callable[[str], str] = str
+    named: Callable[[str], str] = str
     aliases: Sequence[str] = ()
 
     def is_target(self, name: str) -> bool:

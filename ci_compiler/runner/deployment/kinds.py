@@ -115,9 +115,12 @@ def _facts(spec: Spec, target: str, pools: Iterable[Pool]) -> Facts:
     hardening, health = (text_of(FOLDER / f"{name}.conf").strip() for name in ("hardening", "health"))
     strict, own = (dict(line.split("=", 1) for line in text.splitlines()) for text in (hardening, health))
     settings, watching = RESTART | strict, strict | own
+    words = _words(spec, next((pool.gpu for pool in pools if pool.gpu), ""))
     return {
         "heading": f"{MARK} from {file}. Do not edit: change the spec, then run `ci-runner deploy {target}`.",
-        **_words(spec, next((pool.gpu for pool in pools if pool.gpu), "")),
+        **words,
+        "labelled-gpus": words["gpu-labels"],
+        "unlabelled-gpus": "" if words["gpu-labels"] else words["gpu-resource"],
         "example": next(pool.name for pool in pools),
         "gpus": " ".join(filter(None, (pool.gpu for pool in pools))),
         "labels": " ".join(pool.name for pool in pools if not pool.runs_on.scale_set),
@@ -158,9 +161,11 @@ def _in_nix(settings: Mapping[str, str]) -> str:
 def _words(spec: Spec, gpu: str) -> Mapping[str, str]:
     """What the family of `gpu` calls what its machines need; without `gpu-resource` if that is not known."""
     family = spec.hardware.gpu(gpu).family if gpu else ""
-    known = has_facts(family, "deployment")
-    words: dict[str, str] = facts(family if known else DEFAULT, "deployment")["words"]
-    return words | ({} if known else {"gpu-resource": ""})
+    words: dict[str, str] = {**facts(DEFAULT, "deployment")["words"]}
+    if not has_facts(family, "deployment"):
+        return words | {"gpu-resource": "", "gpu-labels": ""}
+    words |= facts(family, "deployment")["words"]
+    return words
 
 
 def _pool_facts(spec: Spec, pool: Pool) -> Facts:
