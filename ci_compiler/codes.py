@@ -143,6 +143,7 @@ class Code(StrEnum):
     OLDER_TOOLKIT = "older-toolkit"
     OTHER_TREE = "other-tree"
     OTHER_VERSION = "other-version"
+    PATCH_FAILS = "patch-fails"
     PNAME_DIFFERS = "pname-differs"
     PODS_WITHOUT_CACHE = "pods-without-cache"
     POOL_STEALS = "pool-steals"
@@ -172,6 +173,7 @@ class Code(StrEnum):
     RELEASE_MISMATCH = "release-mismatch"
     RELEASE_OTHER_COMMIT = "release-other-commit"
     RELEASE_YANKED = "release-yanked"
+    REQUEST_BUDGET = "request-budget", Severity.WARNING
     RESULT_MISSING = "result-missing"
     ROOT_MISSING = "root-missing"
     RUNNER_COUNT = "runner-count"

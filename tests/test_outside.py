@@ -57,6 +57,7 @@ ALLOWED = {
     "runner.jobs.smoke_probe.gpu_libraries": "is copied; reads /proc/self",
     "runner.jobs.shard_plugin": "is copied; reads what the suite passes on",
     "runner.jobs.smoke_probe.shared": "is copied; reads what the test passes on",
+    "runner.fence": "runs alone; reads /proc/net/route and the container's name servers",
     "runner.refuse_forks": "runs alone; refuses what it cannot read",
     # Formats with one reader of their own, which is bounded too.
     "github.artifacts": "the reader of archives, whose bytes are bounded",

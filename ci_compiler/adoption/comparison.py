@@ -41,6 +41,7 @@ MOST_PACKAGES = 10
 """The packages from which on findings tell no packages apart."""
 
 _NAME_OR_NUMBER = re.compile(r"/\S+|'[^']*'|\b[0-9a-f]{32,}\b|\d+")
+_PHASE = re.compile(r"(pre|post)[A-Z]\w*|\w+Phase")
 _PYTHON_SET = re.compile(r"pythonPackagesExtensions|python3\d*(?:Packages)?")
 _INPUTS = ("buildInputs", "nativeBuildInputs", "propagatedBuildInputs", "depsBuildBuild", "patches")
 
@@ -218,6 +219,8 @@ def written_values(recipe: Evaluation) -> dict[str, object]:
 
 def _means_the_same(row: Difference) -> bool:
     """Whether an attribute differs in its text alone."""
+    if row.group == "phases" and (row.attribute not in PHASES or row.attribute == "preConfigure"):
+        return set(row.own.split("\n")) <= {"", *row.compiled.split("\n")}  # what the compiler adds proves the result
     passed_on = row.attribute.startswith("passthru.") or (row.group == "exports" and row.attribute.isupper())
     if passed_on and row.own and not row.compiled:
         return True  # nothing asks for it in the build
@@ -259,10 +262,14 @@ def _turned_on(flags: Sequence[str]) -> str:
 
 
 def _inputs(recipe: Evaluation) -> dict[str, object]:
-    found: dict[str, object] = {"source": " ".join(f"{src.owner}/{src.repo} {src.rev}" for src in recipe.sources)}
+    found: dict[str, object] = {"version": recipe.version if "version" in recipe.sets else ""}
+    found["source"] = " ".join(
+        " ".join(filter(None, (f"{src.owner}/{src.repo}" if src.owner else src.url, src.rev, src.hash)))
+        for src in recipe.sources
+    )
     found["changed packages"] = " ".join(sorted(recipe.changes))
     found |= {name: _packages(recipe, recipe.attributes[name]) for name in _INPUTS if name in recipe.attributes}
-    return found | {"patches": " ".join(patch.name for patch in recipe.patches)}
+    return found | {"patches": " ".join(f"{patch.name} {patch.hash}".strip() for patch in recipe.patches)}
 
 
 def _packages(recipe: Evaluation, values: object) -> object:
@@ -290,7 +297,27 @@ def _in_effect(flags: Sequence[str]) -> list[str]:
 
 
 def _phases(recipe: Evaluation) -> dict[str, object]:
-    return {phase: _commands(recipe.attributes[phase]) for phase in PHASES if phase in recipe.attributes}
+    found: dict[str, object] = {
+        name: _commands(script) for name, script in recipe.attributes.items() if _is_phase(name)
+    }
+    lines = _commands(recipe.pre_configure).split("\n")
+    return found | {"preConfigure": "\n".join(line for line in lines if not line.startswith("export "))}
+
+
+def _is_phase(name: str) -> bool:
+    """Whether an attribute is a script of the build: one of a phase, before it or after it."""
+    return name in PHASES or _PHASE.fullmatch(name) is not None
+
+
+def _others(recipe: Evaluation) -> dict[str, object]:
+    """The arguments of `override` that are plain values (a set of packages is `<NAME>`), and attributes of no group."""
+    found: dict[str, object] = {
+        f"override.{name}": value
+        for name, value in recipe.override.items()
+        if name != "gpuTargets" and isinstance(value, bool | int | str | list) and not str(value).startswith("<")
+    }
+    left = (name for name in recipe.attributes if not (_is_phase(name) or name in _INPUTS or name.isupper()))
+    return found | {name: _packages(recipe, recipe.attributes[name]) for name in left}
 
 
 def _commands(script: object) -> str:
@@ -315,6 +342,7 @@ _GROUPS: Mapping[str, Callable[[Evaluation], Mapping[str, object]]] = {
     "inputs": _inputs,
     "exports": _exports,
     "phases": _phases,
+    "attributes": _others,
     "meta": _meta,
 }
 

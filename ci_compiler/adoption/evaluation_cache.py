@@ -19,7 +19,7 @@ from ci_compiler.files.atomic import write_file
 from ci_compiler.outside import bytes_of, object_of, text_of
 from ci_compiler.recipes.identifiers import mentions
 
-_FORMAT = 1
+_FORMAT = 2
 _PINNED = re.compile(r"/[0-9a-f]{40}(\.|/|$)")
 _ARCHIVE = re.compile(r"https?://[^\s\"']*(?:/archive/|/tarball/|nixexprs)[^\s\"';]*")
 _IMPURE = re.compile(r"<nixpkgs|\bfetchGit\b|\bfetchTree\b|\bgetFlake\b|\bgetEnv\b|\bcurrentSystem\b|\bcurrentTime\b")

@@ -24,11 +24,11 @@ from ci_compiler.adoption.evaluation_cache import EvaluationCache
 from ci_compiler.adoption.evaluator import recipe_folder
 from ci_compiler.adoption.nix_instantiate import Ending
 from ci_compiler.backends.nix_environment import evaluation
-from ci_compiler.backends.nix_store import Store
+from ci_compiler.backends.nix_store import INSTALL, PROFILE, Store
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, Place, StageError, about
 from ci_compiler.outside import object_of
-from ci_compiler.process import ask
+from ci_compiler.process import Ended, ask, find_program
 from ci_compiler.recipes.compiled import ARCHIVE, NIXPKGS
 from ci_compiler.spec.packages import Pin
 
@@ -133,6 +133,22 @@ def evaluate(
     return Evaluated({**dict.fromkeys(recipes), **known, **outcomes})
 
 
+def patch(root: Path, name: str, siblings: Mapping[str, Path], source: Source, *, seconds: float = SECONDS) -> Ended:
+    """Unpacks and patches the source of the recipe `name`, one of `siblings`, and does nothing else of its build.
+
+    Whatever that takes is fetched or built first: compilers as a rule, but none of the libraries. Raises InputError if
+    Nix is missing.
+    """
+    program = find_program("nix-build", install=INSTALL, folders=(PROFILE,))
+    with tempfile.TemporaryDirectory(prefix="ci-compiler-") as scratch, evaluation() as env:
+        task = _Task(
+            root=root, recipes={}, siblings=siblings, source=source, scratch=Path(scratch).resolve(), deadline=0
+        )
+        wanted = ("-A", f'patched."{name}"', "--argstr", "batch", str(task.batch([name])))
+        folder = () if source.folder is None else ("-I", f"nixpkgs={source.folder}")
+        return ask([program, "--no-out-link", *folder, str(_EXPRESSION), *wanted], seconds=seconds, env=env)
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Task:
     """One call of `evaluate`, without what the cache has."""
@@ -155,7 +171,7 @@ class _Task:
     def by_jobs(self, program: str) -> dict[str, Outcome]:
         """Evaluates the recipes by nix-eval-jobs, which prints a line of JSON for each."""
         file = self.scratch / "jobs.nix"
-        file.write_text(f"(import {_EXPRESSION} {{ batch = {json.dumps(str(self._batch(self.recipes)))}; }}).jobs\n")
+        file.write_text(f"(import {_EXPRESSION} {{ batch = {json.dumps(str(self.batch(self.recipes)))}; }}).jobs\n")
         limits = ["--workers", str(_workers()), "--max-memory-size", str(MEMORY // 1024**2)]
         command = [program, *limits, "--option", "allow-import-from-derivation", "false", str(file)]
         left = self.deadline - time.monotonic()
@@ -182,7 +198,7 @@ class _Task:
     def _one(self, name: str) -> Outcome:
         if time.monotonic() >= self.deadline:
             return None
-        batch = str(self._batch([name]))
+        batch = str(self.batch([name]))
         arguments = ("--eval", "--strict", "--show-trace", str(_EXPRESSION), "-A", "described", "--argstr", "batch")
         left, offline = self.deadline - time.monotonic(), nix.environment(self.scratch)
         with evaluation() as online:
@@ -207,7 +223,7 @@ class _Task:
         readable = (self.root.resolve(), folder, _EXPRESSION.parent, self.scratch)
         return nix.command("-I", f"nixpkgs={folder}", *arguments, readable=readable)
 
-    def _batch(self, names: Sequence[str] | Mapping[str, Path]) -> Path:
+    def batch(self, names: Sequence[str] | Mapping[str, Path]) -> Path:
         """The file that tells evaluate.nix what to evaluate."""
         pin, folder = self.source.pin, self.source.folder
         archive = {"url": ARCHIVE.format(repository=NIXPKGS, rev=pin.nixpkgs)}

@@ -29,7 +29,7 @@ from ci_compiler.secret import Secret
 PROFILE = "/nix/var/nix/profiles/default/bin"
 """The folder of Nix' programs in a multi-user installation, which is often missing from the PATH of a service."""
 
-_INSTALL = "install Nix (`apt install nix-bin` on Debian, or see https://nixos.org/download)"
+INSTALL = "install Nix (`apt install nix-bin` on Debian, or see https://nixos.org/download)"
 _FRESH = ("--option", "narinfo-cache-negative-ttl", "0", "--option", "narinfo-cache-positive-ttl", "0")
 """Turns off Nix' memory of missing paths, which would hide for an hour what another machine pushes meanwhile."""
 
@@ -74,7 +74,7 @@ class Store:
     def __init__(self, *, seconds: float) -> None:
         self._seconds = seconds
         names = ("nix", "nix-store", "nix-instantiate")
-        self._programs = {name: find_program(name, install=_INSTALL, folders=(PROFILE,)) for name in names}
+        self._programs = {name: find_program(name, install=INSTALL, folders=(PROFILE,)) for name in names}
         self._infos: dict[str, PathInfo] = {}
         """What `described` found in this machine's store, until this object changes the store."""
         self._verified: set[tuple[str, ...]] = set()

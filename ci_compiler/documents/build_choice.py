@@ -10,8 +10,10 @@ from ci_compiler.hardware.families import DEFAULT, family_of
 from ci_compiler.hardware.workloads import Workload
 from ci_compiler.plan.needs import Needs
 from ci_compiler.recipes.work_arounds import switched_off
+from ci_compiler.reports.finder import Finder
 from ci_compiler.reports.install import install, shared_suffixes
-from ci_compiler.reports.offers import offers
+from ci_compiler.reports.offers import Profile, Wishes
+from ci_compiler.reports.reasons import is_undecided
 from ci_compiler.spec.model import Package, in_build_order
 from ci_compiler.units import markdown_table, markdown_text
 
@@ -73,7 +75,7 @@ def _driver(gpu: Gpu) -> str:
 
 
 def defaults(plan: Plan) -> Iterator[str]:
-    """What to install if the CPU is not known: by system and GPU, the best variant for the system's `undecided` ISA."""
+    """What to install if the CPU is not known: by system and GPU, what `select` answers if almost every CPU runs it."""
     here = [one for one in in_build_order(plan.spec.packages) if one.repository is None and not one.system]
     if rows := [row for package in here[:1] for row in _default_rows(plan, package)]:
         yield "If you do not know the CPU, take these: almost every server and desktop of the last ten years runs them."
@@ -82,13 +84,20 @@ def defaults(plan: Plan) -> Iterator[str]:
 
 def _default_rows(plan: Plan, package: Package) -> Iterator[list[str]]:
     hardware, cells = plan.spec.hardware, plan.judged.cells
-    shared = shared_suffixes(cells)
+    shared, finder, wishes = (
+        shared_suffixes(cells),
+        Finder(plan.spec, cells, package.name),
+        Wishes(package=package.name),
+    )
     for system in hardware.systems.values():
-        isas = hardware.runs([system.undecided], system.name)
         for name in (one for one in plan.spec.gpus if one != ALL.name):
-            own = [cell for cell in cells if cell.target == name and cell.system == system.name and cell.isa in isas]
-            for found in offers(plan.spec, own, package.name, None, Workload.GENERAL)[:1] if own else ():
-                cell = next(one for one in own if one.branch == found.branch and found.name in dict(one.variants))
+            gpu = None if name == CPU else hardware.gpu(name)
+            if gpu and system.name not in gpu.systems:
+                continue
+            profile = finder.unknown_cpu(Profile(system=system.name, isas=(), gpu=gpu, has_gpu=gpu is not None), wishes)
+            found = next(iter(finder.fitting(profile, Workload.GENERAL)), None)
+            if found and found.target == name and is_undecided(hardware, found):
+                cell = next(one for one in cells if one.branch == found.branch and found.name in dict(one.variants))
                 lines = install(Needs(plan.spec, cells), shared, cell, {package.name: found.name})
                 yield [system.title, *map(code, (found.isa, name, found.branch)), "<br>".join(map(code, lines))]
 

@@ -202,6 +202,10 @@ class Hardware:
         """The emulators that have a CPU for `isa`, the preferred one first."""
         return tuple(one for one in self.emulators if one.model(isa))
 
+    def gpus_of(self, system: str) -> tuple[Gpu, ...]:
+        """The GPUs that machines of `system` may have."""
+        return tuple(gpu for gpu in self.gpus.values() if system in gpu.systems)
+
     def runs(self, isas: Iterable[str], system: str = "") -> frozenset[str]:
         """Every ISA that a CPU with `isas` runs: those, and the ones that they include, transitively.
 

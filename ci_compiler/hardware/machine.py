@@ -7,7 +7,7 @@ not given means that the machine does not have it.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from ci_compiler.hardware.families import DEFAULT, family_of
@@ -54,11 +54,14 @@ class GpuDevice:
     @property
     def sm(self) -> str:
         """Its architecture's name in the tables."""
-        return self.target or family_of(self.family).target_of(*self.capability)
+        family = family_of(self.family)
+        return family.named(self.target) if self.target else family.target_of(*self.capability)
 
     def runs(self, hardware: Hardware, gpu: Gpu) -> bool:
-        """Whether it runs code built for `gpu`; False if the tables do not have it."""
+        """Whether it runs code built for `gpu`; False if the tables do not have it, nor its target."""
         own = hardware.gpus.get(self.sm)
+        if self.target:
+            own = replace(gpu, name=self.target, family=self.family)
         return own is not None and own.runs_code_of(gpu)
 
 
@@ -191,7 +194,7 @@ def _folder_json(folder: StorageFolder) -> dict[str, Any]:
 def _gpu_json(device: GpuDevice) -> dict[str, Any]:
     own = {"sm": device.sm, "capability": str(device.capability), "memory": gigabytes(device.memory)}
     fields = asdict(device)
-    return {key: value for key, value in fields.items() if key not in {"target", "family"}} | own
+    return {key: value for key, value in fields.items() if device.target or key not in {"target", "family"}} | own
 
 
 def _nix_json(nix: NixInstallation | None) -> dict[str, Any] | None:

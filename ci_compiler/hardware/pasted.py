@@ -1,7 +1,8 @@
-"""A machine from what its tools print: lscpu or /proc/cpuinfo, and what lists its GPUs.
+"""A machine from what people paste: output of tools, labels of a cluster's node, a cloud's instance type, or words.
 
-The forms of the output are in `tools.json`, here and in the folder of a family; the finder page reads them as well.
-`runner.detect` asks the tools of its own machine in a stricter way.
+The forms of the output are in `tools.json`, here and in the folders of families, and instance types in
+`families/instances.json`; the finder page reads them as well. `runner.detect` asks the tools of its own machine in a
+stricter way.
 """
 
 from __future__ import annotations
@@ -11,10 +12,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
-from ci_compiler.hardware import Hardware, read_table
-from ci_compiler.hardware.families import DEFAULT, facts, family_of
+from ci_compiler.hardware import Hardware, UnknownHardwareError, read_table
+from ci_compiler.hardware.families import DEFAULT, facts, family_of, files_of, instance_types
 from ci_compiler.hardware.machine import GpuDevice, Machine, isas_of
-from ci_compiler.hardware.products import UNKNOWN_CPU, cpu, cpu_of, device
+from ci_compiler.hardware.products import UNKNOWN_CPU, ForeignGpuError, cpu, cpu_of, device, is_unstated
 from ci_compiler.record import record
 
 
@@ -22,13 +23,16 @@ from ci_compiler.record import record
 class Pasted:
     """What a text names: GPUs, the version of the driver, a CPU by its model or its flags; '' or () if it does not.
 
-    `problem` is the reason why the text may not be all that there is.
+    `none`: it says that there is no GPU. `arm`: it says that its CPU is an ARM one. `problem` is the reason why the
+    text may not be all that there is.
     """
 
     gpus: tuple[str, ...] = ()
     driver: str = ""
     cpu: str = ""
     flags: frozenset[str] = frozenset()
+    none: bool = False
+    arm: bool = False
     problem: str = ""
 
 
@@ -36,50 +40,150 @@ _LONGEST_LINE = 8_000
 """The most characters of a line that count; the flags of a CPU have 3,000. The forms need more than linear time."""
 
 
-def read(text: str) -> Pasted:
-    """What `text`, the output of tools, names."""
+_FEW_LINES = 12
+"""The most lines that are first taken for words of people, each of which has to be understood."""
+
+
+def read(hardware: Hardware, text: str) -> Pasted:
+    """What `text` names: words in few lines, the output of tools, or words in many lines."""
+    words = [line for line in (_plain(line[:_LONGEST_LINE]) for line in re.split(r"\r?\n", text)) if line]
+    said = _words(hardware, words) if len(words) <= _FEW_LINES else None
+    return said or _printed(hardware, text, words)
+
+
+def _printed(hardware: Hardware, text: str, lines: list[str]) -> Pasted:
+    """What `text`, the output of tools in `lines`, names."""
     forms, tool = tools(), family_of(DEFAULT).tool
-    lines = [_plain(line[:_LONGEST_LINE]) for line in re.split(r"\r?\n", text)]
     gpus = tuple(dict.fromkeys(name for line in lines for name in _gpus(line)))
     stated = re.search(forms["driver"], text)
-    flags = _first(forms["flags"], lines)
+    flags, model = _first(forms["flags"], lines), _first(forms["cpu"], lines)
+    hosts = {name for line in lines for groups in re.findall(forms["host"], line, re.ASCII) for name in groups if name}
+    kinds = {found for token in set(re.findall(forms["token"], text, re.ASCII)) if (found := instance(token))}
+    none = any(re.search(forms["no-gpu"], line, re.ASCII) for line in lines)
     problem = ""
     if any(name.endswith("...") for name in gpus):
         problem = f"a GPU's name is cut short; `{tool} -L` prints it whole"
+    elif len(hosts) > 1 or len(kinds) > 1:
+        problem = "several machines are named in it; paste one, or list them in an inventory"
     elif not gpus and re.search(forms["no-driver"], text):
         problem = f"{tool} failed there, so no GPU is named; give --gpu"
-    elif not (gpus or flags or _first(forms["cpu"], lines)):
+    elif not (gpus or flags or model or kinds or none):
         problem = f"no GPU or CPU is named in it; paste what lscpu and {tool} print"
+        if said := _words(hardware, lines):
+            return said
+    gpu, beside_it = next(iter(kinds), ("", ""))
     return Pasted(
-        gpus=gpus,
+        none=not (gpus or gpu) and (none or bool(kinds)),
+        gpus=gpus or ((gpu,) if gpu else ()),
         driver=stated[1] if stated else next(_driver_column(lines), ""),
-        cpu=_first(forms["cpu"], lines),
+        cpu=model or beside_it,
         flags=frozenset(re.findall(r"[a-z0-9_]+", flags)),
+        arm=bool(re.search(forms["arm"], text, re.ASCII)),
         problem=problem,
     )
+
+
+# Words.
+
+
+def _words(hardware: Hardware, lines: Iterable[str]) -> Pasted | None:
+    """What `lines` name in words (`2x RTX 3090 + Ryzen 9 7950X`); None unless all of it is understood."""
+    parts = [part for line in lines for part in _parts(hardware, line)]
+    known = [part for part in parts if part]
+    if not known or len(known) < len(parts):
+        return None
+    gpus = tuple(dict.fromkeys(name for part in known for name in part.gpus))
+    none = not gpus and any(part.none for part in known)
+    return Pasted(gpus=gpus, none=none, cpu=next((part.cpu for part in known if part.cpu), ""))
+
+
+def _parts(hardware: Hardware, line: str) -> list[Pasted | None]:
+    """The names in `line`: the whole of it, or several."""
+    forms = tools()
+    split = [part for part in re.split(forms["between"], line) if not re.search(forms["plain"], part.lower())]
+    bare = [re.sub(forms["label"], "", part, flags=re.IGNORECASE | re.ASCII) for part in split]
+    among = [part for part in bare if not re.search(forms["plain"], part.lower())]
+    if not among and not re.search(forms["integrated"], line.lower(), re.ASCII):
+        return []
+    parts = [_part(hardware, part) for part in among]
+    return parts if parts and None not in parts and among != [line] else [_part(hardware, line)]
+
+
+def _part(hardware: Hardware, text: str) -> Pasted | None:
+    """What `text` is the name of: a GPU, none, a CPU or an instance type; None if it is no name."""
+    if re.search(tools()["integrated"], text.lower(), re.ASCII):
+        return Pasted(none=True)
+    try:
+        return Pasted(gpus=(text,)) if device(hardware, text) else Pasted(none=True)
+    except (ForeignGpuError, UnknownHardwareError) as error:
+        foreign = Pasted(gpus=(text,)) if isinstance(error, ForeignGpuError) and not any(_gpus(text)) else None
+    try:
+        return Pasted(cpu=text) if is_unstated(text) or cpu(hardware, text) else None
+    except (UnknownHardwareError, ValueError):
+        gpu, beside_it = instance(text, bare=True) or ("", "")
+        named = Pasted(gpus=(gpu,) if gpu else (), none=not gpu, cpu=beside_it)
+        return named if gpu or beside_it else foreign
+
+
+def instance(text: str, *, bare: bool = False) -> tuple[str, str] | None:
+    """The GPU and CPU ('': none, or the GPU's own) of the instance type `text`; `bare`: a family will do (`c7g`)."""
+    name = text.lower()
+    if not re.search("[0-9]", name):
+        return None
+    found = (row for row in instances() if re.search(row[1 if bare else 0], name, re.ASCII))
+    return next(((gpu, beside_it) for _, _, gpu, beside_it in found), None)
+
+
+@cache
+def instances() -> tuple[tuple[str, str, str, str], ...]:
+    """Instance types of clouds: the patterns of the whole name, and of one that may lack its size; GPU and CPU."""
+    return tuple(
+        (f"^{one['prefix']}(?:{family}){one['size']}$", f"^{one['prefix']}(?:{_sized(one, family)})$", gpu, beside_it)
+        for one in instance_types().values()
+        for family, gpu, beside_it in one["rows"]
+    )
+
+
+def _sized(provider: Mapping[str, Any], family: str) -> str:
+    """The pattern of names of `family`, whose size may be left out where that is not ambiguous."""
+    sized = f"(?:{family}){provider['size']}"
+    return f"{sized}|(?=(?:{provider['bare']})$)(?:{family})" if "bare" in provider else sized
+
+
+# Machines.
 
 
 def machine(hardware: Hardware, pasted: Pasted) -> Machine:
     """The machine that was `pasted`; without a system if its CPU is unknown.
 
-    Flags go before the CPU's name: a guest has those that its host lets through. Raises UnknownHardwareError for a name
-    that is not known, ValueError for a GPU of another vendor.
+    Flags go before the CPU's name: a guest has those that its host lets through. GPUs of other vendors count only
+    beside none that is known. Raises UnknownHardwareError for a name that is not known, ForeignGpuError.
     """
-    gpus = tuple(one for name in pasted.gpus if (one := device(hardware, name, pasted.driver)))
+    gpus: list[GpuDevice] = []
+    foreign: list[ForeignGpuError] = []
+    for name in pasted.gpus:
+        try:
+            gpus += filter(None, [device(hardware, name, pasted.driver)])
+        except ForeignGpuError as error:
+            foreign.append(error)
+    if foreign and not gpus:
+        raise foreign[0]
     if pasted.flags:
         system = "aarch64-linux" if tools()["arm-flag"] in pasted.flags else "x86_64-linux"
         isas = isas_of(hardware, system, pasted.flags)
-        return Machine(system=system, isas=isas, gpus=gpus, cpu=pasted.cpu or "this CPU", flags=pasted.flags)
-    return beside(hardware, gpus, pasted.cpu)
+        return Machine(system=system, isas=isas, gpus=tuple(gpus), cpu=pasted.cpu or "this CPU", flags=pasted.flags)
+    return beside(hardware, tuple(gpus), pasted.cpu, arm=pasted.arm)
 
 
-def beside(hardware: Hardware, gpus: tuple[GpuDevice, ...], name: str) -> Machine:
+def beside(hardware: Hardware, gpus: tuple[GpuDevice, ...], name: str, *, arm: bool = False) -> Machine:
     """The machine with `gpus` and the CPU called `name` ('' or `unknown`: the CPU of the GPU's board).
 
-    Raises UnknownHardwareError, ValueError.
+    `arm`: a CPU that is not known is an ARM one. Raises UnknownHardwareError, ValueError.
     """
-    known = cpu(hardware, name) if name not in {"", UNKNOWN_CPU} else None
+    known = None if is_unstated(name) else cpu(hardware, name)
     known = known or next(filter(None, (cpu_of(hardware, one) for one in gpus)), None)
+    if known is None and arm:
+        known = cpu(hardware, hardware.systems["aarch64-linux"].undecided)
     if known is None:
         return Machine(system="", gpus=gpus, cpu=UNKNOWN_CPU)
     return Machine(system=known.system, isas=known.isas, gpus=gpus, cpu=known.name)
@@ -88,7 +192,10 @@ def beside(hardware: Hardware, gpus: tuple[GpuDevice, ...], name: str) -> Machin
 @cache
 def tools() -> Mapping[str, Any]:
     """The forms of the tools' output, as regular expressions that Python and JavaScript share."""
-    return {**facts(DEFAULT, "tools"), **read_table("tools.json")}
+    gpu = [form for family in files_of("tools.json") for form in facts(family, "tools")["gpu"]]
+    own = read_table("tools.json")
+    some = [form for family in files_of("tools.json") if (form := facts(family, "tools").get("integrated"))]
+    return {**facts(DEFAULT, "tools"), **own, "gpu": gpu, "integrated": "|".join([own["integrated"], *some])}
 
 
 def _plain(line: str) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cache
 from typing import Any
@@ -46,12 +46,16 @@ class Cpu:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Names:
-    """A table of names: patterns to drop from a text, exact names by their key, patterns of keys in order."""
+    """A table of names: patterns to drop from a text, exact names by their key, patterns of keys in order.
+
+    `keys` are those of the names that are `shown`, computed when the first text is not known.
+    """
 
     noise: tuple[re.Pattern[str], ...]
     exact: Mapping[str, str]
     patterns: tuple[tuple[re.Pattern[str], str], ...]
     shown: tuple[str, ...]
+    keys: dict[str, str] = field(default_factory=dict)
 
     def key(self, text: str) -> str:
         return _key(self.noise, text)
@@ -65,8 +69,10 @@ class _Names:
 
     def nearest(self, text: str, otherwise: Iterable[str]) -> list[str]:
         """The names whose keys are nearest to that of `text`; `otherwise` if none is near."""
-        by_key = {self.key(name): name for name in self.shown}
-        return [by_key[key] for key in get_close_matches(self.key(text), by_key, n=3, cutoff=0.75)] or list(otherwise)
+        if not self.keys:
+            self.keys.update((self.key(name), name) for name in self.shown)
+        near = get_close_matches(self.key(text), self.keys, n=3, cutoff=0.75)
+        return [self.keys[key] for key in near] or list(otherwise)
 
     def as_data(self) -> dict[str, Any]:
         """The table as the finder page reads it."""
@@ -98,11 +104,13 @@ def device(hardware: Hardware, text: str, driver: str = "") -> GpuDevice | None:
     wanted = text.strip()
     if wanted.lower() in NO_GPU:
         return None
-    named = [name for name, gpu in hardware.gpus.items() if not any(gpu.capability)]
+    named = {name: gpu.family for name, gpu in hardware.gpus.items() if not any(gpu.capability)}
+    target, family = _target(hardware, wanted)
     if wanted.lower() in named:
-        return GpuDevice(index=0, name=wanted, capability=Version(0, 0), driver=driver, target=wanted.lower())
-    if target := _target(hardware, wanted):
-        return GpuDevice(index=0, name=wanted, capability=Version(0, 0), driver=driver, target=target)
+        target, family = wanted.lower(), named[wanted.lower()]
+    if target:
+        none = Version(0, 0)
+        return GpuDevice(index=0, name=wanted, capability=none, driver=driver, target=target, family=family)
     names = _gpu_names(hardware)
     found = names.find(wanted)
     if found is None and (form := re.fullmatch(facts(DEFAULT, "names")["architecture"], wanted.lower())):
@@ -118,22 +126,22 @@ def device(hardware: Hardware, text: str, driver: str = "") -> GpuDevice | None:
     return GpuDevice(index=0, name=wanted, capability=Version.parse(found), driver=driver)
 
 
-def _target(hardware: Hardware, text: str) -> str:
-    """The target of the GPU that `text` names, of a family that has no compute capabilities; '' if it names none.
+def _target(hardware: Hardware, text: str) -> tuple[str, str]:
+    """The target of the GPU that `text` names, and its family, which has no compute capabilities; '' if it names none.
 
     Only families of which the tables have a GPU count, and those that list the products of their targets.
     """
     for name in dict.fromkeys(gpu.family for gpu in hardware.gpus.values() if not any(gpu.capability)):
         family = family_of(name)
         if family.lists_products:
-            return text.lower() if family.is_target(text.lower()) else _products(name).find(text) or ""
-    return ""
+            return text.lower() if family.is_target(text.lower()) else _products(name).find(text) or "", name
+    return "", ""
 
 
 def gpu_of(hardware: Hardware, device: GpuDevice) -> Gpu | None:
     """The row of the tables for `device`; one without facts for a target of a family of which they have another."""
     rows = [gpu for gpu in hardware.gpus.values() if not any(gpu.capability) and family_of(gpu.family).lists_products]
-    if device.sm in hardware.gpus or not device.target or not rows:
+    if (device.target or device.sm) in hardware.gpus or not device.target or not rows:
         return hardware.gpus.get(device.sm)
     row = next(one for one in rows if family_of(one.family).is_target(device.target))
     architecture = f"{family_of(row.family).title} {device.target}"
@@ -159,12 +167,19 @@ def cpu(hardware: Hardware, text: str) -> Cpu:
     raise UnknownHardwareError("CPU", wanted, _cpu_names().nearest(wanted, hardware.isas))
 
 
+def is_unstated(text: str) -> bool:
+    """Whether `text` names no model of a CPU: empty, `unknown`, or what a hypervisor shows in its place."""
+    key = _cpu_names().key(text)
+    return text.strip() in {"", "-", UNKNOWN_CPU} or any(re.search(one, key) for one in _cpu_table()["unstated"])
+
+
 def cpu_of(hardware: Hardware, gpu: GpuDevice) -> Cpu | None:
     """The only CPU that `gpu` comes with; None if it comes with several."""
     names, known = _gpu_names(hardware), hardware.gpus.get(gpu.sm)
     for one in cpus(hardware).values():
         own = {names.key(product) for product in one.gpus}
-        if names.key(gpu.name) in own or (known and own and {names.key(product) for product in known.products} <= own):
+        every = known and {names.key(product) for product in known.products} <= own
+        if {names.key(gpu.name), gpu.sm} & own or (own and every):
             return one
     return None
 
@@ -180,7 +195,7 @@ def machine(
     """
     found = device(hardware, gpu, driver) if gpu is not None else None
     named: tuple[GpuDevice, ...] = (found,) if found else ()
-    unknown = cpu_name == UNKNOWN_CPU
+    unknown = cpu_name is not None and is_unstated(cpu_name)
     beside = (
         cpu(hardware, cpu_name) if cpu_name is not None and not unknown else cpu_of(hardware, found) if found else None
     )
@@ -201,7 +216,8 @@ def machine(
 def _cpu_table() -> dict[str, Any]:
     """The table of CPUs: `cpus.json`, and those that come with the GPUs of a family."""
     tables = [read_table("cpus.json"), *(facts(family, "cpus") for family in files_of("cpus.json"))]
-    return {key: [row for table in tables for row in table[key]] for key in ("noise", "cpus")}
+    joined = {key: [row for table in tables for row in table[key]] for key in ("noise", "cpus")}
+    return joined | {"unstated": tables[0]["unstated"]}
 
 
 @cache
@@ -231,6 +247,7 @@ def as_data(hardware: Hardware) -> dict[str, Any]:
         "gpu": gpus.as_data(),
         "foreign": [pattern.pattern for pattern in _foreign()],
         "cpu": _cpu_names().as_data(),
+        "unstated": _cpu_table()["unstated"],
         "cpus": {one.name: {"system": one.system, "isas": list(one.isas), "note": one.note} for one in known.values()},
         "beside": by_product | {name: found.name for name in hardware.gpus if (found := _cpu_beside(hardware, name))},
     }

@@ -67,3 +67,14 @@ def text_of(path: str | Path) -> str:
         return read_text(path, errors="replace")
     except OSError:
         return ""
+
+
+_LOGS = (("journalctl", "--dmesg", "--boot", "--no-pager", "--quiet", "--output=cat"), ("dmesg",))
+
+
+def kernel_log() -> str:
+    """The kernel's log since the boot; '' if it cannot be read, as by most users and in most containers.
+
+    The journal keeps what the kernel's own buffer has lost, and gets new lines later, so that some come twice.
+    """
+    return "".join(printed(*command) for command in _LOGS)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
-from ci_compiler.hardware import CPU, Gpu
+from ci_compiler.hardware import CPU, Gpu, System
 from ci_compiler.hardware.drivers import too_new_driver
 from ci_compiler.hardware.workloads import Workload
 from ci_compiler.plan.matrix import Cell
@@ -105,28 +105,31 @@ class Finder:
         """The offers that the machine runs with a driver that is new enough, best first."""
         return [offer for offer in self.ranked(profile.gpu, workload) if fits(self.spec, profile, offer)]
 
-    def portable(self, profile: Profile, wishes: Wishes) -> Profile:
-        """`profile` with the weakest CPU that serves its GPU; for a machine whose CPU is unknown."""
-        weakest_first = [
-            replace(profile, system=system, isas=tuple(isa for isa in self.hardware.isas if isa in runs))
-            for system in self.hardware.systems
-            if profile.gpu is None or system in profile.gpu.systems
-            for runs in sorted(
-                (
-                    self.hardware.runs([name], system)
-                    for name, isa in self.hardware.isas.items()
-                    if isa.system == system
-                ),
-                key=len,
-            )
+    def unknown_cpu(self, profile: Profile, wishes: Wishes) -> Profile:
+        """`profile` with the CPU that stands for an unknown one: the rule of `select`, the page and BUILD_MATRIX.
+
+        It is the CPU of users who do not know theirs (`System.undecided`) if that serves the GPU, else the weakest one
+        that does, on the systems that the GPU comes with, or on the system of `profile`.
+        """
+        candidates = [
+            replace(profile, system=system.name, isas=tuple(isa for isa in self.hardware.isas if isa in runs))
+            for system in self.hardware.systems.values()
+            if profile.system in {"", system.name} and (profile.gpu is None or system.name in profile.gpu.systems)
+            for runs in self._undecided_first(system)
         ]
         served = []
-        for one in weakest_first:
+        for one in candidates:
             best = next(filter(wishes.allow, self.fitting(one, wishes.workload)), None)
             if best and best.target != CPU:
                 return one
             served += [one] if best else []
-        return (served or weakest_first)[0]
+        return (served or candidates)[0]
+
+    def _undecided_first(self, system: System) -> list[frozenset[str]]:
+        """What CPUs of `system` run: the one of users who do not know theirs, then the weakest first."""
+        own = [isa.name for isa in self.hardware.isas.values() if isa.system == system.name]
+        every = sorted((self.hardware.runs([name], system.name) for name in own), key=len)
+        return [self.hardware.runs([system.undecided], system.name), *every]
 
     def answer(self, profile: Profile, wishes: Wishes) -> Answer:
         """The best offer for the machine, for each driver that it may have."""

@@ -1,12 +1,14 @@
 """The variants that many machines need, and those that the fleet lacks for them.
 
 An inventory is a CSV file with a header, or a JSON list of objects, with `name`, `count`, `gpu`, `cpu` and `driver`.
-JSON may also hold what `ci-runner detect --json` prints for a machine.
+JSON may also hold what `ci-runner detect --json` prints for a machine. What `kubectl get nodes` prints, as JSON or as a
+table with labels (`-L node.kubernetes.io/instance-type`), is an inventory as well.
 """
 
 from __future__ import annotations
 
 import csv
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -16,15 +18,17 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError, Place, wrong
 from ci_compiler.hardware import CPU, Hardware, UnknownHardwareError, Version
 from ci_compiler.hardware.drivers import driver_number
+from ci_compiler.hardware.families import DEFAULT
 from ci_compiler.hardware.machine import GpuDevice, Machine, isas_of
-from ci_compiler.hardware.pasted import beside
+from ci_compiler.hardware.pasted import beside, machine, read
 from ci_compiler.hardware.products import ForeignGpuError, device
 from ci_compiler.outside import decoded, json_of, reading
 from ci_compiler.plan.matrix import Cell
+from ci_compiler.plan.routing import Route
 from ci_compiler.plan.rules import Judged
 from ci_compiler.record import record
 from ci_compiler.reports.offers import Offer, Wishes, isa_order
-from ci_compiler.reports.select import Recommendation, noted_json, select
+from ci_compiler.reports.select import Recommendation, noted_json, select, with_evidence
 from ci_compiler.spec.model import Spec
 
 COLUMNS = ("name", "count", "gpu", "cpu", "driver")
@@ -79,11 +83,20 @@ class Cluster:
     lacking: tuple[Lacking, ...]
 
 
-def cluster(spec: Spec, judged: Judged, entries: Iterable[Entry], wishes: Wishes, *, everything: bool) -> Cluster:
-    """What the machines of `entries` need of `wishes.package`, or of all packages."""
+def cluster(
+    spec: Spec,
+    judged: Judged,
+    entries: Sequence[Entry],
+    wishes: Wishes,
+    *,
+    routes: Sequence[Route],
+    everything: bool,
+) -> Cluster:
+    """What the machines of `entries` need of `wishes.package`, or of all packages; `routes` are those of the cells."""
+    answers = [select(spec, judged.cells, one.machine, wishes, everything=everything) for one in entries]
     served = tuple(
-        Served(entry=one, choice=select(spec, judged.cells, one.machine, wishes, everything=everything))
-        for one in entries
+        Served(entry=one, choice=with_evidence(choice, spec, judged.cells, routes))
+        for one, choice in zip(entries, answers, strict=True)
     )
     by_best: dict[Offer, list[Served]] = {}
     by_gap: dict[tuple[str, str], list[Served]] = {}
@@ -149,8 +162,9 @@ def read_inventory(hardware: Hardware, data: bytes, shown: str) -> tuple[tuple[E
     """
     with reading(shown, Code.WRONG_VALUE):
         text = decoded(data).removeprefix("\ufeff")
+    reader = _json_rows if text.lstrip()[:1] in {"[", "{"} else _table_rows if _TABLE.match(text) else _csv_rows
     try:
-        rows = list(_json_rows(text, shown) if text.lstrip()[:1] in {"[", "{"} else _csv_rows(text, shown))
+        rows = list(reader(text, shown))
     except csv.Error as error:
         raise wrong(shown, Code.WRONG_VALUE, f"is not CSV: {error}") from None
     entries: list[Entry] = []
@@ -177,6 +191,15 @@ def read_inventory(hardware: Hardware, data: bytes, shown: str) -> tuple[tuple[E
 
 _Row = tuple[Place, Mapping[str, Any]]
 
+_TABLE = re.compile(r"\s*NAME\s+STATUS\s")
+"""The header of the table that `kubectl get nodes` prints."""
+
+
+def _table_rows(text: str, shown: str) -> Iterator[_Row]:
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.strip() and not _TABLE.match(line):
+            yield Place(file=shown, line=number, column=1), {"name": line.split()[0], "pasted": line}
+
 
 def _csv_rows(text: str, shown: str) -> Iterator[_Row]:
     reader = csv.DictReader(text.splitlines(), skipinitialspace=True, restval="")
@@ -193,6 +216,12 @@ def _csv_rows(text: str, shown: str) -> Iterator[_Row]:
 def _json_rows(text: str, shown: str) -> Iterator[_Row]:
     with reading(shown, Code.WRONG_VALUE):
         content = json_of(text)
+    nodes = content.get("items", [content]) if isinstance(content, dict) else []
+    if nodes and all(isinstance(node, dict) and node.get("kind") == "Node" for node in nodes):
+        for node in nodes:
+            name = str((node.get("metadata") or {}).get("name", ""))
+            yield Place(file=f"{shown}: node {name}"), {"name": name, "pasted": json.dumps(node, indent=1)}
+        return
     listed = content.get("machines", [content]) if isinstance(content, dict) else content
     for at, row in enumerate(listed if isinstance(listed, list) else [listed], 1):
         if not isinstance(row, dict) or not {"gpu", "gpus", "cpu"} & row.keys():
@@ -207,8 +236,8 @@ def _entry(hardware: Hardware, row: Mapping[str, Any], number: int) -> Entry:
     if not re.fullmatch("[1-9][0-9]{0,8}", count):
         message = f"the count {count!r} is not a number of machines"
         raise ValueError(message)
-    read: Callable[[Hardware, Mapping[str, Any]], Machine] = _detected if isinstance(row.get("gpus"), list) else _named
-    found = read(hardware, row)
+    kind: Callable[[Hardware, Mapping[str, Any]], Machine] = _detected if isinstance(row.get("gpus"), list) else _named
+    found = (_node if "pasted" in row else kind)(hardware, row)
     return Entry(name=str(row.get("name") or row.get("host") or f"machine {number}"), count=int(count), machine=found)
 
 
@@ -223,11 +252,25 @@ def _named(hardware: Hardware, row: Mapping[str, Any]) -> Machine:
     return beside(hardware, (found,) if found else (), str(row.get("cpu") or ""))
 
 
+def _node(hardware: Hardware, row: Mapping[str, Any]) -> Machine:
+    """A node of Kubernetes, by its labels. Raises ValueError if they name neither a GPU nor an instance type."""
+    found = read(hardware, row["pasted"])
+    if found.problem:
+        message = f"{row['name']}: no label of it names a GPU or an instance type"
+        raise ValueError(message)
+    return machine(hardware, found)
+
+
 def _detected(hardware: Hardware, row: Mapping[str, Any]) -> Machine:
     """A machine as `ci-runner detect --json` prints it."""
     gpus = tuple(
         GpuDevice(
-            index=index, name=str(one["name"]), capability=Version.parse(str(one["capability"])), driver=one["driver"]
+            index=index,
+            name=str(one["name"]),
+            capability=Version.parse(str(one["capability"])),
+            driver=one["driver"],
+            target=str(one.get("target", "")),
+            family=str(one.get("family", DEFAULT)),
         )
         for index, one in enumerate(row["gpus"])
     )
@@ -244,6 +287,8 @@ def cluster_json(one: Cluster) -> dict[str, Any]:
                 "count": row.entry.count,
                 "best": row.choice.best.as_json() if row.choice.best else None,
                 "problems": list(row.choice.problems),
+                "tested": list(row.choice.tested),
+                "untested": list(row.choice.untested),
                 "doubts": list(row.choice.doubts),
                 "better": noted_json(row.choice.better),
             }
@@ -260,6 +305,6 @@ def cluster_json(one: Cluster) -> dict[str, Any]:
 def notes(served: Sequence[Served]) -> Iterator[str]:
     """What has to be known about machines besides their variants, one line for each that has something."""
     for one in served:
-        said = "; ".join((*one.choice.problems, *one.choice.doubts))
+        said = "; ".join((*one.choice.problems, *one.choice.untested, *one.choice.doubts))
         if said:
             yield f"{one.entry.name} ({one.entry.count}): {said}"

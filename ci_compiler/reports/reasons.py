@@ -148,6 +148,17 @@ def why_isa(hardware: Hardware, profile: Profile, workload: Workload, best: str,
     return say("isa-best" if best == wanted else "isa-built")
 
 
+def is_undecided(hardware: Hardware, offer: Offer) -> bool:
+    """Whether the CPU of users who do not know theirs runs `offer`."""
+    return offer.isa in hardware.runs([hardware.systems[offer.system].undecided], offer.system)
+
+
+def unknown_cpu(hardware: Hardware, best: Offer) -> str:
+    """Why `best` has its instruction set on a machine whose CPU is not known."""
+    key = "isa-undecided" if is_undecided(hardware, best) else "isa-portable"
+    return say(key, isa=best.isa, cpus=hardware.isa(best.isa).cpus)
+
+
 # How an alternative differs.
 
 

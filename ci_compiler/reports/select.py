@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -13,8 +13,10 @@ from ci_compiler.hardware.products import gpu_of
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.needs import Needs
 from ci_compiler.plan.releases import dnn_of
+from ci_compiler.plan.routing import Route
 from ci_compiler.recipes.work_arounds import switched_off
 from ci_compiler.reports import reasons
+from ci_compiler.reports.evidence import evidence
 from ci_compiler.reports.finder import Finder, Noted, Step
 from ci_compiler.reports.install import install, shared_suffixes, verify, whole
 from ci_compiler.reports.offers import Offer, Profile, Wishes, runs_with
@@ -23,13 +25,14 @@ from ci_compiler.spec.model import Package, Spec, in_build_order
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recommendation:
-    """The answer. `best` None: nothing fits. `problems` say why no variant fits a GPU or the whole machine, or
-    which variant is recalled that would be better.
+    """The answer. `best` None: nothing fits. `problems` say why no variant fits a GPU or the whole machine, or which
+    variant is recalled that would be better.
 
-    `doubts` say what to check before `best` is installed, `without` what is switched off in it or left out. `dnn` is
-    the version of its library for neural networks ('': unknown, or without). `runners_up` fit and differ from the best
-    in one axis each. `better` do not fit; if nothing fits, they are the nearest variants. `verify` proves that what
-    `install` installed works. `impossible`: no such machine exists.
+    `tested` and `untested` are those of `Evidence`. `doubts` say what to check before `best` is installed,
+    `without` what is switched off in it or left out. `dnn` is the version of its library for neural networks ('':
+    unknown, or without). `runners_up` fit and differ from the best in one axis each. `better` do not fit; if
+    nothing fits, they are the nearest variants. `verify` proves that what `install` installed works. `impossible`:
+    no such machine exists.
     """
 
     best: Offer | None
@@ -37,6 +40,8 @@ class Recommendation:
     problems: tuple[str, ...] = ()
     why: tuple[str, ...] = ()
     doubts: tuple[str, ...] = ()
+    tested: tuple[str, ...] = ()
+    untested: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
     dnn: str = ""
     runners_up: tuple[Noted, ...] = ()
@@ -62,6 +67,7 @@ def select(
     """The best variant among `cells` for `machine`. The names in `wishes` must be in the spec.
 
     A machine without a system has an unknown CPU. `everything`: install all packages of the variant's cell.
+    `with_evidence` adds what is tested.
     """
     cells = tuple(cells)
     device = max(machine.gpus, key=lambda one: (one.capability, -one.index), default=None)
@@ -70,10 +76,7 @@ def select(
     profile = _profile(finder, machine, device, wishes)
     step = finder.answer(profile, wishes).at(driver)
     anywhere = finder.answer(profile, replace(wishes, branch="", python="", toolkit="")).at(driver)
-    best, why, facts = step.best, step.why, _facts(device, driver, wishes)
-    if best and not machine.system and (not best.values or "isa" in dict(best.values)):
-        why, facts = (*why[:-1], reasons.say("isa-portable")), facts | {"cpus": spec.hardware.isa(best.isa).cpus}
-    several = [reasons.say("strongest")] if best and len({one.sm for one in machine.gpus}) > 1 else []
+    best, facts = step.best, _facts(device, driver, wishes)
     fitting = [one for one in finder.fitting(profile, wishes.workload) if runs_with(profile, one, driver)]
     runners_up = finder.alternatives(filter(wishes.allow, fitting))[best] if best else ()
 
@@ -86,7 +89,7 @@ def select(
         best=best,
         impossible=step.impossible,
         problems=tuple(filled(text, best) for text in step.problems),
-        why=tuple(filled(text, best) for text in (*several, *why)),
+        why=tuple(filled(text, best) for text in _why(spec, machine, step)),
         doubts=tuple(filled(text, best) for text in step.doubts),
         without=_without(spec, cell, wishes.package, names if everything else None) if cell else (),
         dnn=dnn_of(spec, cell, wishes.package) if cell else "",
@@ -97,11 +100,31 @@ def select(
     )
 
 
+def with_evidence(choice: Recommendation, spec: Spec, cells: Iterable[Cell], routes: Iterable[Route]) -> Recommendation:
+    """`choice` with what is tested of the best variant; `routes` are those of `cells`."""
+    for cell, route in zip(cells, routes, strict=True):
+        if _is_of(cell, choice.best):
+            proof = evidence(spec, cell.target, route)
+            return replace(choice, tested=proof.tested, untested=proof.untested)
+    return choice
+
+
 def _profile(finder: Finder, machine: Machine, device: GpuDevice | None, wishes: Wishes) -> Profile:
-    """What the answer depends on in `machine`; the weakest CPU that serves its GPU if its own is unknown."""
+    """What the answer depends on in `machine`, with the CPU that stands for an unknown one."""
     gpu = gpu_of(finder.hardware, device) if device else None
     profile = Profile(system=machine.system, isas=machine.isas, gpu=gpu, has_gpu=device is not None)
-    return profile if profile.system else finder.portable(profile, wishes)
+    return profile if profile.system else finder.unknown_cpu(profile, wishes)
+
+
+def _why(spec: Spec, machine: Machine, step: Step) -> Iterator[str]:
+    """The sentences of `step`, with those on several GPUs and on an unknown CPU."""
+    best = step.best
+    if best and len({one.sm for one in machine.gpus}) > 1:
+        yield reasons.say("strongest")
+    if best and not machine.system and (not best.values or "isa" in dict(best.values)):
+        yield from (*step.why[:-1], reasons.unknown_cpu(spec.hardware, best))
+    else:
+        yield from step.why
 
 
 def _without(spec: Spec, cell: Cell, package: str, names: Collection[str] | None) -> tuple[str, ...]:

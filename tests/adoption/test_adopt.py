@@ -26,6 +26,7 @@ from ci_compiler.adoption.axes import Ground, matrix_of
 from ci_compiler.adoption.exclusions import Key
 from ci_compiler.adoption.spec_forms import sri
 from ci_compiler.adoption.spec_yaml import flow, scalar
+from ci_compiler.adoption.taking import differing
 from ci_compiler.cli.app import run
 from ci_compiler.cli.compile import PROGRAM
 from ci_compiler.hardware import CPU, tables
@@ -514,6 +515,68 @@ def test_own_recipes_are_compiled_from_now_on(
     assert run(PROGRAM, ["audit", "."]) == 0
     assert run(PROGRAM, ["recipes", "--adopt", "pytorch-*-sm90-*"]) == 2
     assert "matches no recipe" in capsys.readouterr().err
+
+
+SIBLING = f"""{{ ... }}:
+let pkgs = import (fetchTarball "https://github.com/NixOS/nixpkgs/archive/{PIN}.tar.gz") {{ }};
+in (pkgs.python313Packages.torch.override {{ }}).overrideAttrs {{ pname = "pytorch-python313-cpu-avx2"; }}
+"""
+WRAPPED = f"""{{ ... }}:
+let pkgs = import (fetchTarball "https://github.com/NixOS/nixpkgs/archive/{PIN}.tar.gz") {{ }};
+in (pkgs.python313Packages.torchvision.override {{
+  torch = import ./pytorch-python313-cpu-avx2.nix {{ }};
+}}).overrideAttrs (old: {{
+  pname = "torchvision-python313-cpu-avx2";
+}})
+"""
+LOST = {
+    "inputs (version)": ('version = "0.99.0";', "version is 0.99.0"),
+    "inputs (source)": (
+        'src = pkgs.fetchFromGitHub { owner = "pytorch"; repo = "vision"; rev = "v1"; hash = "sha256-B"; };',
+        "sha256-B",
+    ),
+    "inputs (patches)": (
+        'patches = [ (pkgs.fetchpatch { name = "a.patch"; url = "https://example.org/a"; hash = "sha256-A"; }) ];',
+        "patches is a.patch sha256-A",
+    ),
+    "phases (postInstall)": ('postInstall = "rm -r $out/tests";', "postInstall is rm -r $out/tests"),
+    "phases (preConfigure)": ('preConfigure = "rm -r third_party";', "preConfigure is rm -r third_party"),
+    "attributes (doCheck)": ("doCheck = true;", "doCheck is True"),
+    "attributes (torch: override.MPISupport)": ("", "torch: override.MPISupport is True"),
+}
+"""What a recipe that imports its sibling sets, and what is reported."""
+
+
+@needs_nix
+@pytest.mark.parametrize("where", LOST)
+def test_what_a_recipe_that_imports_a_sibling_sets_is_listed(where: str) -> None:
+    extra, told = LOST[where]
+    vision, torch = ".flox/pkgs/torchvision-python313-cpu-avx2.nix", ".flox/pkgs/pytorch-python313-cpu-avx2.nix"
+    own = {
+        vision: WRAPPED.replace("  pname", f"  {extra} pname"),
+        torch: SIBLING if extra else SIBLING.replace("override { }", "override { MPISupport = true; }"),
+    }
+    lines = differing(
+        own, {vision: WRAPPED, torch: SIBLING}, {Path(vision).stem: "torchvision", Path(torch).stem: "pytorch"}
+    )
+    listed = [line for line in lines if line.startswith("1 recipe of torchvision")]
+    assert len(listed) == 1
+    assert f"differs in {where}: " in listed[0]
+    assert told in listed[0]
+
+
+@needs_nix
+def test_a_recipe_that_reads_a_file_outside_its_folder_is_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = repository(tmp_path, monkeypatch)
+    own = folder / ".flox/pkgs" / f"{SM90}.nix"
+    (folder / "shared.nix").write_text(own.read_text("utf-8"), "utf-8")
+    own.write_text("{ ... }: import ../../shared.nix { }\n", "utf-8")
+    git(folder, "add", "-A")
+    git(folder, "commit", "-qm", "Shared")
+    assert run(PROGRAM, ["recipes", "--adopt", f"{SM90}", "--check"]) == 1
+    assert "1 recipe of pytorch differs in flags" in capsys.readouterr().out
 
 
 MORE = {

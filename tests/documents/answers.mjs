@@ -16,12 +16,22 @@ function machineOf({ gpu, cpu, driver }) {
   return { gpu: device, cpu: beside, driver: finder.driverNumber(driver) };
 }
 
+/** The machine of a pasted text: {gpu, system, isas}, or why there is none. */
+function machineIn(text) {
+  const { gpus, cpu, problem } = names.read(data, text);
+  if (problem) return { refused: problem };
+  const [gpu] = names.gpusKnown(data, gpus);
+  if (gpus.length && !gpu) names.gpuOf(data, gpus[0]);
+  return { gpu: gpu?.sm ?? "none", system: cpu?.system ?? "", isas: cpu?.isas ?? [] };
+}
+
 function answer(question) {
   try {
     if ("names" in question) return finder.select(data, machineOf(question.names), question.wishes);
     if ("machine" in question) return finder.select(data, question.machine, question.wishes);
     if ("gpu" in question) return names.gpuOf(data, question.gpu);
     if ("cpu" in question) return names.cpuOf(data, question.cpu);
+    if ("pasted" in question) return machineIn(question.pasted);
     return names.read(data, question.text);
   } catch (error) {
     if (error instanceof names.UnknownName) return { unknown: error.message, near: error.near };

@@ -12,7 +12,11 @@ from hypothesis import given, settings
 
 from ci_compiler.documents.build_matrix import text
 from ci_compiler.files.drift import MARK, marked
+from ci_compiler.hardware import products
+from ci_compiler.hardware.machine import Machine
 from ci_compiler.plan.pipeline import Plan, plan
+from ci_compiler.reports.offers import Wishes
+from ci_compiler.reports.select import select
 from ci_compiler.spec.build import bundled_spec
 from ci_compiler.sync.compiled import compile_files
 from ci_compiler.variant import RECIPES
@@ -119,6 +123,13 @@ def test_the_undecided_get_a_line_to_install(bundled: Plan) -> None:
         assert name.endswith(isa.strip("`"))
         assert gpu.strip("`") in name
         assert branch != "`main`"
+        if "armv8_2" not in isa:
+            device = products.device(bundled.spec.hardware, gpu.strip("`"))
+            machine = Machine(system="", gpus=(device,) if device else ())
+            answer = select(bundled.spec, bundled.judged.cells, machine, Wishes(package="pytorch"))
+            assert answer.best is not None
+            assert (answer.best.name, answer.install) == (name, (command.strip("`"),))
+            assert any("avx2 runs on almost every one" in reason for reason in answer.why)
     assert [row[3] for row in rows if row[2] == "`sm61`"] == ["`cuda-12_9`"]
 
 

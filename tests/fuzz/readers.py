@@ -190,7 +190,7 @@ def _inventory(data: bytes) -> None:
 
 def _pasted(data: bytes) -> None:
     with suppress(UnknownHardwareError, ValueError):
-        found = pasted.read(data.decode("utf-8", "replace"))
+        found = pasted.read(tables(), data.decode("utf-8", "replace"))
         pasted.machine(tables(), found)
 
 

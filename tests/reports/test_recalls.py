@@ -15,7 +15,7 @@ from ci_compiler.documents.site.data import data
 from ci_compiler.plan.pipeline import Plan, plan
 from ci_compiler.reports.offers import Wishes
 from ci_compiler.reports.recalls import recalled_variants
-from ci_compiler.reports.select import Recommendation, select
+from ci_compiler.reports.select import Recommendation, select, with_evidence
 from tests.documents.test_finder import answers, as_question, looked_up, shown
 from tests.output import checked
 from tests.reports.machines import Case
@@ -33,7 +33,8 @@ def recalling(**entry: Any) -> Plan:
 
 
 def chosen(decided: Plan, package: str = "pytorch") -> Recommendation:
-    return select(decided.spec, decided.judged.cells, H100, Wishes(package=package))
+    choice = select(decided.spec, decided.judged.cells, H100, Wishes(package=package))
+    return with_evidence(choice, decided.spec, decided.judged.cells, decided.routes)
 
 
 def test_select_names_another_variant_and_says_why() -> None:

@@ -22,10 +22,12 @@ from ci_compiler.hardware.workloads import Workload
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.pipeline import Plan, plan
 from ci_compiler.plan.rules import judge
+from ci_compiler.reports.evidence import evidence
 from ci_compiler.reports.inventory import read_inventory
 from ci_compiler.reports.offers import Wishes
 from ci_compiler.reports.select import Recommendation, rarest, select
 from ci_compiler.spec.build import bundled_spec
+from ci_compiler.stages import stages_that_test
 from tests.checkers.tools import require
 from tests.reports.machines import Case, cases
 from tests.specs import documents, small, spec_of
@@ -391,7 +393,7 @@ def standard_input(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     ],
 )
 def test_what_another_machine_printed(bundled: Plan, text: str, best: str) -> None:
-    machine = pasted.machine(tables(), pasted.read(text))
+    machine = pasted.machine(tables(), pasted.read(tables(), text))
     choice = select(bundled.spec, bundled.judged.cells, machine, Wishes(package="pytorch"))
     assert choice.best is not None
     assert choice.best.name == f"pytorch-python313-{best}"
@@ -432,6 +434,41 @@ def test_output_that_says_too_little(
     assert said in err
 
 
+def test_what_an_answer_says_of_tests_is_what_the_plan_does(bundled: Plan) -> None:
+    for cell, route in zip(bundled.judged.cells, bundled.routes, strict=True):
+        said = evidence(bundled.spec, cell.target, route)
+        wanted = {
+            stage.name for stage in stages_that_test() if stage.proves and (cell.target != "cpu" or not stage.needs_gpu)
+        }
+        tested = {text.split()[0] for text in said.tested}
+        assert tested == {stage.name for stage in route.pools} & wanted
+        assert {text.split()[0] for text in said.untested} == wanted - tested
+        assert all(route.pools[stage].name in " ".join(said.tested) for stage in route.pools if stage.name in tested)
+
+
+def test_an_answer_says_what_never_runs(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    _, out, _ = command(capsys, monkeypatch, "--gpu", "B200", "--cpu", "Sapphire Rapids")
+    assert "  untested   gpu-test never runs: no pool" in out
+    _, out, _ = command(capsys, monkeypatch, "--gpu", "RTX 3090", "--cpu", "Zen 4")
+    assert "gpu-test runs on l4 (self-hosted, linux, x64, gpu-sm89), with sm89, which runs the code for sm86" in out
+    assert "untested" not in out
+
+
+@pytest.mark.parametrize(
+    ("given", "best"),
+    [
+        ("p4d.24xlarge", "cuda13_0-sm80-avx512"),
+        ("2x RTX 3090 + Ryzen 9 5950X", "cuda13_0-sm86-avx2"),
+        ("c7g.large", "cpu-armv8_2"),
+    ],
+)
+def test_a_machine_in_place_of_a_gpu(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, given: str, best: str
+) -> None:
+    code, out, _ = command(capsys, monkeypatch, "--gpu", given)
+    assert (code, out.split()[0]) == (0, f"pytorch-python313-{best}")
+
+
 INVENTORY = """\
 Name, Count, GPU, CPU, Driver, Rack
 train, 32, 8x NVIDIA H100 80GB HBM3, Xeon Platinum 8480+, 570.86.15, a1
@@ -465,6 +502,33 @@ def test_an_inventory_needs_variants_and_lacks_others(
     assert "desk (10): CUDA 13.0 needs driver 580 or newer; the driver here is not known" in err
     file.write_text("cpu,count\nZen 4,3\n", "utf-8")
     assert command(capsys, monkeypatch, "--inventory", str(file))[0] == 0
+
+
+NODE = {"kind": "Node", "metadata": {"name": "n1", "labels": {"node.kubernetes.io/instance-type": "p4d.24xlarge"}}}
+
+NODES = """\
+NAME STATUS ROLES AGE VERSION INSTANCE-TYPE
+n1 Ready <none> 3d v1.30 g5.xlarge
+n2 Ready <none> 3d v1.30 c7g.large
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (json.dumps({"kind": "List", "items": [NODE, NODE]}), [("n1", "sm80"), ("n1", "sm80")]),
+        (json.dumps(NODE), [("n1", "sm80")]),
+        (NODES, [("n1", "sm86"), ("n2", "")]),
+    ],
+)
+def test_nodes_of_kubernetes_are_an_inventory(text: str, found: list[tuple[str, str]]) -> None:
+    entries, _ = read_inventory(tables(), text.encode(), "nodes")
+    assert [(one.name, one.machine.gpus[0].sm if one.machine.gpus else "") for one in entries] == found
+
+
+def test_a_node_without_labels_is_refused_with_its_name() -> None:
+    with pytest.raises(InputError, match="nodes:2:1: n9: no label of it names a GPU or an instance type"):
+        read_inventory(tables(), b"NAME STATUS ROLES AGE VERSION\nn9 Ready <none> 3d v1.30\n", "nodes")
 
 
 def test_an_inventory_in_json_and_its_answer_by_the_schema(
@@ -539,7 +603,7 @@ def test_a_gpu_that_this_machine_cannot_have_is_refused_by_the_option_that_was_g
         ("gpu\n", ["standard input: names no machine"]),
         ("[1]", ["standard input: machine 1: is not an object"]),
         (f"gpu\n{'x' * 200_000}\n", ["standard input: is not CSV: field larger than field limit"]),
-        (KUBERNETES, ["standard input: machine 1: is not an object with gpu, gpus or cpu"]),
+        (KUBERNETES, [f"standard input: node node-{at}: node-{at}: no label" for at in range(3)]),
         ("gpu\nMI300X\n", ["standard input:2:1: 'MI300X' is not one of NVIDIA's"]),
         ('[{"gpus": [{}]}]', ["standard input: machine 1: lacks 'name'"]),
         ("{", ["standard input:1:2: is not JSON"]),

@@ -132,7 +132,7 @@ class FaultRun:
     def __init__(self, jobs: int, seed: int, *, slots: int = 4, faults: float = 0.2) -> None:
         self.jobs, self.faults = jobs, faults
         self.chance = random.Random(seed)  # noqa: S311 - no secret, but the same in every run
-        self.world = World(github=GitHub())
+        self.world = World(github=GitHub(), logs=seed % 2 == 0)
         self.direct = Direct(self.world)
         self.work = replace(WORK, count=slots, longest=3600.0)
         self.turns = cycle(FAULTS)

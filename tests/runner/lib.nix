@@ -7,6 +7,7 @@ in
   inherit (builtins) attrNames any;
   mkOption = option: option;
   mkEnableOption = description: { inherit description; };
+  optionalAttrs = condition: set: if condition then set else { };
   mkIf = condition: content: if condition then content else { };
   literalExpression = text: text;
   nameValuePair = name: value: { inherit name value; };

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
-from collections.abc import Iterator
+import re
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -15,12 +13,10 @@ import pytest
 from ci_compiler.errors import InputError
 from ci_compiler.runner.controller import runner_logs
 from ci_compiler.runner.controller.containers import FRESH, ContainerEngine, ImagePulls, find_engine
-from ci_compiler.runner.controller.engine import JIT, EngineError, InstanceStatus, RunnerOrder
-from ci_compiler.runner.controller.runner_logs import job_failed
+from ci_compiler.runner.controller.engine import JIT, EngineError, InstanceStatus, RunnerOrder, RunnerState
+from ci_compiler.runner.controller.runner_logs import job_failed, state
 from ci_compiler.runner.controller.store_daemon import DAEMON
 from ci_compiler.secret import Secret
-from tests.checkers.tools import missing
-from tests.processes import until
 
 IMAGE = "localhost/my-org/ci-builder:0.1.0"
 SECRET = "ZW5jb2RlZCBjb25maWd1cmF0aW9u"  # noqa: S105
@@ -54,7 +50,7 @@ case "$1 $2" in
 "container inspect") cat "$here/inspected" ;;
 "info --format") echo "$here/not/yet/made" ;;
 "run --rm")
-  if test -e "$here/hang"; then exec sleep 30; fi
+  case "$3" in --interactive) if test -e "$here/hang"; then exec sleep 30; fi ;; esac
   cat ;;
 "logs --tail") echo first; echo; echo "last words" >&2 ;;
 "run --detach")
@@ -82,6 +78,13 @@ class Told:
     @property
     def told(self) -> list[str]:
         return (self.folder / "told").read_text("utf-8").splitlines()
+
+    @property
+    def started(self) -> list[str]:
+        """The containers of daemons and jobs, without those of their networks."""
+        return [
+            line for line in self.told if line.startswith("run") and not re.search(" --name [^ ]+-(net|closer) ", line)
+        ]
 
     @property
     def environment(self) -> str:
@@ -131,7 +134,7 @@ def test_the_container_is_confined_named_and_marked(told: Told) -> None:
 def test_a_daemon_owns_the_store_and_the_job_only_reads_it(told: Told) -> None:
     told.engine.prepare(ORDER)
     told.engine.start(replace(ORDER, trusted_keys=("a:k", "b:k")), Secret(SECRET))
-    daemon, job = (line.split() for line in told.told[-2:])
+    daemon, job = (line.split() for line in told.started)
     pairs = set(pairwise(daemon))
     assert {
         ("--name", f"{ORDER.name}-nix"),
@@ -156,7 +159,7 @@ def test_only_the_daemons_of_builders_get_what_the_sandbox_of_nix_needs(told: To
     told.engine.prepare(ORDER)
     told.engine.start(ORDER, Secret(SECRET))
     told.engine.start(replace(ORDER, builds=False, cores=16), Secret(SECRET))
-    builds, builder, serves, tester = told.told[-4:]
+    builds, builder, serves, tester = told.started
     mask = {"podman": "unmask=ALL", "docker": "systempaths=unconfined"}[told.engine.kind]
     for option in ("seccomp=unconfined", "apparmor=unconfined", mask):
         assert f"--security-opt {option}" in builds
@@ -169,7 +172,7 @@ def test_the_builders_key_reaches_the_daemon_alone(told: Told) -> None:
     engine = ContainerEngine(told.folder / told.engine.kind, Secret("builder-1:c2VjcmV0"))
     engine.prepare(ORDER)
     engine.start(ORDER, Secret(SECRET))
-    daemon, job = told.told[-2:]
+    daemon, job = told.started
     assert "--env CI_RUNNER_BUILDER_KEY " in daemon
     assert "BUILDER_KEY" not in job
     assert told.environment.count("CI_RUNNER_BUILDER_KEY=builder-1:c2VjcmV0") == 1
@@ -193,8 +196,27 @@ def test_without_nix_there_is_neither_a_store_nor_a_daemon(told: Told) -> None:
     told.engine.prepare(order)
     told.engine.start(order, Secret(SECRET))
     told.engine.collect_garbage(order)
-    assert [line.split()[:2] for line in told.told] == [["image", "inspect"], ["run", "--detach"]]
+    assert [line.split()[:2] for line in told.told] == [
+        ["image", "inspect"],
+        *(["run", how] for how in ("--detach", "--rm", "--detach")),
+    ]
     assert "--volume" not in told.told[-1]
+
+
+@pytest.mark.parametrize(("untrusted", "closed"), [(False, "metadata"), (True, "private")])
+def test_the_network_is_closed_before_anything_runs_in_it(told: Told, *, untrusted: bool, closed: str) -> None:
+    told.engine.prepare(ORDER)
+    told.engine.start(replace(ORDER, untrusted=untrusted), Secret(SECRET))
+    holder, closer, daemon, second, job = [line for line in told.told if line.startswith("run")]
+    assert f"--name {ORDER.name}-net " in holder
+    assert [("disable_ipv6=1" in line) for line in (holder, daemon)] == [untrusted, untrusted]
+    for line, closes in ((closer, f"{ORDER.name}-net"), (second, f"{ORDER.name}-nix")):
+        assert line.startswith(f"run --rm --network container:{closes} ")  # its exit status is that of the engine
+        assert "--cap-add NET_ADMIN" in line
+        assert line.endswith(f" -I -m ci_compiler.runner.fence {closed}")
+    assert f"--network container:{ORDER.name}-net" in job
+    assert "--network" not in daemon  # builds share no network with the job
+    assert not any("NET_ADMIN" in line for line in (holder, daemon, job))
 
 
 @pytest.mark.parametrize(
@@ -218,10 +240,12 @@ def test_a_container_gets_its_share_of_memory_and_cores(told: Told) -> None:
     told.engine.prepare(ORDER)
     told.engine.start(replace(ORDER, memory=64 * 10**9, cores=16), Secret(SECRET))
     told.engine.start(ORDER, Secret(SECRET))
-    starts = [line for line in told.told if line.startswith("run --detach")]
+    starts = told.started
     daemon_and_job, unbound = starts[:2], starts[2:]
     assert all("--memory 64000000000 --memory-swap 64000000000 --cpus 16" in line for line in daemon_and_job)
     assert not any(option in line for option in ("--memory", "--cpus") for line in unbound)
+    bounded = ("--pids-limit 16384", "--ulimit nofile=16384:16384")
+    assert all(option in line for option in bounded for line in starts)
 
 
 def test_the_toolkit_runs_in_the_image_as_a_job_would(told: Told) -> None:
@@ -229,9 +253,9 @@ def test_the_toolkit_runs_in_the_image_as_a_job_would(told: Told) -> None:
     order = replace(ORDER, gpus=("GPU-1",), builds=False, memory=10**9)
     ended = told.engine.toolkit(order, ("doctor", "--json"), "the spec")
     assert ended.out == "the spec"
-    daemon, words = [line for line in told.told if line.startswith("run")]
+    daemon, words = told.started
     assert "--name ci-runner-check-builder-1-nix " in daemon
-    assert words.startswith("run --rm --interactive --pull never --name ci-runner-check-builder-1 ")
+    assert words.startswith("run --rm --interactive --network container:ci-runner-check-builder-1-net --pull never")
     assert words.endswith(f" {IMAGE} /opt/ci-compiler/bin/ci-runner doctor --json")
     assert all(option in words for option in ("--cap-drop all", "GPU-1", "--memory 1000000000"))
     assert JIT not in words
@@ -271,6 +295,34 @@ def test_the_result_of_a_job_is_read_from_the_output_of_its_runner() -> None:
     assert job_failed(LOG + LOG.replace("Failed", "Succeeded")) is False
     assert job_failed("Job gpu-test completed with result: Failed") is None
     assert job_failed("") is None
+
+
+@pytest.mark.parametrize(
+    ("more", "online", "busy"),
+    [
+        ("", True, False),
+        ("2026-10-01 12:01:00Z: Running job: b\n", True, True),
+        (
+            "2026-10-01 12:01:00Z: Running job: b\n2026-10-01 12:02:00Z: Runner connect error: x. Retrying\n",
+            False,
+            True,
+        ),
+        (
+            "\n".join(
+                f"2026-10-01 12:0{one}"
+                for one in ("3:00Z: Runner reconnected", "2:00Z: Runner connect error: ", "1:00Z: Running job: b")
+            ),
+            True,
+            True,
+        ),
+        ("Running job: b\n echo 2026-10-01 12:01:00Z: Running job: b\n", True, False),
+    ],
+)
+def test_the_output_of_a_runner_says_whether_it_is_connected_and_has_a_job(
+    more: str, *, online: bool, busy: bool
+) -> None:
+    assert state(LOG + more) == RunnerState(online=online, busy=busy)
+    assert state("") is None
 
 
 def test_an_image_is_pulled_if_it_is_missing_or_may_be_newer_by_now() -> None:
@@ -381,109 +433,3 @@ def test_a_missing_engine_is_reported(tmp_path: Path, monkeypatch: pytest.Monkey
     (tmp_path / "docker").write_text("#!/bin/sh\n", "utf-8")
     (tmp_path / "docker").chmod(0o755)
     assert find_engine(None).kind == "docker"
-
-
-# With real engines.
-
-RUNNER = """\
-echo "configuration: ${ACTIONS_RUNNER_INPUT_JITCONFIG:+there}, token: ${GITHUB_TOKEN:-none}"
-sleep 1
-exit 3
-"""
-
-
-def _root(folder: Path) -> None:
-    """A root file system with a shell, made of this machine's files."""
-    for program in ("sh", "sleep"):
-        path = shutil.which(program) or pytest.skip(missing(program))
-        listed = subprocess.run(["ldd", path], capture_output=True, encoding="utf-8", check=False).stdout
-        for needed in (path, *(word for word in listed.split() if word.startswith("/"))):
-            copy = folder / needed.lstrip("/")
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(needed, copy)
-        (folder / "bin").mkdir(exist_ok=True)
-        if not (folder / "bin" / program).exists():
-            shutil.copy(path, folder / "bin" / program)
-    daemon = folder / DAEMON.lstrip("/")
-    daemon.parent.mkdir(parents=True)
-    daemon.write_text('#!/bin/sh\necho "$@" > /nix/told\ntest "$1" || sleep 60\n', "utf-8")
-    daemon.chmod(0o755)
-    for name in ("nix", "tmp", "proc", "sys", "dev", "etc"):
-        (folder / name).mkdir(exist_ok=True)
-
-
-def _podman(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """podman with its own storage, and with the options that it needs in a sandbox."""
-    runtime = next((one for one in ("runc", "crun") if shutil.which(one)), "crun")
-    for name, text in {
-        "containers.conf": '[containers]\ndefault_ulimits = ["nofile=1024:1024", "nproc=1024:1024"]\nnetns = "none"\n'
-        f'[engine]\ncgroup_manager = "cgroupfs"\nevents_logger = "file"\nruntime = "{runtime}"\n',
-        "storage.conf": f'[storage]\ndriver = "vfs"\ngraphroot = "{folder}/store"\nrunroot = "{folder}/run"\n',
-    }.items():
-        (folder / name).write_text(text, "utf-8")
-    monkeypatch.setenv("CONTAINERS_CONF", str(folder / "containers.conf"))
-    monkeypatch.setenv("CONTAINERS_STORAGE_CONF", str(folder / "storage.conf"))
-
-
-@pytest.fixture(params=["podman", "docker"])
-def real(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ContainerEngine]:
-    """An engine that can run containers on this machine, with the image; skips the test otherwise."""
-    program = shutil.which(request.param) or pytest.skip(missing(request.param))
-    if request.param == "podman":
-        _podman(tmp_path, monkeypatch)
-    (tmp_path / "root").mkdir()
-    _root(tmp_path / "root")
-    (tmp_path / "root" / "run.sh").write_text(RUNNER, "utf-8")
-    change = 'CMD ["/bin/sh", "/run.sh"]'
-    archive = shutil.make_archive(str(tmp_path / "root"), "tar", tmp_path / "root")
-    probe = ["run", "--detach", "--name", "ci-runner-probe", IMAGE]
-    for command in (["import", "--change", change, archive, IMAGE], probe, ["rm", "--force", "ci-runner-probe"]):
-        done = subprocess.run([program, *command], capture_output=True, encoding="utf-8", check=False)
-        if done.returncode:
-            pytest.skip(f"{request.param} runs no containers here: {done.stderr.strip().splitlines()[-1:]}")
-    engine = ContainerEngine(Path(program))
-    yield engine
-    engine.remove(ORDER.name)
-    for volume in engine.volumes():
-        engine.remove_volume(volume.name)
-    subprocess.run([program, "rmi", "--force", IMAGE], capture_output=True, check=False)
-
-
-def _arguments_of_all_processes() -> str:
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            found.append(path.read_text("utf-8", errors="replace"))
-        except OSError:
-            continue
-    return "\n".join(found)
-
-
-def test_a_real_engine_runs_one_and_forgets_it(real: ContainerEngine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GITHUB_TOKEN", "ghs_secret")
-    assert real.machines() == ()
-    real.prepare(ORDER)
-    assert real.room() > 0
-    real.collect_garbage(ORDER)
-    real.start(ORDER, Secret(SECRET))
-    [machine] = real.machines()
-    assert (machine.name, machine.status, machine.registration) == (ORDER.name, InstanceStatus.RUNNING, 17)
-    assert (machine.scope, machine.pool, machine.slot) == ("my-org/stack", "builder", 1)
-    assert SECRET not in _arguments_of_all_processes()
-    until(lambda: real.machines()[0].status is InstanceStatus.ENDED)
-    [machine] = real.machines()
-    assert (machine.status, machine.exit_code) == (InstanceStatus.ENDED, 3)
-    assert real.last_words(ORDER.name) == "configuration: there, token: none"
-    [volume] = real.volumes()
-    assert volume.name == f"ci-runner-builder-1-{real.image_id(IMAGE)}"
-    real.remove(ORDER.name)
-    assert real.machines() == ()
-
-
-def test_a_real_engine_ends_and_removes_what_runs(real: ContainerEngine) -> None:
-    real.prepare(ORDER)
-    real.start(ORDER, Secret(SECRET))
-    real.end(ORDER.name)
-    real.remove(ORDER.name)
-    assert real.machines() == ()
-    real.remove(ORDER.name)

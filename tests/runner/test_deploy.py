@@ -21,10 +21,13 @@ from ci_compiler.cli.program import COMMANDS
 from ci_compiler.cli.runner import PROGRAM
 from ci_compiler.errors import InputError
 from ci_compiler.files.drift import MARK
+from ci_compiler.plan.pipeline import plan
 from ci_compiler.runner.controller.store_daemon import CAPABILITIES, DAEMON
 from ci_compiler.runner.deployment.kinds import Deployment, deployment
 from ci_compiler.runner.deployment.release_pins import ARCHITECTURES, PINS, pins
 from ci_compiler.runner.deployment.rendering import FOLDER
+from ci_compiler.runner.deployment.request_budget import over_budget, registrations
+from ci_compiler.runner.host_health import SOCKET
 from ci_compiler.runner.upstream import upstream
 from ci_compiler.spec.build import bundled_spec, parse_spec
 from ci_compiler.spec.model import Spec
@@ -354,6 +357,7 @@ def analyze(root: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 def test_systemd_accepts_the_units(machine: Path) -> None:
     units = ["ci-runner@4090.service", "ci-runner@grouped.service", "ci-runner-gpus.service", "ci-prune-runners.timer"]
+    units += ["ci-runner-health.socket", "ci-runner-health@.service"]
     done = analyze(machine, "verify", *units)
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
     template = machine / "etc/systemd/system/ci-runner@.service"
@@ -362,7 +366,7 @@ def test_systemd_accepts_the_units(machine: Path) -> None:
 
 
 def test_the_controllers_service_is_little_exposed(machine: Path) -> None:
-    for unit in ("ci-runner@4090.service", "ci-prune-runners.service"):
+    for unit in ("ci-runner@4090.service", "ci-prune-runners.service", "ci-runner-health@1.service"):
         done = analyze(machine, "security", "--offline=yes", "--threshold=20", unit)
         assert done.returncode == 0, done.stdout[-1000:]
 
@@ -372,7 +376,9 @@ def test_the_service_restarts_after_every_exit_code_but_one(spec: Spec) -> None:
     service = template["Service"]
     assert service["Restart"] == ["always"]
     assert service["RestartPreventExitStatus"] == ["7"]
-    assert service["ExecStart"][0].startswith("/opt/ci-compiler/bin/ci-runner start %i --count ${COUNT} --spec ")
+    assert service["ExecStart"][0].startswith(
+        "/opt/ci-compiler/bin/ci-runner start %i --count ${COUNT} $HEALTH --spec "
+    )
     assert service["NoNewPrivileges"] == ["yes"]
     assert service["ProtectSystem"] == ["strict"]
     assert service["LoadCredential"] == ["hosts.yml:/etc/ci-runner/hosts.yml"]
@@ -388,9 +394,30 @@ def test_stopping_waits_for_the_longest_job_of_the_pool(spec: Spec) -> None:
     assert "ci-runner-gpus.service" not in files["ci-runner@grouped.service.d/pool.conf"]
 
 
+def test_only_the_controllers_open_the_health_service_which_has_one_capability_and_no_network(spec: Spec) -> None:
+    files = deployment(spec, "systemd").files
+    listening = sections(files["ci-runner-health.socket"])["Socket"]
+    assert listening["ListenStream"] == [SOCKET]
+    assert (listening["SocketUser"], listening["SocketMode"], listening["Accept"]) == (["ci-runner"], ["0600"], ["yes"])
+    service = sections(files["ci-runner-health@.service"])["Service"]
+    assert service["ExecStart"] == ["/opt/ci-compiler/bin/ci-runner health"]
+    assert service["CapabilityBoundingSet"] == service["AmbientCapabilities"] == ["CAP_SYSLOG"]
+    assert (service["PrivateNetwork"], service["DynamicUser"], service["ProtectSystem"]) == (
+        ["yes"],
+        ["yes"],
+        ["strict"],
+    )
+    assert sections(files["ci-runner@4090.service.d/pool.conf"])["Service"]["Environment"] == [
+        f'"HEALTH= --health {SOCKET}"'
+    ]
+    assert "HEALTH" not in files["ci-runner@grouped.service.d/pool.conf"]
+    assert "${COUNT} $HEALTH --spec" in files["ci-runner@.service"]
+
+
 def test_a_machine_without_gpus_gets_no_gpu_service() -> None:
-    files = deployment(spec_of(small(runners={"grouped": POOLS["grouped"]})), "systemd").files
-    assert "ci-runner-gpus.service" not in files
+    pools = {name: {**POOLS["grouped"], "runs-on": ["self-hosted", "arm64", name]} for name in ("first", "second")}
+    files = deployment(spec_of(small(runners=pools)), "systemd").files
+    assert not {"ci-runner-gpus.service", "ci-runner-health.socket", "ci-runner-health@.service"} & files.keys()
     assert "GPU" not in files["install.md"]
 
 
@@ -454,7 +481,8 @@ GENERATORS = (Path("/usr/libexec/podman/quadlet"), Path("/usr/lib/podman/quadlet
 def test_a_quadlets_credential_stays_with_the_controller(spec: Spec) -> None:
     container = sections(deployment(spec, "quadlet").files["ci-runner-4090.container"])["Container"]
     assert container["Secret"] == ["ci-runner-github,type=env,target=GITHUB_TOKEN"]
-    assert container["Exec"] == ["start 4090 --spec /etc/ci-runner/ci-matrix.yaml"]
+    assert container["Exec"] == [f"start 4090 --health {SOCKET} --spec /etc/ci-runner/ci-matrix.yaml"]
+    assert f"{Path(SOCKET).parent}:{Path(SOCKET).parent}" in container["Volume"]
     assert "%t/podman/podman.sock:/run/podman/podman.sock" in container["Volume"]
     assert any(":/etc/ci-runner/ci-matrix.yaml" in volume for volume in container["Volume"])
     assert (container["NoNewPrivileges"], container["DropCapability"]) == (["true"], ["all"])
@@ -501,12 +529,13 @@ def test_nix_parses_the_module(module: Path) -> None:
 
 def test_the_module_defines_one_service_per_pool(module: Path) -> None:
     services = evaluated(module, '{ "4090" = 2; }', "config.systemd.services")
-    assert set(services) == {"ci-runner-4090", "ci-prune-runners"}
+    assert set(services) == {"ci-runner-4090", "ci-prune-runners", "ci-runner-health@"}
+    assert services["ci-runner-health@"]["serviceConfig"]["AmbientCapabilities"] == "CAP_SYSLOG"
     assert "exec /package/bin/ci-runner prune --spec /spec\n" in services["ci-prune-runners"]["script"]
     assert services["ci-prune-runners"]["startAt"] == "daily"
     assert "Restart" not in services["ci-prune-runners"]["serviceConfig"]
     service = services["ci-runner-4090"]
-    assert "exec /package/bin/ci-runner start 4090 --count 2 --spec /spec\n" in service["script"]
+    assert f"exec /package/bin/ci-runner start 4090 --count 2 --health {SOCKET} --spec /spec\n" in service["script"]
     assert service["serviceConfig"]["Restart"] == "always"
     assert service["serviceConfig"]["RestartPreventExitStatus"] == "7"
     assert service["serviceConfig"]["LoadCredential"] == "hosts.yml:/secret"
@@ -522,7 +551,9 @@ def test_the_module_enables_gpus_only_if_a_pool_has_them(module: Path) -> None:
 
 def test_a_controller_stops_before_the_session_that_its_containers_run_in(module: Path, spec: Spec) -> None:
     """systemd stops units in the opposite order of their start."""
-    service = evaluated(module, "{ grouped = 1; }", "config.systemd.services")["ci-runner-grouped"]
+    services = evaluated(module, "{ grouped = 1; }", "config.systemd.services")
+    assert "ci-runner-health@" not in services
+    service = services["ci-runner-grouped"]
     assert "user@974.service" in service["after"]
     assert evaluated(module, "{ grouped = 1; }", "config.users.users.ci-runner.uid") == 974
     page = deployment(spec, "systemd").files["install.md"]
@@ -643,3 +674,14 @@ def test_wrong_arguments_are_reported(tmp_path: Path, matrix: Path, capsys: pyte
     assert "[wrong-option]" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         deploy("heroku", "-o", str(tmp_path))
+
+
+def test_a_load_beyond_the_requests_of_a_token_is_a_warning(spec: Spec) -> None:
+    assert list(over_budget(plan(spec))) == []
+    pools = {**POOLS, "4090": {**POOLS["4090"], "count": 10_000}}
+    large = plan(spec_of(small(runners=pools, **CACHE)))
+    [finding] = over_budget(large)
+    assert (finding.code, finding.severity.value) == ("request-budget", "warning")
+    assert "they register 60,000 times an hour (4090: 60,000), and a token has 5,000 requests" in finding.message
+    assert "give the machines 13 GitHub Apps" in finding.message
+    assert "builder" not in registrations(large), "a scale set registers without the controllers' token"

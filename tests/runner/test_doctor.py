@@ -19,6 +19,7 @@ from ci_compiler.hardware.families.machines import Attempt, UsedDevice
 from ci_compiler.hardware.machine import GpuDevice, Machine, NixInstallation, StorageFolder
 from ci_compiler.hardware.texts import Answer
 from ci_compiler.judgement import CheckVerdict, Judgement
+from ci_compiler.runner.doctor import host_checks
 from ci_compiler.runner.doctor.diagnosis import CHECKS, as_json, examine, work_of
 from ci_compiler.runner.doctor.evidence import (
     Assignment,
@@ -127,6 +128,22 @@ def test_a_test_on_a_larger_cpu_needs_an_emulator(
     found = examine(bundled_work("cpu-test", f"pytorch-python313-cpu-{isa}"), evidence(known(machine), tools=tools))
     assert found["emulator"].verdict is verdict
     assert found["emulator"].message.startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("fence", "reached", "verdict", "message"),
+    [
+        ("", (), CheckVerdict.SKIPPED, "not in a container"),
+        ("metadata", (), CheckVerdict.OK, "no route to"),
+        ("metadata", ("169.254.169.254",), CheckVerdict.FAILED, "a job reaches 169.254.169.254"),
+        ("metdata", (), CheckVerdict.FAILED, "CI_RUNNER_FENCE is 'metdata'"),
+    ],
+)
+def test_a_job_must_not_reach_what_is_closed(
+    fence: str, reached: tuple[str, ...], verdict: CheckVerdict, message: str
+) -> None:
+    found = host_checks.egress(work("build"), evidence(fence=fence, reached=reached))
+    assert (found.verdict, message in found.message) == (verdict, True)
 
 
 CACHE = {"cache": {"url": "file:///cache", "public-key": f"my-cache:{'A' * 43}="}}

@@ -52,6 +52,12 @@ def test_a_healthy_gpu_has_an_identity_and_no_fault() -> None:
         ({"kernel_log": ASKED.format("0x2 (OS Reboot)")}, f"{RECOVERY}: OS Reboot"),
         ({"recovery": "0, Drain and Reset\n1, None\n"}, f"{RECOVERY}: Drain and Reset"),
         ({"recovery": "0, Reset\n", "kernel_log": ASKED.format("0x1 (Reset)")}, f"{RECOVERY}: Reset"),
+        ({"state": "0, Disabled, Enabled, N/A, N/A\n"}, "its MIG mode is Disabled, and Enabled after the next reset"),
+        ({"state": "0, Disabled, Disabled, In Progress, N/A\n"}, "its NVLink fabric is not ready: In Progress"),
+        (
+            {"state": "0, Disabled, Disabled, Completed, Insufficient Resources\n"},
+            "its NVLink fabric does not accept it: Insufficient Resources",
+        ),
         (
             {"health": "0, GPU-5d5ba0d6, 00000000:4E:00.0, [GPU requires reset]"},
             "nvidia-smi reads no memory errors of it: GPU requires reset",
@@ -80,6 +86,9 @@ def test_a_fault_is_found_and_fails_the_doctor(changes: dict[str, str], fault: s
         {"kernel_log": ASKED.replace("4e", "5f").format("0x2 (Node Reboot Required)")},
         {"kernel_log": XID.format(154)},
         {"recovery": "0, None\n1, Reset\n"},
+        {"state": "0, Disabled, Disabled, N/A, N/A\n1, Disabled, Enabled, In Progress, N/A\n"},
+        {"state": "0, [N/A], [N/A], [N/A], [N/A]\n"},
+        {"state": "0, Enabled, Enabled, Completed, Success\n"},
         {"recovery": "0, [N/A]\n"},
         {"recovery": 'Field "gpu_recovery_action" is not a valid field to query.'},
         {"health": "0, GPU-5d5ba0d6, 00000000:4E:00.0, [N/A]", "remapped": "GPU-5d5ba0d6, [N/A], [N/A]"},

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from ci_compiler.errors import InputError
-from ci_compiler.runner.controller.engine import EngineError, InstanceStatus, RunnerOrder
+from ci_compiler.runner.controller.engine import EngineError, InstanceStatus, RunnerOrder, RunnerState
 from ci_compiler.runner.controller.host_runner import CONFIGURED, HOOK, RECORD, ProcessEngine
 from ci_compiler.secret import Secret
 from tests.processes import has_ended, number_in, until
@@ -121,9 +121,11 @@ def test_a_runner_that_has_a_job_finishes_it(folder: Path) -> None:
     engine = started(folder)
     engine.end(ORDER.name)
     assert engine.machines()[0].status is InstanceStatus.RUNNING
+    assert engine.state(ORDER.name) == RunnerState(online=True, busy=True)
     end_job(folder, 0)
     until(lambda: engine.machines()[0].status is InstanceStatus.ENDED)
     assert engine.machines()[0].exit_code == 0
+    assert engine.state(ORDER.name) is None
     engine.remove(ORDER.name)
 
 

@@ -60,6 +60,15 @@ def test_a_sick_gpu_costs_one_job_and_comes_back_when_it_is_healthy(world: World
     drained(world, controller)
 
 
+def test_a_slot_whose_gpu_is_sick_goes_on_with_a_spare_one(world: World) -> None:
+    gpus_of(world, "GPU-a", "GPU-b")
+    world.doctor = lambda order: sick(LOST) if order.gpus == ("GPU-a",) else HEALTHY
+    controller = world.controller(replace(WORK, gpu="sm90", gpus=1))
+    until_finished(world, controller, 2)
+    assert {order.gpus for order in world.orders} == {("GPU-b",)}
+    assert "slot 1: healthy again" in world.said
+
+
 def test_a_sick_slot_is_checked_again_after_growing_pauses(world: World) -> None:
     world.doctor = lambda _: sick(LOST)
     controller = world.controller()

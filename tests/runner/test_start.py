@@ -94,6 +94,18 @@ def test_jobs_run_one_after_another_until_sigterm(
     assert not (folder / ".runner").exists()
 
 
+def test_without_the_verdict_of_the_host_no_runner_is_registered_for_jobs(
+    github: GitHub, options: list[str], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("time.sleep", lambda _: os.kill(os.getpid(), signal.SIGTERM))
+    assert run(PROGRAM, ["start", "builder", "--health", "/nowhere/socket", *options]) == 0
+    said = (
+        "slot 1: in quarantine: the host's health service gives no verdict: /nowhere/socket: No such file or directory"
+    )
+    assert said in capfd.readouterr().err
+    assert not github.secrets
+
+
 def test_an_outdated_runner_ends_it_with_the_runners_exit_code(
     github: GitHub,
     folder: Path,

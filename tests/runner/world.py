@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from ci_compiler.github.client import AT_ONCE
 from ci_compiler.github.registration import Registrar
 from ci_compiler.process import Ended
-from ci_compiler.runner.controller.engine import EngineError, InstanceStatus, RunnerInstance, RunnerOrder
+from ci_compiler.runner.controller.engine import EngineError, InstanceStatus, RunnerInstance, RunnerOrder, RunnerState
 from ci_compiler.runner.controller.loop import Controller
 from ci_compiler.runner.controller.slots import RunnerPlan
 from ci_compiler.secret import Secret
@@ -89,6 +89,8 @@ class World:
     devices: list[Json] = field(default_factory=list)
     checked: list[tuple[RunnerOrder, tuple[str, ...], str]] = field(default_factory=list)
     stopped: Callable[[], bool] = lambda: False
+    logs: bool = False
+    """Whether the engine reads the output of runners, as that of containers does."""
 
     def __post_init__(self) -> None:
         self.clock.on_sleep = self.live
@@ -140,6 +142,7 @@ class World:
             case ["offline"]:
                 runner["status"] = "offline"
             case ["done"]:
+                container.failed = False if self.logs and container.failed is None else container.failed
                 self.github.runners.pop(container.machine.registration, None)
                 self._exits(container, 0)
             case ["exit", code]:
@@ -226,6 +229,11 @@ class World:
     def keep_log(self, name: str) -> None:
         self._trouble("keep_log")
         self.events.append(f"keep {name}")
+
+    def state(self, name: str) -> RunnerState | None:
+        self._trouble("state")
+        runner = self.github.runners.get(self.containers[name].machine.registration) if self.logs else None
+        return RunnerState(online=runner["status"] == "online", busy=runner["busy"]) if runner else None
 
     def job_failed(self, name: str) -> bool | None:
         self._trouble("job_failed")

@@ -1,5 +1,5 @@
 # What recipes evaluate to with the true nixpkgs: as jobs for nix-eval-jobs, or as a line on standard error for each
-# (`trace: <tag> {…}`), which ci_compiler/adoption/real_nixpkgs.py reads.
+# (`trace: <tag> {…}`), which ci_compiler/adoption/real_nixpkgs.py reads; and their sources, patched, to build.
 #
 # `batch` is a JSON file:
 #   tag, recipes: path by name
@@ -57,7 +57,9 @@ let
     "postUnpack" "prePatch" "patchPhase" "postPatch" "preConfigure" "configurePhase" "postConfigure" "preBuild"
     "buildPhase" "version"
   ];
-  isRead = name: elem name phases || match "[A-Z][A-Z0-9_]*" name != null;
+  # What the source is before the build begins, which ci_compiler/adoption/patching.py reads.
+  sources = [ "src" "srcs" "sourceRoot" "patches" "patchFlags" ];
+  isRead = name: elem name (phases ++ sources) || match "[A-Z][A-Z0-9_]*" name != null;
   text = value:
     if value == null || value == false then ""
     else if value == true then "1"
@@ -77,6 +79,23 @@ let
         map (name: { inherit name; value = all.${name}; }) (filter isRead (attrNames all))
       ));
     };
+
+  # A package of which the source is unpacked and patched, and nothing else is done. What later phases read is left out,
+  # since what it refers to would be built first.
+  isLater = name:
+    match "(pre|post)(Configure|Build|Check|Install|InstallCheck|Fixup|Dist)" name != null
+    || match "(configure|build|check|install|installCheck|fixup|dist)Phase" name != null
+    || (match ".*Flags(Array)?" name != null && name != "patchFlags");
+  onlyPatched = drv: drv.overrideAttrs (old: builtins.listToAttrs (
+    map (name: { inherit name; value = null; }) (filter isLater (attrNames old))
+  ) // {
+    phases = [ "unpackPhase" "patchPhase" "leavePhase" ];
+    leavePhase = "mkdir -p $out";
+    outputs = [ "out" ];
+    buildInputs = [ ];
+    propagatedBuildInputs = [ ];
+    requiredSystemFeatures = [ ];
+  });
   result = name: path:
     let value = called path;
     in
@@ -85,6 +104,7 @@ let
 in
 {
   jobs = mapAttrs (_: called) (intersectAttrs given.wanted given.recipes);
+  patched = mapAttrs (_: path: onlyPatched (called path)) (intersectAttrs given.wanted given.recipes);
   described = mapAttrs (name: path:
     builtins.trace "${given.tag} ${builtins.toJSON { inherit name; value = result name path; }}" null
   ) (intersectAttrs given.wanted given.recipes);

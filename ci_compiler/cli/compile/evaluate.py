@@ -6,12 +6,13 @@ import argparse
 from dataclasses import replace
 from pathlib import Path
 
-from ci_compiler.adoption.audit_real import evaluate_branch
+from ci_compiler.adoption.audit_real import BranchEvaluation, evaluate_branch
 from ci_compiler.cli.console import note, print_findings, print_rows
 from ci_compiler.cli.progress import progress
 from ci_compiler.cli.where import branch_of, nixpkgs_of, plan_of, root_of
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, wrong
+from ci_compiler.plan.pipeline import Plan
 from ci_compiler.spec.patterns import matcher_of_any
 from ci_compiler.units import counted
 
@@ -26,7 +27,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise wrong("PATTERN", Code.WRONG_PATTERN, str(error)) from None
     names = [one.name for cell in decided.judged.cells for one in cell.variants if matches(one.name)]
     with progress(f"evaluating {counted(len(names), 'recipe')}"):
-        built, _, done = evaluate_branch(root, decided, branch, nixpkgs_of(arguments), names)
+        evaluated = evaluate_branch(root, decided, branch, nixpkgs_of(arguments), names)
+    built, _, done = evaluated
     rows = [
         {
             "name": name,
@@ -46,7 +48,23 @@ def run(arguments: argparse.Namespace) -> int:
         note(f"{name} was not evaluated, because the time was over")
     if not built:
         note("no recipe of the branch matches")
-    return 0 if len(rows) == len(built) > 0 else 1
+    fits = not arguments.patch or _patched(root, decided, branch, evaluated, nixpkgs_of(arguments))
+    return 0 if fits and len(rows) == len(built) > 0 else 1
+
+
+def _patched(root: Path, decided: Plan, branch: str, evaluated: BranchEvaluation, folder: Path | None) -> bool:
+    """Prints which sources cannot be patched as their recipes say; whether all can."""
+    from ci_compiler.adoption.patching import patched  # only `--patch` needs it
+
+    with progress("patching sources"):
+        found = list(patched(root, decided, evaluated, branch, folder))
+    for one in found:
+        for text in one.idle:
+            note(f"{one.recipes[0]}: {text}; the source may have it already")
+    failed = [one for one in found if one.problems]
+    print_findings(_below(root, one.finding(evaluated.paths[one.recipes[0]])) for one in failed)
+    note(f"patched: {counted(len(found) - len(failed), 'source')} of {len(found)}")
+    return not failed
 
 
 def _below(root: Path, finding: Finding) -> Finding:

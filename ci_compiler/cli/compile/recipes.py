@@ -59,7 +59,8 @@ def _adopt(arguments: argparse.Namespace, spec: Spec, judged: Judged, root: Path
 
     Other branches get theirs by `ci-compile sync --adopt`. With `--check`, nothing is written.
     """
-    from ci_compiler.adoption.taking import differing, edited, matching  # only `--adopt` needs it
+    from ci_compiler.adoption.evaluation_cache import reached  # only `--adopt` needs these
+    from ci_compiler.adoption.taking import differing, edited, matching
 
     file = editable_spec(arguments, spec)
     found = matching(spec, judged, arguments.adopt)
@@ -71,10 +72,11 @@ def _adopt(arguments: argparse.Namespace, spec: Spec, judged: Judged, root: Path
     made, mine = recipes(after, decided, branch, templates_of(root, after)), found.get(branch, {})
     taken = {recipe_path(name): made[recipe_path(name)] for name in mine}
     if taken:
-        there = [path for folder in (RECIPES, SHARED) for path in (root / folder).rglob("*") if path.is_file()]
-        texts = {path.relative_to(root).as_posix(): text_of(path, errors="replace") for path in there}
+        there, base = [path for path in (root / RECIPES).resolve().rglob("*") if path.is_file()], root.resolve()
+        read = dict.fromkeys(path for recipe in there for path in (recipe, *reached(recipe, base)))
+        texts = {path.relative_to(base).as_posix(): text_of(path, errors="replace") for path in read}
         shared = {path: text for path, text in made.items() if path.startswith(f"{SHARED}/")}
-        print(*differing(texts, taken | shared, mine), sep="\n")
+        print(*differing(texts, {**taken, **shared}, mine), sep="\n")
     if arguments.check:
         return 1
     others = {path: recipe for path, recipe in made.items() if path not in taken}

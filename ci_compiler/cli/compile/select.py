@@ -18,11 +18,12 @@ from ci_compiler.hardware.families import DEFAULT, family_of
 from ci_compiler.hardware.machine import Machine
 from ci_compiler.hardware.workloads import Workload
 from ci_compiler.outside import STANDARD_INPUT, bytes_of, reading
+from ci_compiler.plan.routing import route
 from ci_compiler.plan.rules import Judged, judge
 from ci_compiler.plan.sharding import ALL
 from ci_compiler.reports import offers
 from ci_compiler.reports.offers import Wishes
-from ci_compiler.reports.select import Recommendation, rarest, select
+from ci_compiler.reports.select import Recommendation, rarest, select, with_evidence
 from ci_compiler.runner.detect.this_machine import this_machine
 from ci_compiler.spec.model import Spec
 
@@ -52,7 +53,9 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.inventory is not None:
         return _cluster(arguments, spec, judged, wishes, everything=everything)
     machine = _machine(spec, arguments)
+    routes, _ = route(spec, judged.cells)
     choice = select(spec, judged.cells, machine, wishes, everything=everything)
+    choice = with_evidence(choice, spec, judged.cells, routes)
     if choice.impossible:
         given = next((f"--{one}" for one in ("cpu", "gpu", "machine") if getattr(arguments, one) is not None), "GPU")
         other = "; `--cpu` names that of the machine that is meant (unknown: any)" if given == "--gpu" else ""
@@ -79,11 +82,13 @@ def _machine(spec: Spec, arguments: argparse.Namespace) -> Machine:
         )
         message = f"{arguments.driver!r} is not a driver's version such as 580 or 580.65.06{beside}"
         raise wrong("--driver", Code.WRONG_DRIVER, message)
-    pasted = _pasted(spec, arguments) if arguments.machine is not None else None
+    pasted, gpu = _pasted(spec, arguments) if arguments.machine is not None else None, arguments.gpu
+    if pasted is None and gpu is not None and (whole := _described(spec, arguments)):
+        pasted, gpu = whole, None
     try:
         return products.machine(
             spec.hardware,
-            gpu=arguments.gpu,
+            gpu=gpu,
             cpu_name=arguments.cpu,
             driver=arguments.driver,
             this=lambda: pasted or this_machine(spec.hardware, software=False),
@@ -95,11 +100,28 @@ def _machine(spec: Spec, arguments: argparse.Namespace) -> Machine:
         raise wrong("--gpu/--cpu", Code.WRONG_HARDWARE, str(error)) from None
 
 
+def _described(spec: Spec, arguments: argparse.Namespace) -> Machine | None:
+    """The machine that `--gpu` describes in other words than the name of a GPU: `g5.xlarge`, `RTX 4090 + i9-12900K`."""
+    from ci_compiler.hardware import pasted
+
+    try:
+        products.device(spec.hardware, arguments.gpu)
+    except UnknownHardwareError:
+        found = pasted.read(spec.hardware, arguments.gpu)
+        if not found.problem:
+            whole = pasted.machine(spec.hardware, replace(found, driver=found.driver or arguments.driver))
+            without_gpus = bool(whole.system) and not spec.hardware.gpus_of(whole.system)
+            return whole if found.gpus or found.none or without_gpus else None
+    except ValueError:
+        return None
+    return None
+
+
 def _pasted(spec: Spec, arguments: argparse.Namespace) -> Machine:
     """The machine that `--machine` describes. `--gpu` and `--cpu` replace what the text says of the GPU and the CPU."""
     from ci_compiler.hardware import pasted
 
-    found = pasted.read(_input(arguments.machine).decode("utf-8", "replace"))
+    found = pasted.read(spec.hardware, _input(arguments.machine).decode("utf-8", "replace"))
     if arguments.cpu is not None:
         found = replace(found, cpu="", flags=frozenset())
     if arguments.gpu is not None:
@@ -120,7 +142,8 @@ def _cluster(arguments: argparse.Namespace, spec: Spec, judged: Judged, wishes: 
 
     entries, foreign = read_inventory(spec.hardware, _input(arguments.inventory), _shown(arguments.inventory))
     print_findings(foreign)
-    found = cluster(spec, judged, entries, wishes, everything=everything)
+    routes, _ = route(spec, judged.cells)
+    found = cluster(spec, judged, entries, wishes, everything=everything, routes=routes)
     if arguments.json:
         print_json(cluster_json(found))
     else:
@@ -171,6 +194,8 @@ def _lines(machine: Machine, choice: Recommendation) -> Iterator[tuple[str, str]
     rows = (
         ("but", choice.problems),
         ("why", choice.why),
+        ("tested", choice.tested),
+        ("untested", choice.untested),
         ("check", choice.doubts),
         ("without", choice.without),
         ("install", choice.install),

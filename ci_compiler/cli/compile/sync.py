@@ -161,7 +161,11 @@ def _taken(git: Git, one: BranchPlan, judged: Judged) -> list[str]:
     from ci_compiler.adoption.taking import differing  # only `--adopt` needs it
     from ci_compiler.variant import RECIPES, SHARED
 
-    tree = git.tree(one.parent, RECIPES)
+    tree = {
+        path: blob
+        for path, blob in git.tree(one.parent).items()
+        if path.startswith(f"{RECIPES}/") or path.endswith(".nix")  # recipes may read files elsewhere
+    }
     before = zip(tree, git.blobs(list(tree.values())), strict=True)
     packages = {
         variant.name: variant.package for cell in judged.cells if cell.branch == one.branch for variant in cell.variants

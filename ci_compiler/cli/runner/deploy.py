@@ -11,6 +11,7 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
 from ci_compiler.files.drift import Territory
 from ci_compiler.runner.deployment.kinds import ARC, deployment
+from ci_compiler.runner.deployment.request_budget import over_budget
 
 PATTERNS = ("*", "*/*")
 """Where compiled files may be in a target's folder."""
@@ -18,12 +19,13 @@ PATTERNS = ("*", "*/*")
 
 def run(arguments: argparse.Namespace) -> int:
     """Writes the files; with `--check` returns 1 on drift."""
-    spec = plan_of(arguments).spec
+    plan = plan_of(arguments)
+    spec = plan.spec
     target: str = arguments.target
     if arguments.scale_set_labels and target != ARC:
         raise wrong("--scale-set-labels", Code.WRONG_OPTION, f"applies only to arc, not to {target}")
     made = deployment(spec, target, scale_set_labels=arguments.scale_set_labels)
-    print_findings(made.findings)
+    print_findings([*made.findings, *(over_budget(plan) if target != ARC else ())])
     files = {f"{target}/{path}": text for path, text in made.files.items()}
     territories = [Territory(folder=target, patterns=PATTERNS)]
     labels = ["--scale-set-labels"] if arguments.scale_set_labels else []

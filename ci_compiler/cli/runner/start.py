@@ -105,6 +105,7 @@ def _work(spec: Spec, pool: Pool, github: Registrar, arguments: argparse.Namespa
         room=room_of(spec, pool) * GB,
         longest=longest(spec, pool) + SLACK,
         spec=json.dumps(spec.document.value),
+        health=arguments.health,
     )
 
 

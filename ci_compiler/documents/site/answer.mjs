@@ -58,6 +58,8 @@ export function shownAnswer(choice, { everything, cpu }) {
       "ul",
       { class: "why" },
       choice.why.map((text) => make("li", { text: sentence(text) })),
+      choice.tested.map((text) => make("li", { class: "tested", text: sentence(text) })),
+      choice.untested.map((text) => make("li", { class: "doubt", text: sentence(text) })),
       choice.doubts.map((text) => make("li", { class: "doubt", text: sentence(text) })),
       choice.without.map((text) => make("li", { class: "without", text: sentence(`without ${text}`) })),
     ),
@@ -65,8 +67,9 @@ export function shownAnswer(choice, { everything, cpu }) {
   ];
 }
 
-function eyebrow({ best, impossible, doubts }, cpu) {
-  const fit = cpu ? "Best for your machine" : "Safe on most CPUs";
+function eyebrow({ best, impossible, doubts, tested, untested }, cpu) {
+  const proof = untested.length ? (tested.length ? ", tested in part" : ", never tested") : "";
+  const fit = `${cpu ? "Best for your machine" : "Safe on most CPUs"}${proof}`;
   const served = doubts.length ? `${fit}, if the driver runs it` : fit;
   const title = best ? served : impossible ? "No such machine" : "Nothing serves this machine";
   const tag = !best

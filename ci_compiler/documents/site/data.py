@@ -6,13 +6,14 @@ Cells, routes and what is left out are rows of the plan's document (`plan.docume
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from ci_compiler.documents.site.tables import Rows, Tables
 from ci_compiler.hardware import Hardware, products
 from ci_compiler.hardware.families import DEFAULT, family_of
 from ci_compiler.hardware.machine import missing_flags
-from ci_compiler.hardware.pasted import tools
+from ci_compiler.hardware.pasted import instances, tools
 from ci_compiler.hardware.workloads import Workload
 from ci_compiler.plan.document import axes_row, left_out_row, route_row
 from ci_compiler.plan.expected import as_row, expected_failures
@@ -25,6 +26,7 @@ from ci_compiler.plan.sharding import FOLDER
 from ci_compiler.plan.unbuilt import Selection
 from ci_compiler.recipes.work_arounds import switched_off
 from ci_compiler.reports import reasons
+from ci_compiler.reports.evidence import evidence
 from ci_compiler.reports.install import install, shared_suffixes, verify, whole
 from ci_compiler.reports.offers import needed_driver, python_order, recalled
 from ci_compiler.reports.select import rarest
@@ -37,7 +39,8 @@ if TYPE_CHECKING:
     from ci_compiler.github.status import LastBuild
 
 _SENTENCES = (
-    "where-branch", "where-python", "need-branch", "need-python", "need-isa", "isa-portable", "whole-lacks", "and",
+    "where-branch", "where-python", "need-branch", "need-python", "need-isa", "isa-undecided", "isa-portable",
+    "whole-lacks", "and",
 )  # fmt: skip
 """Sentences that mention what the user asks for, so the tables cannot contain them filled in."""
 
@@ -55,7 +58,8 @@ def data(
         **_hardware(spec.hardware),
         "workloads": {one.value: one.label for one in Workload},
         "names": products.as_data(spec.hardware),
-        "tools": {name: form for name, form in tools().items() if name not in {"source", "no-driver"}},
+        "tools": {name: form for name, form in tools().items() if name not in {"source", "no-driver"}}
+        | {"arm-cpu": spec.hardware.systems["aarch64-linux"].undecided},
         "about": dict(zip(("text", "url"), spec.backend.about, strict=True)),
         "family": {"toolkit": family_of(DEFAULT).toolkit, "dnn": family_of(DEFAULT).dnn},
         "lead": rarest(spec, plan.judged.cells),
@@ -91,6 +95,9 @@ def _imported_only(spec: Spec, package: Package) -> list[str]:
 def _hardware(hardware: Hardware) -> dict[str, Any]:
     return {
         "systems": {system.name: system.title for system in hardware.systems.values()},
+        "instances": [list(row) for row in instances()],
+        "gpuless": [system for system in hardware.systems if not hardware.gpus_of(system)],
+        "undecided": sorted(hardware.runs(system.undecided for system in hardware.systems.values())),
         "aliases": dict(hardware.aliases),
         "isas": {
             isa.name: {
@@ -115,6 +122,7 @@ def _cells(plan: Plan, lasts: Iterable[LastBuild], measured: Iterable[LastBenchm
     shared, needs = shared_suffixes(plan.judged.cells), Needs(plan.spec, plan.judged.cells)
     routes, installs, verified, without, dnn = Rows(), Rows(), Rows(), Rows(), Rows()
     gains = {(one.cell.branch, one.variant.name): _gain(one) for one in measured if one.result.gains}
+    proofs = Rows()
     runs, last = Rows(), {(one.cell.branch, one.variant.name): _last(one) for one in lasts if one.stages}
     cells = [
         {
@@ -131,12 +139,13 @@ def _cells(plan: Plan, lasts: Iterable[LastBuild], measured: Iterable[LastBenchm
             **_held("measured", _known(cell, gains)),
             "shard": shards[cell.branch, cell.suffix],
             "route": routes.index(route_row(route)),
+            "evidence": proofs.index(asdict(evidence(plan.spec, cell.target, route))),
             "tested": [stage.name for stage in stages_that_test() if stage.proves and stage in route.pools],
         }
         for cell, route in zip(plan.judged.cells, plan.routes, strict=True)
     ]
     tables = {"routes": routes, "installs": installs, "verify": verified, "lasts": runs}
-    tables |= {"without": without, "dnn": dnn}
+    tables |= {"without": without, "dnn": dnn, "evidence": proofs}
     return {"cells": cells, **{name: table.rows for name, table in tables.items()}}
 
 

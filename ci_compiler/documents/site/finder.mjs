@@ -32,7 +32,7 @@ export function running(data, machine) {
   return new Map(passed.flatMap(([from, cells]) => cells.map((cell) => [cell, from])));
 }
 
-/** `machine`; if its CPU is unknown, with the weakest that serves its GPU in place of it. */
+/** `machine`; with the CPU that stands for an unknown one. */
 export function settled(data, machine, { package: package_, branch, python }) {
   if (machine.cpu) return machine;
   const { gpus, cpus } = data.machines;
@@ -132,6 +132,7 @@ export function select(data, asked_, wishes) {
     problems: said(step.problems),
     why,
     doubts: said(step.doubts, best),
+    ...(best === null ? { tested: [], untested: [] } : data.evidence[data.cells[best.at].evidence]),
     without: best === null ? [] : [...withoutOf(data, best), ...leftOut(data, best, wishes)],
     dnn: best === null ? "" : dnnOf(data, best),
     runners_up: alike
@@ -151,9 +152,10 @@ function verifyOf(data, offer, everything) {
 }
 
 /** `why`, with the reason for the instruction set of an unknown CPU, if there is one, in place of its last sentence. */
-function portable({ sentences, isas }, why, best) {
+function portable({ sentences, isas, undecided }, why, best) {
   if (best.axes && !best.axes.isa) return why;
-  return [...why.slice(0, -1), fill(sentences["isa-portable"], { isa: best.isa, cpus: isas[best.isa].cpus })];
+  const said = sentences[undecided.includes(best.isa) ? "isa-undecided" : "isa-portable"];
+  return [...why.slice(0, -1), fill(said, { isa: best.isa, cpus: isas[best.isa].cpus })];
 }
 
 /** Which packages the line that installs everything leaves out. */

@@ -14,11 +14,12 @@ function find(names, text) {
   return found?.[0];
 }
 
-/** A typed name that matches nothing; `near` are similar names. */
+/** A typed name that matches nothing; `near` are similar names, `foreign`: it is a GPU of another vendor. */
 export class UnknownName extends Error {
-  constructor(message, near) {
+  constructor(message, near, foreign = false) {
     super(message);
     this.near = near;
+    this.foreign = foreign;
   }
 }
 
@@ -33,7 +34,7 @@ export function gpuOf(data, text) {
   if (sm && Object.hasOwn(data.gpus, sm)) return { name, sm };
   const key = keyOf(data.names.gpu, name);
   if (data.names.foreign.some((pattern) => new RegExp(pattern).test(key)))
-    throw new UnknownName(`${name} is not one of ${data.names.vendor}'s GPUs`, ["none"]);
+    throw new UnknownName(`${name} is not one of ${data.names.vendor}'s GPUs`, ["none"], true);
   throw new UnknownName(`No GPU called ${name} is known`, nearest(data.names.gpu, name, Object.keys(data.gpus)));
 }
 
@@ -82,21 +83,131 @@ function nearest(names, text, otherwise) {
   return near.length ? near.slice(0, 3).map(({ name }) => name) : otherwise;
 }
 
-// Output of tools.
+// What people paste: see hardware/pasted.py.
 
-/** The machine that pasted output of lscpu, /proc/cpuinfo, nvidia-smi and lspci describes; see hardware/pasted.py. */
+const matches = (form, text) => new RegExp(form).test(text);
+
+/** Whether `text` names no model of a CPU. */
+const unstated = ({ names }, text) =>
+  ["", "-", "unknown"].includes(text.trim()) || names.unstated.some((one) => matches(one, keyOf(names.cpu, text)));
+
+/** What `look` finds; `otherwise` if it throws UnknownName. */
+function known(look, otherwise) {
+  try {
+    return look();
+  } catch (error) {
+    if (!(error instanceof UnknownName)) throw error;
+    return otherwise(error);
+  }
+}
+
+const FEW_LINES = 12; // as in hardware/pasted.py
+
+/** What a text names ({gpus, none, driver, cpu}; none: no GPU, cpu null: not known), with the `problem` why it may not be all. */
 export function read(data, text) {
-  const lines = text.split(/\r?\n/);
+  const plain = (line) => line.replace(/[\s\p{C}]+/gu, " ").trim();
+  const lines = text.split(/\r?\n/).map(plain).filter(Boolean);
+  const said = lines.length <= FEW_LINES ? wordsIn(data, lines) : null;
+  return said ?? printed(data, text, lines);
+}
+
+function printed(data, text, lines) {
   const { tools } = data;
   const first = (form) => lines.map((line) => new RegExp(form).exec(line)).find(Boolean)?.[1] ?? "";
-  const names = lines.flatMap((line) => gpuNamesIn(tools, line));
+  const gpus = [...new Set(lines.flatMap((line) => gpuNamesIn(tools, line)))];
+  const [flags, model] = [first(tools.flags), first(tools.cpu)];
+  const host = new RegExp(tools.host, "g");
+  const hosts = new Set(lines.flatMap((line) => [...line.matchAll(host)].map(([, one, other]) => one ?? other)));
+  const none = lines.some((line) => matches(tools["no-gpu"], line));
+  const tokens = new Set(text.match(new RegExp(tools.token, "g")));
+  const kinds = [...tokens].map((one) => instance(data, one, 0)).filter(Boolean);
+  let problem = "";
+  if (gpus.some((one) => one.endsWith("..."))) problem = "cut";
+  else if (hosts.size > 1 || new Set(kinds.map(String)).size > 1) problem = "several";
+  else if (!gpus.length && !flags && !model && !kinds.length && !none) {
+    const said = wordsIn(data, lines);
+    if (said) return said;
+    problem = "none";
+  }
+  const [gpu, beside] = kinds[0] ?? ["", ""];
   const driver = new RegExp(tools.driver).exec(text)?.[1] ?? driverColumn(tools, lines);
-  return {
-    gpus: [...new Set(names)],
-    driver,
-    cpu: cpuIn(data, first(tools.cpu), new Set(first(tools.flags).match(/[a-z0-9_]+/g))),
-    truncated: names.some((one) => one.endsWith("...")),
-  };
+  const names = gpus.length ? gpus : [gpu].filter(Boolean);
+  return whole(data, names, model || beside, { flags, driver, problem, arm: matches(tools.arm, text), none: none || kinds.length > 0 });
+}
+
+/** The machine with these names; its CPU is that of the GPU's board if no other one is named. */
+function whole(data, gpus, name, { flags = "", driver = "", problem = "", arm = false, none = false } = {}) {
+  const found = new Set(flags.match(/[a-z0-9_]+/g));
+  const system = found.has(data.tools["arm-flag"]) ? "aarch64-linux" : "x86_64-linux";
+  const board = () =>
+    gpusKnown(data, gpus)
+      .map((one) => cpuBeside(data, one))
+      .find(Boolean);
+  const cpu = found.size
+    ? { name: name || "this CPU", system, isas: isasOf(data, system, found), note: "", flags: true }
+    : unstated(data, name)
+      ? (board() ?? (arm ? cpuOf(data, data.tools["arm-cpu"]) : null))
+      : { ...cpuOf(data, name), name };
+  const without = none || (cpu !== null && data.gpuless.includes(cpu.system));
+  return { gpus, none: !gpus.length && without, driver, cpu, problem };
+}
+
+/** Those of `names` that are known as GPUs. */
+export const gpusKnown = (data, names) =>
+  names
+    .map((name) =>
+      known(
+        () => gpuOf(data, name),
+        () => null,
+      ),
+    )
+    .filter(Boolean);
+
+/** What `lines` name in words; null unless all of it is understood. */
+function wordsIn(data, lines) {
+  const parts = lines.flatMap((line) => partsOf(data, line));
+  if (!parts.length || parts.includes(null)) return null;
+  const gpus = [...new Set(parts.flatMap((part) => part.gpus))];
+  const none = parts.some((part) => part.none);
+  return whole(data, gpus, parts.find((part) => part.cpu)?.cpu ?? "", { none });
+}
+
+/** The names in `line`: the whole of it, or several. */
+function partsOf(data, line) {
+  const { tools } = data;
+  const plain = (part) => matches(tools.plain, part.toLowerCase());
+  const split = line.split(new RegExp(tools.between)).filter((part) => !plain(part));
+  const among = split.map((part) => part.replace(new RegExp(tools.label, "i"), "")).filter((part) => !plain(part));
+  if (!among.length && !matches(tools.integrated, line.toLowerCase())) return [];
+  const parts = among.map((part) => partOf(data, part));
+  return !parts.length || parts.includes(null) || (among.length === 1 && among[0] === line) ? [partOf(data, line)] : parts;
+}
+
+/** What `text` is the name of: a GPU, none, a CPU or an instance type; null if it is no name. */
+function partOf(data, text) {
+  if (matches(data.tools.integrated, text.toLowerCase())) return { gpus: [], none: true, cpu: "" };
+  const gpu = known(
+    () => gpuOf(data, text),
+    (error) => error,
+  );
+  if (gpu === null) return { gpus: [], none: true, cpu: "" };
+  if (!(gpu instanceof UnknownName)) return { gpus: [text], cpu: "" };
+  if (unstated(data, text) || cpuKnown(data, text)) return { gpus: [], cpu: text };
+  const kind = instance(data, text, 1);
+  if (kind) return { gpus: [kind[0]].filter(Boolean), none: !kind[0], cpu: kind[1] };
+  return gpu.foreign && !gpuNamesIn(data.tools, text).length ? { gpus: [text], cpu: "" } : null;
+}
+
+const cpuKnown = (data, text) =>
+  known(
+    () => cpuOf(data, text),
+    () => null,
+  ) !== null;
+
+/** The GPU and CPU of an instance type; `at` 0: its whole name, 1: its family will do. */
+function instance({ instances }, text, at) {
+  const name = text.toLowerCase();
+  return /[0-9]/.test(name) ? instances.find((row) => matches(row[at], name))?.slice(2) : undefined;
 }
 
 function gpuNamesIn(tools, line) {
@@ -109,12 +220,6 @@ function driverColumn(tools, lines) {
   const rows = lines.filter((line) => line.includes(",") && gpuNamesIn(tools, line).length);
   const cells = rows.flatMap((line) => line.split(",").map((cell) => cell.trim()));
   return cells.find((cell) => new RegExp(tools["driver-column"]).test(cell)) ?? "";
-}
-
-function cpuIn(data, name, flags) {
-  const system = flags.has(data.tools["arm-flag"]) ? "aarch64-linux" : "x86_64-linux";
-  if (flags.size) return { name: name || "this CPU", system, isas: isasOf(data, system, flags), note: "" };
-  return name ? { ...cpuOf(data, name), name } : null;
 }
 
 /** The instruction sets whose flags are all among `flags`. */

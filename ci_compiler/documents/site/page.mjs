@@ -44,13 +44,14 @@ function put(id, value) {
 /** The machine that the fields describe; null while they are incomplete. */
 function machineOf() {
   const driver = resolved("driver", driverIn) ?? "";
+  let beside = null; // the CPU that comes with what the field of the GPU names
   const gpu = resolved("gpu", (text, tell) => {
     if (!text) return undefined;
-    const found = gpuOf(data, text);
+    const { found, cpu } = gpuIn(text);
+    beside = cpu ?? (found ? cpuBeside(data, found) : null);
     tell(...(found ? describedGpu(found) : ["No GPU: CPU-only variants."]));
     return found;
   });
-  const beside = gpu ? cpuBeside(data, gpu) : null;
   byId("cpu").placeholder = beside ? `${beside.name} (comes with it)` : cpuPlaceholder;
   const cpu = resolved("cpu", (text, tell) => {
     const found = pasted?.name === text ? pasted : text ? cpuOf(data, text) : beside;
@@ -69,6 +70,18 @@ function machineOf() {
 }
 
 const cpuPlaceholder = byId("cpu").placeholder;
+
+/** The GPU in its field (null: none), and the CPU of a machine that the field names in its place: `g5.xlarge`. */
+function gpuIn(text) {
+  try {
+    return { found: gpuOf(data, text), cpu: null };
+  } catch (error) {
+    if (!(error instanceof UnknownName) || error.foreign) throw error;
+    const { gpus, none, cpu, problem } = read(data, text);
+    if (problem || !(gpus.length || none)) throw error;
+    return { found: gpus.length ? gpuOf(data, strongest(gpus)) : null, cpu };
+  }
+}
 
 function driverIn(text) {
   if (text && !driverNumber(text)) throw new UnknownName("A driver's version is a number, as 580 or 580.65.06", []);
@@ -91,6 +104,12 @@ function wishesOf() {
   };
 }
 
+const PROBLEMS = {
+  cut: `A GPU's name is cut short in this output; ${data.names.tool} -L prints it in full.`,
+  several: "Several machines are named in this; paste one of them.",
+  none: "No GPU or CPU is named in this.",
+};
+
 function takePaste() {
   const text = byId("paste").value;
   const said = byId("paste-told");
@@ -105,22 +124,19 @@ function takePaste() {
     found = { ...read(data, text.replace(/^\s*model name.*$/gim, "")), cpu: null };
   }
   if (found.cpu) {
-    pasted = found.cpu;
+    pasted = found.cpu.flags ? found.cpu : null;
     byId("cpu").value = found.cpu.name;
   }
   if (found.gpus.length) byId("gpu").value = strongest(found.gpus);
+  else if (found.none) byId("gpu").value = "none";
   if (found.driver) byId("driver").value = found.driver;
   const got = [
     found.gpus.length && found.gpus.join(", "),
     found.cpu?.name,
     found.driver && `driver ${found.driver}`,
   ].filter(Boolean);
-  said.classList.toggle("wrong", !got.length || found.truncated);
-  said.textContent = found.truncated
-    ? `A GPU's name is cut short in this output; ${data.names.tool} -L prints it in full.`
-    : got.length
-      ? `Read: ${got.join("; ")}.`
-      : "No GPU or CPU is named in this.";
+  said.classList.toggle("wrong", found.problem !== "");
+  said.textContent = PROBLEMS[found.problem] ?? `Read: ${got.join("; ") || "no GPU"}.`;
   update();
 }
 

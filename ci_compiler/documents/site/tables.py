@@ -146,7 +146,7 @@ class Tables:
         cpus = list(self._machines[NO_GPU])
         wishes = Wishes(package=finder.package, branch=branch, python=python)
         found = [
-            finder.portable(
+            finder.unknown_cpu(
                 Profile(system="", isas=(), gpu=self.spec.hardware.gpus.get(name), has_gpu=name != NO_GPU), wishes
             )
             for name in self._machines

@@ -60,6 +60,12 @@ def has_facts(family: str, table: str) -> bool:
     return (Path(__file__).parent / family / f"{table}.json").is_file()
 
 
+def instance_types() -> dict[str, Any]:
+    """The instance types of clouds with the GPU and the CPU of each, by provider: `instances.json`."""
+    found: dict[str, Any] = json.loads((Path(__file__).parent / "instances.json").read_bytes())["providers"]
+    return found
+
+
 def nixpkgs(family: str) -> dict[str, Any]:
     """How nixpkgs spells what a build for `family` gets; the default's for CPUs and where that is not known."""
     return facts(family if has_facts(family, "nixpkgs") else DEFAULT, "nixpkgs")
@@ -111,7 +117,8 @@ class Family(NamedTuple):
     fetches them, with the name of the product as its only group. `target_of` makes a target of a capability;
     targets begin with `prefix`, and `example` is one. `visible` is the variable that says which GPUs a process
     sees, and `slices` what the vendor calls parts of a GPU. `lists_products`: its `names.json` has the products of
-    each target. `aliases` are further names that it has in names of variants.
+    each target. `aliases` are further names that it has in names of variants. `named` is how pools name the target of
+    a machine.
     """
 
     name: str
@@ -137,6 +144,7 @@ class Family(NamedTuple):
     visible: str = ""
     slices: str = ""
     in_pytorch: Callable[[str], str] = str
+    named: Callable[[str], str] = str
     aliases: Sequence[str] = ()
 
     def is_target(self, name: str) -> bool:

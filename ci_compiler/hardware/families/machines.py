@@ -45,7 +45,8 @@ class Machines:
     variant `reads_loader_cache`. `visible` are the variables that say which GPUs a job may use. `probe` is the
     file of Python that the probe of a package loads (`runner.jobs.smoke_probe`). `link` links the
     driver's libraries into a folder, if programs would not find them otherwise. `options` are those for GPUs (their
-    UUIDs, or `all`) of a container engine.
+    UUIDs, or `all`) of a container engine. `driver` judges the driver of GPUs for versions of the toolkit, if the
+    family has a rule of its own.
     """
 
     record: Callable[[Path], Any] = str
@@ -60,6 +61,7 @@ class Machines:
     probe: str = ""
     link: Callable[[Sequence[Attempt], Path], bool] = lambda *_: False
     options: Callable[[str, Sequence[str]], list[str]] = lambda *_: []
+    driver: Callable[[Sequence[GpuDevice], Sequence[str]], Judgement] | None = None
 
 
 def machines_of(family: str) -> Machines:

@@ -31,8 +31,18 @@ from ci_compiler.runner.controller.engine import (
     InstanceStatus,
     RunnerInstance,
     RunnerOrder,
+    RunnerState,
     StoreVolume,
     engine_errors,
+)
+from ci_compiler.runner.controller.job_network import (
+    closed_of,
+    closer_arguments,
+    families,
+    holder_arguments,
+    joined,
+    network_containers,
+    network_name,
 )
 from ci_compiler.runner.controller.runner_names import LABEL, PREFIX, mark, marks
 from ci_compiler.runner.controller.store_daemon import (
@@ -47,6 +57,7 @@ from ci_compiler.runner.controller.store_daemon import (
     options,
     started,
 )
+from ci_compiler.runner.fence import FENCE
 from ci_compiler.runner.refuse_forks import UNTRUSTED
 from ci_compiler.secret import Secret
 from ci_compiler.units import GB
@@ -59,6 +70,9 @@ TOOLKIT_PREFIX = "/opt/ci-compiler"
 
 TOOLKIT = f"{TOOLKIT_PREFIX}/bin/ci-runner"
 """The toolkit's program in the images."""
+
+PYTHON = f"{TOOLKIT_PREFIX}/bin/python"
+"""The toolkit's interpreter in the images."""
 
 SHARED_MEMORY = "8g"
 """The size of /dev/shm in a container: the data loaders of torch pass batches through it."""
@@ -170,33 +184,36 @@ class ContainerEngine:
         words = self._job(order, {"pool": order.pool, "slot": order.slot}, ("--rm", "--interactive"), {})
         self.remove(order.name)  # of a controller that was killed
         try:
-            self._start_daemon(order)
+            self._start_services(order)
             return self._run([*words, TOOLKIT, *arguments], timeout=CHECK_SECONDS, stdin=stdin)
         finally:
             self.remove(order.name)  # a hung check must not hold the GPU
 
     def start(self, order: RunnerOrder, jit: Secret) -> None:
-        """Starts the daemon of the store and a new container, which gets the configuration through the environment."""
-        self._start_daemon(order)
+        """Closes a network, starts the daemon of the store and a new container, with the configuration."""
+        self._start_services(order)
         self._ask(self.command(order), secrets={JIT: jit})
 
-    def _start_daemon(self, order: RunnerOrder) -> None:
+    def _start_services(self, order: RunnerOrder) -> None:
+        self._ask(holder_arguments(order))
+        self._ask(closer_arguments(order, network_name(order.name), PYTHON))
         if order.store:
             key = {BUILDER_KEY: self._builder_key} if self._builder_key else {}
             volume = self._stores[order.pool, order.slot]
-            self._ask(daemon_arguments(order, self.kind, volume, signs=bool(key)), secrets=key)
+            self._ask(daemon_arguments(order, self.kind, volume, *families(order), signs=bool(key)), secrets=key)
+            self._ask(closer_arguments(order, daemon_name(order.name), PYTHON))
 
     def command(self, order: RunnerOrder) -> list[str]:
         """The arguments that start `order`."""
         identity = order.identity | {"gpus": ",".join(order.gpus)}
-        return self._job(order, identity, ("--detach", "--hostname", order.name, "--env", JIT), RUNNER_ENVIRONMENT)
+        return self._job(order, identity, ("--detach", *_hostname(order, self.kind), "--env", JIT), RUNNER_ENVIRONMENT)
 
     def _job(
         self, order: RunnerOrder, identity: Mapping[str, object], how: Sequence[str], variables: Mapping[str, str]
     ) -> list[str]:
         """The arguments that start a container like that of a job: what it may use, and what it may not."""
         return [
-            *started(order.name, identity, *how),
+            *started(order.name, identity, *how, *joined(order)),
             *options("--env", {**variables, **_environment(order)}),
             *("--cap-drop", "all", "--security-opt", "no-new-privileges"),
             *("--shm-size", SHARED_MEMORY),
@@ -229,9 +246,9 @@ class ContainerEngine:
         self._ask(["kill", "--signal", "TERM", name])
 
     def remove(self, name: str) -> None:
-        """Removes the container, then the daemon of its store, both with their anonymous volumes."""
+        """Removes the container, the daemon of its store and the network, with their anonymous volumes."""
         there = self._names()
-        for one in (name, daemon_name(name)):
+        for one in (name, daemon_name(name), *network_containers(name)):
             if one in there:
                 self._ask(["rm", "--force", "--volumes", one])
 
@@ -241,6 +258,11 @@ class ContainerEngine:
         if not ended.status:
             with engine_errors():
                 runner_logs.keep(name, ended.out + ended.err)
+
+    def state(self, name: str) -> RunnerState | None:
+        """What its log says."""
+        ended = self._run(["logs", "--tail", "100", name])
+        return runner_logs.state(ended.err + "\n" + ended.out)
 
     def job_failed(self, name: str) -> bool | None:
         """Whether its log says so."""
@@ -306,7 +328,12 @@ def _environment(order: RunnerOrder) -> dict[str, str]:
     """The variables that the entry point and the hooks of the images read (`runner-images/README.md`)."""
     cores = {"CI_RUNNER_CORES": str(order.cores)} if order.cores else {}
     untrusted = {UNTRUSTED: "true"} if order.untrusted else {}
-    return {"CI_RUNNER_FREE_GB": str(order.room // GB)} | cores | untrusted
+    return {"CI_RUNNER_FREE_GB": str(order.room // GB), FENCE: closed_of(order)} | cores | untrusted
+
+
+def _hostname(order: RunnerOrder, kind: str) -> Sequence[str]:
+    """The option for its name; docker takes none beside the network of another container, which has it already."""
+    return ("--hostname", order.name) if kind == "podman" else ()
 
 
 _image_id = partial(answers.matched, "(?:sha256:)?([0-9a-f]{12})[0-9a-f]{0,52}")

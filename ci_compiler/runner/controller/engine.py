@@ -103,6 +103,13 @@ class RunnerInstance:
     gpus: tuple[str, ...] = ()
 
 
+class RunnerState(NamedTuple):
+    """What a runner itself says: whether it is connected to GitHub, and whether it has a job."""
+
+    online: bool
+    busy: bool
+
+
 class StoreVolume(NamedTuple):
     """The store of a pool's slot and an image (its id), which outlives the containers."""
 
@@ -149,6 +156,9 @@ class RunnerEngine(Protocol):
 
     def last_words(self, name: str) -> str:
         """The last line of output of `name`."""
+
+    def state(self, name: str) -> RunnerState | None:
+        """The state of the runner `name` by its output; None if that is unknown."""
 
     def job_failed(self, name: str) -> bool | None:
         """Whether the job of `name`, which has ended, failed; None if that is unknown."""

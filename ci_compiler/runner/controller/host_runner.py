@@ -32,6 +32,7 @@ from ci_compiler.runner.controller.engine import (
     InstanceStatus,
     RunnerInstance,
     RunnerOrder,
+    RunnerState,
     engine_errors,
 )
 from ci_compiler.secret import Secret
@@ -150,6 +151,12 @@ class ProcessEngine:
 
     def keep_log(self, _: str) -> None:
         """Does nothing: the output goes straight to the standard error of the controller."""
+
+    def state(self, name: str) -> RunnerState | None:
+        """That it has a job, if it has one; nothing else shows, since the output goes to the controller's own."""
+        record = self._read()
+        busy = record.get("name") == name and _has_job(record["pid"])
+        return RunnerState(online=True, busy=True) if busy else None
 
     def job_failed(self, _: str) -> None:
         """Always None: the output goes straight to the standard error of the controller."""

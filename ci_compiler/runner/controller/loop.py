@@ -9,8 +9,9 @@ On SIGTERM, idle runners are removed and running jobs finish. GitHub decides whi
 registration of a busy runner, so no job can start in between. If GitHub does not answer, the runner itself decides; if
 the engine does not answer either, the controller ends without them after `PATIENCE` seconds.
 
-Neither is asked more often than it can take: the engine after a pause that doubles with every failure, GitHub only for
-the controller's own runners, by conditional requests, every few minutes (`slots.CHECK` and `slots.STEADY`).
+Neither is asked more often than it can take: the engine after a pause that doubles with every failure, GitHub once per
+registration, and otherwise where the output of a runner does not answer the question (`runner_logs`): by conditional
+requests, every few minutes (`slots.CHECK` and `slots.STEADY`), and as rarely as the fleet is large (`slots.SHARE`).
 """
 
 from __future__ import annotations
@@ -35,7 +36,17 @@ from ci_compiler.runner.controller.engine import (
 from ci_compiler.runner.controller.quarantine import Quarantine, gpus_for
 from ci_compiler.runner.controller.removal import GRACE, Remover, StillBusyError
 from ci_compiler.runner.controller.runner_names import RunnerName
-from ci_compiler.runner.controller.slots import CHECK, YOUNG, ControllerPart, Phase, RunnerPlan, Slot, pause_after
+from ci_compiler.runner.controller.slots import (
+    CHECK,
+    SHARE,
+    STEADY,
+    YOUNG,
+    ControllerPart,
+    Phase,
+    RunnerPlan,
+    Slot,
+    pause_after,
+)
 from ci_compiler.units import duration, size
 
 POLL = 5.0
@@ -248,16 +259,28 @@ class Controller(ControllerPart):
                 self._remover.take_back(slot, unreachable=self._hopeless(slot))
 
     def _look(self, slot: Slot) -> None:
-        """Looks at the runner on GitHub if that is due, and gives up one that will not end by itself."""
-        now = self._clock.passed()
-        if now < max(slot.next_look, self._looks_due):
+        """Looks at the runner if that is due, and gives up one that will not end by itself.
+
+        Its own output is believed while it says that it is well, but for a look on GitHub now and then.
+        """
+        now, state = self._clock.passed(), None
+        if now < slot.next_look:
             return
-        try:
-            slot.look(self._github.runner(slot.registration), now)
-        except GitHubError as error:
-            self._looks_due = now + max(CHECK, error.wait)
-            self._say(f"{error.line}; asking again in {duration(self._looks_due - now)}")
+        if slot.away_since is None and now < max(slot.since, slot.asked) + max(STEADY, SHARE * self._work.fleet):
+            with suppress(EngineError):
+                state = self._engine.state(slot.name)
+        if state and state.online:
+            slot.look(state, now)
+        elif now < self._looks_due:
             return
+        else:
+            try:
+                slot.look(self._github.runner(slot.registration), now)
+                slot.asked = now
+            except GitHubError as error:
+                self._looks_due = now + max(CHECK, error.wait)
+                self._say(f"{error.line}; asking again in {duration(self._looks_due - now)}")
+                return
         if why := slot.stuck(self._clock.passed(), self._work.longest):
             slot.overdue = slot.busy_since is not None and slot.away_since is None
             self._give_up(slot, why)
@@ -291,7 +314,7 @@ class Controller(ControllerPart):
         if slot.ended_well and instance:
             with suppress(EngineError):
                 failed = self._engine.job_failed(slot.name)
-        removal = self._remover.clean(slot, instance, aborting=self._aborting)
+        removal = self._remover.clean(slot, instance, aborting=self._aborting, had_job=failed is not None)
         if removal is None:
             return
         if slot.ended_well and removal is Removal.ABSENT:

@@ -1,6 +1,7 @@
 """Quarantine: a slot proves that it is healthy before each registration, and takes no job while it is not.
 
-The proof is `ci-runner doctor` in the image, with the GPUs, bounds and store of a job. After a job or a runner that
+The proof is the verdict of the host's health service, where there is one (`runner.host_health`), and `ci-runner doctor`
+in the image, with the GPUs, bounds and store of a job. After a job or a runner that
 failed, it is the deeper one (`--deep`). A failed job alone keeps no slot from its next job: most fail for their commit.
 A slot in quarantine shows as an offline runner with the label `quarantined`, which no job asks for. `list`,
 `coverage --live` and `fleet-watch` see it.
@@ -16,6 +17,7 @@ from ci_compiler.clock import back_off
 from ci_compiler.github.errors import GitHubError
 from ci_compiler.judgement import CheckVerdict
 from ci_compiler.process import Ended
+from ci_compiler.runner import host_health
 from ci_compiler.runner.controller.answers import NAME, from_toolkit, last_line, matched
 from ci_compiler.runner.controller.engine import EngineError, RunnerEngine, RunnerOrder
 from ci_compiler.runner.controller.runner_names import QUARANTINED
@@ -40,6 +42,12 @@ class Quarantine(ControllerPart):
 
     def problem(self, order: RunnerOrder, *, deep: bool) -> str:
         """Why the slot of `order` is not healthy; '' if it is. Raises EngineError."""
+        work = self._work
+        family = work.family if work.gpu else ""
+        if work.health and (
+            why := host_health.problem(work.health, family=family, gpus=order.gpus, now=self._clock.now())
+        ):
+            return why
         arguments = ("doctor", "--pool", self._work.pool, "--spec", "-", "--json", *(("--deep",) if deep else ()))
         return problem_in(self._engine.toolkit(order, arguments, self._work.spec))
 
@@ -47,7 +55,7 @@ class Quarantine(ControllerPart):
         """`slot` is not healthy. A fault may concern its GPUs, so it gives them back."""
         pause = back_off(slot.checks, first=FIRST_CHECK, most=LONGEST_CHECK, seed=self._work.host)
         slot.checks += 1
-        slot.gpus = ()
+        slot.refused, slot.gpus = slot.refused.union(slot.gpus), ()
         self._enter(slot, why, pause)
 
     def passed_proof(self, slot: Slot) -> None:
@@ -123,7 +131,8 @@ def _failed_checks(answer: Any) -> str:
 def gpus_for(slot: Slot, slots: Iterable[Slot], order: RunnerOrder, work: RunnerPlan, engine: RunnerEngine) -> str:
     """Gives `slot` the GPUs that its pool declares; returns why it cannot, or ''. Raises EngineError.
 
-    They are given by UUID, so that a lost GPU does not shift those of the other slots.
+    They are given by UUID, so that a lost GPU does not shift those of the other slots, and those with which the slot
+    failed a proof come last.
     """
     if not work.gpus or len(slot.gpus) == work.gpus:
         return ""
@@ -134,7 +143,7 @@ def gpus_for(slot: Slot, slots: Iterable[Slot], order: RunnerOrder, work: Runner
     if len(free) < work.gpus:
         here = f"{len(found)} found, {len(found) - len(free)} of them in use"
         return f"{work.gpus} GPUs of {work.gpu} are needed: {here}"
-    slot.gpus = tuple(free[: work.gpus])
+    slot.gpus = tuple(sorted(free, key=slot.refused.__contains__)[: work.gpus])
     return ""
 
 

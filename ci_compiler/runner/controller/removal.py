@@ -15,17 +15,15 @@ from ci_compiler.github.inventory import Runner
 from ci_compiler.github.registration import Removal
 from ci_compiler.runner.controller.engine import EngineError, InstanceStatus, RunnerInstance
 from ci_compiler.runner.controller.runner_names import read_name
-from ci_compiler.runner.controller.slots import CHECK, YOUNG, ControllerPart, Phase, Slot
+from ci_compiler.runner.controller.slots import CHECK, SHARE, YOUNG, ControllerPart, Phase, Slot
 from ci_compiler.units import duration
 
 GRACE = 30.0
 """Seconds that an idle runner gets to exit by itself."""
 
 SWEEP = 24 * 3600.0
-"""Seconds between two sweeps of a controller. Each lists every runner, 100 per request."""
-
-SPREAD = 160.0
-"""Seconds per machine of the fleet over which sweeps are spread, also if all machines start at once."""
+"""Seconds between two sweeps of a controller, at least. Each lists every runner, 100 per request. A runner that it
+misses for long is removed by GitHub: one that took no job, after a day."""
 
 
 class StillBusyError(EngineError):
@@ -40,7 +38,7 @@ class Remover(ControllerPart):
 
     def __post_init__(self) -> None:
         # Not at once: an earlier controller may have registered a runner just before it was killed.
-        spread = SPREAD * self._work.fleet
+        spread = 2 * self._pause(self._work.fleet)
         self._sweep_due = self._clock.passed() + YOUNG + back_off(0, first=spread, most=spread, seed=self._work.host)
 
     def take_back(self, slot: Slot, *, unreachable: bool) -> None:
@@ -66,9 +64,12 @@ class Remover(ControllerPart):
             self._engine.end(slot.name)
             slot.asked_to_end, slot.ending_since = True, self._clock.passed()
 
-    def clean(self, slot: Slot, instance: RunnerInstance | None, *, aborting: bool) -> Removal | None:
+    def clean(
+        self, slot: Slot, instance: RunnerInstance | None, *, aborting: bool, had_job: bool = False
+    ) -> Removal | None:
         """Removes the registration and the container of `slot`; None if that is not done yet.
 
+        `had_job`: its output shows the result of a job, after which GitHub itself removes the registration.
         Raises EngineError, GitHubError.
         """
         runs = instance is not None and instance.status is InstanceStatus.RUNNING
@@ -76,12 +77,13 @@ class Remover(ControllerPart):
             self._engine.remove(slot.name)
         if not slot.registration and slot.may_be_registered and not self._found(slot):
             return None
-        removal = self._github.remove(slot.registration) if slot.registration else Removal.ABSENT
+        gone = had_job or not slot.registration  # Assumes `jit-one-job`.
+        removal = Removal.ABSENT if gone else self._github.remove(slot.registration)
         if removal is Removal.BUSY:
             self._busy(slot, runs=runs and not aborting)
             return None
         # "Not found" also answers a token that may not remove runners. GitHub itself removes one that had its job.
-        certain = slot.ended_well and slot.connected
+        certain = had_job or (slot.ended_well and slot.connected)
         if removal is Removal.ABSENT and slot.registration and not certain and self._github.named(slot.name):
             raise EngineError(f"{slot.name}: GitHub lists it but does not find it")
         self._engine.remove(slot.name)
@@ -98,7 +100,7 @@ class Remover(ControllerPart):
             self._sweep_due = now + max(CHECK, error.wait)
             self._say(f"{error.line}; asking again in {duration(self._sweep_due - now)}")
             return
-        self._sweep_due = now + SWEEP
+        self._sweep_due = now + max(SWEEP, self._pause(len(found)))
         taken, names = {slot.registration for slot in slots}, {slot.name for slot in slots}
         for runner in found:
             name = read_name(runner.name)
@@ -107,6 +109,10 @@ class Remover(ControllerPart):
             mine = runner.name == str(replace(name, host=self._work.host, pool=self._work.pool))
             if mine and abs(self._clock.now() - name.made) > YOUNG:
                 yield runner
+
+    def _pause(self, runners: int) -> float:
+        """Seconds between two lists of `runners` by one machine, with which the whole fleet keeps to its share."""
+        return SHARE * self._work.fleet * -(-runners // 100)
 
     def _found(self, slot: Slot) -> bool:
         """Looks for a registration whose answer was lost; whether the slot's cleanup may go on."""

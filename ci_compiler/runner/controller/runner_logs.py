@@ -9,11 +9,30 @@ import os
 import re
 from pathlib import Path
 
+from ci_compiler.runner.controller.engine import RunnerState
+
 KEPT, LINES = 50, 10_000
 """The logs that are kept on a machine (older ones are removed), and the most lines of one."""
 
 _RESULT = re.compile(r"^[0-9 :-]{19}Z: Job .* completed with result: (?P<result>[A-Za-z]+)\s*$", re.MULTILINE)
 """The line with which the runner announces the result of a job (actions/runner, JobDispatcher)."""
+
+
+_EVENT = re.compile(
+    r"^(?P<time>[0-9 :-]{19})Z: (?:(?P<idle>Listening for Jobs|Job .* completed with result: )|(?P<busy>Running job: )"
+    r"|(?P<away>Runner connect error: )|(?P<back>Runner reconnected))",
+    re.MULTILINE,
+)
+"""The lines with which the runner says what it does (actions/runner, Runner, JobDispatcher and MessageListener)."""
+
+
+def state(log: str) -> RunnerState | None:
+    """What the last events in the output of a runner say, by their time; None if it has none."""
+    found = None
+    for event in sorted(_EVENT.finditer(log), key=lambda one: one["time"]):
+        busy = bool(event["busy"]) or (not event["idle"] and found is not None and found.busy)
+        found = RunnerState(online=not event["away"], busy=busy)
+    return found
 
 
 def job_failed(log: str) -> bool | None:

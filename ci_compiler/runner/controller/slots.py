@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from ci_compiler.clock import Clock, back_off
-from ci_compiler.runner.controller.engine import JobNeeds, RunnerEngine
+from ci_compiler.runner.controller.engine import JobNeeds, RunnerEngine, RunnerState
 from ci_compiler.units import duration
 
 if TYPE_CHECKING:
@@ -27,6 +27,10 @@ LOST = 900.0
 CHECK, STEADY = 120.0, 600.0
 """Seconds between two looks at a runner on GitHub: until it is connected or while it is away, and otherwise."""
 
+SHARE = 36.0
+"""Seconds per runner of the fleet between two looks on GitHub at a runner whose own output says that it is well, and
+between two pages of lists of runners: each is at most 100 requests an hour, whatever the size of the fleet."""
+
 FIRST_PAUSE, LONGEST_PAUSE = 5.0, 600.0
 """Seconds to wait after a first failure, and the most to wait after any."""
 
@@ -42,7 +46,8 @@ class RunnerPlan(JobNeeds):
 
     `gpu` and `gpus`: the architecture and number of GPUs that each runner is given; 0 for none, or for all of the
     machine's. `fleet`: the machines of all pools, with which it shares GitHub's limits. `longest`: seconds after which
-    a job counts as hung. `spec`: the spec as JSON, against which the doctor checks.
+    a job counts as hung. `spec`: the spec as JSON, against which the doctor checks. `health`: the socket of the host's
+    health service; '' for none.
     """
 
     labels: tuple[str, ...]
@@ -54,6 +59,7 @@ class RunnerPlan(JobNeeds):
     host: str
     longest: float
     spec: str
+    health: str = ""
 
 
 @dataclass(slots=True)
@@ -82,14 +88,14 @@ class Slot:
     """A place for one runner; a slot beyond the plan's count is only cleaned up. Times are the clock's `passed()`.
 
     `next_cleanup`, `next_round` and `next_look`: the earliest times of its next cleanup, its next cycle, and the next
-    look at its runner on GitHub. `may_be_registered`: whether the answer to its registration was lost, so that GitHub
-    may have a runner whose id is unknown. `trouble_since`: when the step that it is at first failed. `asked_to_end`:
-    whether the runner itself decides when to end, since GitHub could not be asked. `overdue`: whether it is ended even
-    if it has a job.
+    look at its runner. `asked`: when GitHub was last asked about it. `may_be_registered`: whether the answer to its
+    registration was lost, so that GitHub may have a runner whose id is unknown. `trouble_since`: when the step that it
+    is at first failed. `asked_to_end`: whether the runner itself decides when to end, since GitHub could not be asked.
+    `overdue`: whether it is ended even if it has a job.
 
-    `gpus`: the UUIDs of its GPUs. `sick`: why it is in quarantine, or ''. `mark`: the slot whose registration shows
-    that. In a row, `checks` counts failed proofs, `strikes` failed runners. `suspect`: its last job or runner failed,
-    so that its next proof is the deeper one.
+    `gpus`: the UUIDs of its GPUs. `refused`: those with which it failed a proof. `sick`: why it is in quarantine, or
+    ''. `mark`: the slot whose registration shows that. In a row, `checks` counts failed proofs, `strikes` failed
+    runners. `suspect`: its last job or runner failed, so that its next proof is the deeper one.
     """
 
     number: int
@@ -101,6 +107,7 @@ class Slot:
     next_cleanup: float = 0.0
     next_round: float = 0.0
     next_look: float = 0.0
+    asked: float = 0.0
     failures: int = 0
     trouble_since: float | None = None
     connected: bool = False
@@ -112,6 +119,7 @@ class Slot:
     kept: bool = False
     ended_well: bool = False
     gpus: tuple[str, ...] = ()
+    refused: frozenset[str] = frozenset()
     sick: str = ""
     mark: Slot | None = None
     checks: int = 0
@@ -122,8 +130,8 @@ class Slot:
         """Goes on to `phase`."""
         self.phase, self.trouble_since = phase, None
 
-    def look(self, runner: Runner | None, now: float) -> None:
-        """Records what GitHub says of the slot's runner at the time `now`; None: it has no such runner."""
+    def look(self, runner: Runner | RunnerState | None, now: float) -> None:
+        """Records what GitHub, or the runner, says of it at the time `now`; None: GitHub has no such runner."""
         self.next_look = now + (STEADY if self.connected and runner and runner.online else CHECK)
         if runner is None or not runner.online:
             self.away_since = now if self.away_since is None else self.away_since
@@ -159,5 +167,5 @@ class Slot:
                 setattr(self, field.name, getattr(fresh, field.name))
 
 
-_LASTING = frozenset({"next_round", "failures", "gpus", "sick", "mark", "checks", "strikes", "suspect"})
+_LASTING = frozenset({"next_round", "failures", "gpus", "refused", "sick", "mark", "checks", "strikes", "suspect"})
 """The fields of a slot that outlast its cycles."""

@@ -34,6 +34,9 @@ SERVES = "serves"
 CAPABILITIES = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "KILL", "SETGID", "SETUID")
 """What nix-daemon needs to build as the users of its group and to own the results (tried with Nix 2.8)."""
 
+PROCESSES, FILES = 16384, 16384
+"""The most processes and threads of a container, and the most open files of a process in it."""
+
 SANDBOX = {
     "podman": ("seccomp=unconfined", "apparmor=unconfined", "unmask=ALL"),
     "docker": ("seccomp=unconfined", "apparmor=unconfined", "systempaths=unconfined"),
@@ -49,13 +52,13 @@ def daemon_name(runner: str) -> str:
     return f"{runner}-nix"
 
 
-def daemon_arguments(order: RunnerOrder, kind: str, volume: str, *, signs: bool) -> list[str]:
+def daemon_arguments(order: RunnerOrder, kind: str, volume: str, *how: str, signs: bool) -> list[str]:
     """The engine's arguments that start the daemon of `order`. `signs`: the environment has `BUILDER_KEY`."""
     return [
-        *started(daemon_name(order.name), {SERVES: order.name, **order.identity}, "--detach"),
+        *started(daemon_name(order.name), {SERVES: order.name, **order.identity}, "--detach", *how),
         *(("--env", BUILDER_KEY) if signs else ()),
         *options("--env", {TRUSTED_KEYS: " ".join(order.trusted_keys)}),
-        *_as_root(),
+        *as_root(*CAPABILITIES),
         *(word for option in SANDBOX[kind] if order.builds for word in ("--security-opt", option)),
         *bounds(order.memory, order.cores),
         *("--volume", f"{volume}:{STORE}", "--entrypoint", DAEMON, order.image),
@@ -67,7 +70,8 @@ def collector_arguments(order: RunnerOrder, volume: str) -> list[str]:
     identity = {"pool": order.pool, "slot": order.slot}
     return [
         *started(collector_name(order), identity, "--rm", "--network", "none"),
-        *_as_root(),
+        *bounds(order.memory, order.cores),
+        *as_root(*CAPABILITIES),
         *("--volume", f"{volume}:{STORE}", "--entrypoint", DAEMON, order.image, "--collect-garbage"),
     ]
 
@@ -88,12 +92,13 @@ def options(option: str, values: Mapping[str, str]) -> list[str]:
 
 
 def bounds(memory: int, cores: int) -> list[str]:
-    """The options for `memory` in bytes, without swap, and `cores`; 0 means no bound."""
-    words = ["--memory", str(memory), "--memory-swap", str(memory)] if memory else []
+    """The options for `memory` in bytes, without swap, and `cores`; 0 means no bound. The rest is always bounded."""
+    words = ["--pids-limit", str(PROCESSES), "--ulimit", f"nofile={FILES}:{FILES}"]
+    words += ["--memory", str(memory), "--memory-swap", str(memory)] if memory else []
     return [*words, "--cpus", str(cores)] if cores else words
 
 
-def _as_root() -> Sequence[str]:
-    """Root of the container, with nothing but `CAPABILITIES`."""
-    added = (word for name in CAPABILITIES for word in ("--cap-add", name))
+def as_root(*capabilities: str) -> Sequence[str]:
+    """Root of the container, with nothing but `capabilities`."""
+    added = (word for name in capabilities for word in ("--cap-add", name))
     return ("--user", "0:0", "--cap-drop", "all", *added, "--security-opt", "no-new-privileges")

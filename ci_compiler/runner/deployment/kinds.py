@@ -20,11 +20,14 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import ExitCode, Finding, InputError
 from ci_compiler.files.drift import MARK
 from ci_compiler.hardware.families import DEFAULT, facts, has_facts
+from ci_compiler.hardware.families.host_signs import seen_by_host
 from ci_compiler.recipes.nix_text import string
 from ci_compiler.runner.controller.containers import TOOLKIT_PREFIX
 from ci_compiler.runner.controller.store_daemon import CAPABILITIES, DAEMON
 from ci_compiler.runner.deployment.release_pins import ARCHITECTURES, pins
 from ci_compiler.runner.deployment.rendering import FOLDER, Facts, render, text_of
+from ci_compiler.runner.fence import METADATA
+from ci_compiler.runner.host_health import SOCKET
 from ci_compiler.runner.limits import builds_in, longest, room_of, trusted_keys
 from ci_compiler.runner.scale_sets import scale_set_of
 from ci_compiler.spec.build import BUNDLED_SHOWN
@@ -109,13 +112,17 @@ def _left_out(spec: Spec, pool: Pool, target: str) -> Finding:
 def _facts(spec: Spec, target: str, pools: Iterable[Pool]) -> Facts:
     """The facts about the deployment as a whole. `spec-option` is '' for the bundled spec, which needs no copy."""
     file = spec.document.file
-    hardening = text_of(FOLDER / "hardening.conf").strip()
-    settings = RESTART | dict(line.split("=", 1) for line in hardening.splitlines())
+    hardening, health = (text_of(FOLDER / f"{name}.conf").strip() for name in ("hardening", "health"))
+    strict, own = (dict(line.split("=", 1) for line in text.splitlines()) for text in (hardening, health))
+    settings, watching = RESTART | strict, strict | own
+    words = _words(spec, next((pool.gpu for pool in pools if pool.gpu), ""))
     return {
         "heading": f"{MARK} from {file}. Do not edit: change the spec, then run `ci-runner deploy {target}`.",
-        **_words(spec, next((pool.gpu for pool in pools if pool.gpu), "")),
+        **words,
+        "labelled-gpus": words["gpu-labels"],
+        "unlabelled-gpus": "" if words["gpu-labels"] else words["gpu-resource"],
         "example": next(pool.name for pool in pools),
-        "gpus": " ".join(pool.gpu for pool in pools),
+        "gpus": " ".join(filter(None, (pool.gpu for pool in pools))),
         "labels": " ".join(pool.name for pool in pools if not pool.runs_on.scale_set),
         "spec": SPEC,
         "spec-file": shlex.quote(file),
@@ -126,10 +133,15 @@ def _facts(spec: Spec, target: str, pools: Iterable[Pool]) -> Facts:
         "user": str(USER),
         "longest-stop": str(max(longest(spec, pool) for pool in spec.pools) + STOPPING),
         "hardening": hardening,
-        "nix-hardening": "\n".join(f"{name} = {string(settings[name])};" for name in settings if name not in RESTART),
-        "restart": "\n".join(f"{name}={value}" for name, value in RESTART.items()),
-        "service": "\n".join(f"{name}={value}" for name, value in settings.items()),
-        "nix-service": "\n".join(f"{name} = {string(value)};" for name, value in settings.items()),
+        "metadata-4": "\n".join(f"- {one}/32" for one in METADATA if ":" not in one),
+        "metadata-6": "\n".join(f"- {one}/128" for one in METADATA if ":" in one),
+        "nix-hardening": _in_nix(strict),
+        "restart": _in_unit(RESTART),
+        "service": _in_unit(settings),
+        "nix-service": _in_nix(settings),
+        "health": SOCKET,
+        "health-service": _in_unit(watching),
+        "nix-health-service": _in_nix(watching),
         # The image of a controller, as the owner publishes it (registries accept only lower case).
         "controller-image": pins().controller.format(owner=spec.owner.lower(), version=__version__),
         "controller-chart": pins().controller_chart,
@@ -138,12 +150,22 @@ def _facts(spec: Spec, target: str, pools: Iterable[Pool]) -> Facts:
     }
 
 
+def _in_unit(settings: Mapping[str, str]) -> str:
+    return "\n".join(f"{name}={value}" for name, value in settings.items())
+
+
+def _in_nix(settings: Mapping[str, str]) -> str:
+    return "\n".join(f"{name} = {string(value)};" for name, value in settings.items())
+
+
 def _words(spec: Spec, gpu: str) -> Mapping[str, str]:
     """What the family of `gpu` calls what its machines need; without `gpu-resource` if that is not known."""
     family = spec.hardware.gpu(gpu).family if gpu else ""
-    known = has_facts(family, "deployment")
-    words: dict[str, str] = facts(family if known else DEFAULT, "deployment")["words"]
-    return words | ({} if known else {"gpu-resource": ""})
+    words: dict[str, str] = {**facts(DEFAULT, "deployment")["words"]}
+    if not has_facts(family, "deployment"):
+        return words | {"gpu-resource": "", "gpu-labels": ""}
+    words |= facts(family, "deployment")["words"]
+    return words
 
 
 def _pool_facts(spec: Spec, pool: Pool) -> Facts:
@@ -163,6 +185,7 @@ def _pool_facts(spec: Spec, pool: Pool) -> Facts:
         "gpu": pool.gpu,
         "gpu-count": str(pool.gpus),
         "no-gpu": "" if pool.gpu else "true",
+        "health-option": f" --health {SOCKET}" if pool.gpu and seen_by_host(spec.hardware.gpu(pool.gpu).family) else "",
         "nix-gpu": "true" if pool.gpu else "false",
         "capability-major": str(gpu[0]),
         "capability-minor": str(gpu[1]),

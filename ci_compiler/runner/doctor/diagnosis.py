@@ -54,7 +54,7 @@ def examine(work: Assignment, evidence: Evidence) -> dict[str, Judgement]:
     possible = [stage for stage in spec.stages if any_gpu or not stage.needs_gpu]
     wanted = {name for stage in work.stages or suited or possible for name in stage.checks_of(of_gpu=on_gpu)}
     if work.pool:
-        wanted.add("pool")
+        wanted |= {"pool", "egress"}
     reason = f"{work.stage} does not need it" if work.stage else "nothing that this machine may run needs it"
     results = dict.fromkeys(CHECKS, skipped(reason))
     if work.spec.backend.nix is NixUse.NONE:

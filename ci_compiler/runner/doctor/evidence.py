@@ -94,6 +94,8 @@ class Evidence:
     emulators that are on PATH. `answer` is that of the backend's command that checks the secret, `cache` that of the
     spec's binary cache, `store` that of Nix's own store; None if there is no such command or program. `disk`: why the
     disk does not return what is written to it, or ''.
+
+    `fence`: what is said to be closed to a job here, or ''; `reached`: what of it has a route all the same.
     """
 
     machine: Machine
@@ -107,6 +109,8 @@ class Evidence:
     cache: Answer | None = None
     store: Answer | None = None
     disk: str = ""
+    fence: str = ""
+    reached: tuple[str, ...] = ()
 
 
 Check = Callable[[Assignment, Evidence], Judgement]

@@ -106,6 +106,8 @@ def driver(work: Assignment, evidence: Evidence) -> Judgement:
     toolkits = _toolkits(work, devices)
     if not toolkits:
         return skipped("no variant of the spec runs on these GPUs")
+    if work.machines.driver:
+        return work.machines.driver(devices, [str(toolkit.version) for toolkit in toolkits])
     for device in devices:
         known = work.spec.hardware.gpus.get(device.sm)
         newest = max(toolkits, key=lambda one: (lowest_driver(one, known), one.version))

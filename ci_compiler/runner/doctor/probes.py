@@ -16,6 +16,7 @@ from ci_compiler.backends.protocol import NixUse
 from ci_compiler.hardware.texts import MISSING, Answer, answer, printed, text_of
 from ci_compiler.runner.detect.this_machine import this_machine
 from ci_compiler.runner.doctor.evidence import TRIED, Assignment, ClockReading, Evidence
+from ci_compiler.runner.fence import CLOSED, FENCE, reachable
 from ci_compiler.stages import USABLE
 from ci_compiler.units import release
 
@@ -36,6 +37,7 @@ def gather(work: Assignment) -> Evidence:
     secret = next(iter(given.values()), "")
     command = backend.secret_command(secret)
     programs = [*(tool.name for tool in backend.tools), *(one.program for one in work.spec.hardware.emulators)]
+    fence = os.environ.get(FENCE, "")
     return Evidence(
         machine=machine,
         clock=clock(),
@@ -48,6 +50,8 @@ def gather(work: Assignment) -> Evidence:
         cache=_ping("--store", work.spec.cache.url) if work.spec.cache and "cache" in checks else None,
         store=store,
         disk=disk() if work.deep else "",
+        fence=fence,
+        reached=tuple(reachable(CLOSED.get(fence, ()))),
     )
 
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from ci_compiler.hardware import Version
 from ci_compiler.hardware.machine import GpuDevice
-from ci_compiler.hardware.texts import Answer, answer, plain, printed, text_of
+from ci_compiler.hardware.texts import Answer, answer, kernel_log, plain, printed, text_of
 
 GPU_QUERY = ("index", "name", "compute_cap", "memory.total", "driver_version", "mig.mode.current")
 HEALTH_QUERY = ("index", "uuid", "pci.bus_id", "ecc.errors.uncorrected.volatile.total")
@@ -29,8 +29,10 @@ REMAPPED_QUERY = ("gpu_uuid", "remapped_rows.pending", "remapped_rows.failure")
 RECOVERY_QUERY = ("index", "gpu_recovery_action")
 """What nvidia-smi is asked for of each GPU by itself: older drivers refuse a query with this field."""
 
+STATE_QUERY = ("index", "mig.mode.current", "mig.mode.pending", "fabric.state", "fabric.status")
+"""What nvidia-smi is asked for by itself as well: how the GPU is divided, and its place in an NVLink fabric."""
+
 _FORMAT = "--format=csv,noheader,nounits"
-_LOGS = (("dmesg",), ("journalctl", "--dmesg", "--boot", "--no-pager", "--quiet", "--output=cat"))
 _GPU = re.compile(r"^GPU ([0-9]{1,4}):", re.MULTILINE)
 _SLICE = re.compile(r"\(UUID: (MIG-[0-9a-zA-Z/-]+)\)")
 _XID = re.compile(r"NVRM: Xid \(PCI:([0-9a-fA-F:.]{1,30})\): ([0-9]{1,4})\b")
@@ -45,9 +47,9 @@ _ACTION = re.compile(r" to (0x[0-9a-fA-F]{1,4}) \(([A-Za-z0-9 ]{1,40})\)")
 class GpuTexts(NamedTuple):
     """What a machine says of its GPUs: nvidia-smi's answer to `GPU_QUERY` (None: there is no nvidia-smi), and faults.
 
-    `controllers` are the PCI addresses of NVIDIA GPUs. `health`, `remapped`, `recovery` and `listed` are the outputs of
-    nvidia-smi for `HEALTH_QUERY`, `REMAPPED_QUERY`, `RECOVERY_QUERY` and `--list-gpus`, and `kernel_log` is the
-    kernel's; '' if they could not be read.
+    `controllers` are the PCI addresses of NVIDIA GPUs. `health`, `remapped`, `recovery`, `state` and `listed` are the
+    outputs of nvidia-smi for `HEALTH_QUERY`, `REMAPPED_QUERY`, `RECOVERY_QUERY`, `STATE_QUERY` and `--list-gpus`, and
+    `kernel_log` is the kernel's; '' if they could not be read.
     """
 
     smi: Answer | None = None
@@ -57,6 +59,7 @@ class GpuTexts(NamedTuple):
     listed: str = ""
     kernel_log: str = ""
     recovery: str = ""
+    state: str = ""
 
 
 SIGNS = ("memory errors", "pending remappings", "the kernel's log")
@@ -75,8 +78,9 @@ def gpu_texts(root: Path) -> GpuTexts:
         health=printed("nvidia-smi", f"--query-gpu={','.join(HEALTH_QUERY)}", _FORMAT),
         remapped=printed("nvidia-smi", f"--query-remapped-rows={','.join(REMAPPED_QUERY)}", _FORMAT),
         listed=printed("nvidia-smi", "--list-gpus"),
-        kernel_log=next(filter(None, (printed(*command) for command in _LOGS)), ""),
+        kernel_log=kernel_log(),
         recovery=printed("nvidia-smi", f"--query-gpu={','.join(RECOVERY_QUERY)}", _FORMAT),
+        state=printed("nvidia-smi", f"--query-gpu={','.join(STATE_QUERY)}", _FORMAT),
     )
 
 
@@ -150,8 +154,10 @@ def with_state(device: GpuDevice, state: GpuTexts) -> GpuDevice:
     _, uuid, address, errors = row
     remapped = next((row for row in _rows(state.remapped, REMAPPED_QUERY) if row[0] == uuid), ("", "", ""))
     action = next((row[1] for row in _rows(state.recovery, RECOVERY_QUERY) if row[0] == str(device.index)), "")
+    modes = next((row[1:] for row in _rows(state.state, STATE_QUERY) if row[0] == str(device.index)), ("",) * 4)
     found = [
         *_stated_faults(errors, action),
+        *_state_faults(*modes),
         *_memory_faults(errors, *remapped[1:]),
         *_xid_faults(address, state.kernel_log),
     ]
@@ -181,6 +187,17 @@ def _stated_faults(errors: str, action: str) -> Iterator[str]:
 
 def _asked(action: str) -> str:
     return f"the driver asks for a recovery: {action}"
+
+
+def _state_faults(current: str, pending: str, fabric: str, status: str) -> Iterator[str]:
+    """Source: nvidia-smi's `--help-query-gpu`; a GPU that its NVLink fabric does not accept runs no CUDA program."""
+    modes = {"Enabled", "Disabled"}
+    if current != pending and {current, pending} <= modes:
+        yield f"its MIG mode is {current}, and {pending} after the next reset"
+    if fabric in {"Not Started", "In Progress"}:
+        yield f"its NVLink fabric is not ready: {fabric}"
+    if fabric == "Completed" and re.fullmatch(r"[A-Za-z0-9 ]{1,60}", status) and status != "Success":
+        yield f"its NVLink fabric does not accept it: {status}"
 
 
 def _memory_faults(errors: str, pending: str, failure: str) -> Iterator[str]:

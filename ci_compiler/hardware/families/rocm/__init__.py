@@ -9,9 +9,14 @@ follows from their order. `gfx942:sramecc+:xnack-` fixes features of the target,
 from __future__ import annotations
 
 import re
+from fnmatch import fnmatch
 from functools import cache
+from typing import TYPE_CHECKING
 
 from ci_compiler.hardware.families import ALL, Family, Target, facts
+
+if TYPE_CHECKING:
+    from ci_compiler.hardware.families.machines import Machines
 
 _EVERY = "amdgcnspirv"
 """An abstract target, whose code is finished on the machine that runs it."""
@@ -41,13 +46,40 @@ def _generic(processor: str) -> frozenset[str]:
     return frozenset(name for name, row in rows.items() if processor in row["runs_on"])
 
 
+def listed(target: str, toolkit: str) -> bool:
+    """Whether AMD's matrix for Linux lists `target` for the release, or a release of the series, `toolkit`."""
+    first = facts("rocm", "toolkits")["windows"].get(_named(target), {}).get("first", "")
+    release = _release(toolkit)
+    return bool(first) and release >= _release(first)[: len(release)]
+
+
+def leaves_out(library: str, target: str) -> bool:
+    """Whether AMD builds `library` without code for `target`."""
+    return any(fnmatch(_named(target), one) for one in facts("rocm", "toolkits")["left-out"].get(library, ()))
+
+
+def _release(text: str) -> tuple[int, ...]:
+    return tuple(map(int, text.split(".")))
+
+
+def _named(target: str) -> str:
+    """`target` without its features, as pools and specs name a machine."""
+    return target.partition(":")[0]
+
+
+def _machines() -> Machines:
+    from ci_compiler.hardware.families.rocm.machines import MACHINES
+
+    return MACHINES
+
+
 FAMILY = Family(
     name="rocm",
-    title="ROCm",
-    toolkit="ROCm",
     targets=f"{_ID.pattern}|{_EVERY}|{ALL}",
     rule=_runs,
     lists_products=True,
     language="HIP",
-    device="cuda",  # as PyTorch spells it
+    machines=_machines,
+    named=_named,
+    **facts("rocm", "words")["family"],
 )

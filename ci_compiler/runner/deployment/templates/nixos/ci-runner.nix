@@ -9,12 +9,13 @@ let
   # The spec's pools; `stop`: the seconds in which a running job must end and its container be removed.
   known = {
 @each pool@
-    @nix-pool@ = { description = @nix-title@; gpu = @nix-gpu@; stop = @stop@; };
+    @nix-pool@ = { description = @nix-title@; gpu = @nix-gpu@; stop = @stop@; health = "@health-option@"; };
 @end@
   };
 
   served = lib.filterAttrs (name: count: known ? ${name}) cfg.pools;
   session = "user@${toString cfg.uid}.service";
+  isWatched = lib.any (name: known.${name}.health != "") (lib.attrNames served);
   hasGpu = lib.any (name: known.${name}.gpu) (lib.attrNames served);
 in
 {
@@ -83,6 +84,19 @@ in
     };
     systemd.user.sockets.podman.wantedBy = [ "sockets.target" ];
 
+    # Only the controllers' user may open it.
+    systemd.sockets.ci-runner-health = lib.mkIf isWatched {
+      wantedBy = [ "sockets.target" ];
+      socketConfig = {
+        ListenStream = "@health@";
+        DirectoryMode = "0755";
+        SocketMode = "0600";
+        SocketUser = "ci-runner";
+        Accept = true;
+        RemoveOnStop = true;
+      };
+    };
+
     systemd.services = lib.mapAttrs' (name: count: lib.nameValuePair "ci-runner-${name}" {
       description = "GitHub Actions runners of the pool ${known.${name}.description}";
       wantedBy = [ "multi-user.target" ];
@@ -95,7 +109,7 @@ in
       script = ''
         export CONTAINER_HOST=unix:///run/user/$(id --user)/podman/podman.sock
         export GH_CONFIG_DIR=$CREDENTIALS_DIRECTORY
-        exec ${cfg.package}/bin/ci-runner start ${name} --count ${toString count}@if spec-option@ --spec ${cfg.spec}@end@
+        exec ${cfg.package}/bin/ci-runner start ${name} --count ${toString count}${known.${name}.health}@if spec-option@ --spec ${cfg.spec}@end@
       '';
       serviceConfig = {
         User = "ci-runner";
@@ -106,7 +120,17 @@ in
         TimeoutStopSec = known.${name}.stop;
         @nix-service@
       };
-    }) served // {
+    }) served // lib.optionalAttrs isWatched {
+      # One for each connection to the socket.
+      "ci-runner-health@" = {
+        description = "A verdict on the health of the machine's GPUs";
+        path = [ "/run/current-system/sw" ];
+        script = "exec ${cfg.package}/bin/ci-runner health";
+        serviceConfig = {
+          @nix-health-service@
+        };
+      };
+    } // {
       ci-prune-runners = {
         description = "Removes what GitHub Actions runners left behind";
         startAt = "daily";

@@ -1,0 +1,99 @@
+"""Whether the text that a recipe takes over still fits its source: patches, and replacements in `postPatch`.
+
+nixpkgs' `postPatch` and patches belong to nixpkgs' version of a package. Where a recipe builds another version with
+them, the build fails in its first minute, after hours of waiting for a machine. Here the source of each recipe is
+unpacked and patched, once for all recipes that patch the same source in the same way, and nothing is compiled.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from ci_compiler.adoption.audit_real import BranchEvaluation
+from ci_compiler.adoption.real_nixpkgs import Derivation, Source, patch
+from ci_compiler.codes import Code
+from ci_compiler.errors import Finding, about
+from ci_compiler.plan.pipeline import Plan
+from ci_compiler.process import Ended
+from ci_compiler.units import counted, grouped
+
+_READ = ("src", "srcs", "sourceRoot", "patchFlags", "postUnpack", "prePatch", "patchPhase", "postPatch")
+"""What decides how a source is patched, with `patches`."""
+
+_REPLACED = re.compile(r"(ERROR|WARNING): pattern (.+) doesn't match anything in (?:file )?'?([^']+)")
+_NO_FILE = re.compile(r"ERROR: file '(.+)' does not exist")
+"""What `substituteInPlace` says (nixpkgs, pkgs/stdenv/generic/setup.sh, `substituteStream`)."""
+
+_PATCH = re.compile(r"applying patch (?:\S*/)?(?:[0-9a-z]{32}-)?(\S+)")
+_FILE = re.compile(r"patching file '?([^']+)'?$")
+_HUNK = re.compile(r"Hunk #\d+ FAILED at|can't find file to patch")
+"""What `patchPhase` (the same file) and GNU patch say."""
+
+_OF_THE_SUMMARY = re.compile(
+    r"\s+>|\s*error:|\s*last \d+ log lines|\s*For full logs|these \d+ derivations|/nix/store/\S+$"
+)
+"""What Nix says once the builder has ended."""
+
+
+class Patched(NamedTuple):
+    """How patching a source ended for `recipes`: what is wrong, and what does nothing any more."""
+
+    recipes: tuple[str, ...]
+    problems: tuple[str, ...]
+    idle: tuple[str, ...]
+
+    def finding(self, path: Path) -> Finding:
+        """What is wrong, at the recipe of `path`, which stands for all."""
+        more = f" ({counted(len(self.recipes) - 1, 'more recipe')} too)" if self.recipes[1:] else ""
+        return about(path, Code.PATCH_FAILS, f"{'; '.join(self.problems)}{more}")
+
+
+def alike(derivations: Mapping[str, Derivation]) -> list[tuple[str, ...]]:
+    """The names of the recipes that patch the same source in the same way."""
+
+    def key(name: str) -> tuple[str, ...]:
+        derivation = derivations[name]
+        has = derivation.attributes
+        return (derivation.system, has.get("patches", derivation.path), *(has.get(one, "") for one in _READ))
+
+    return [tuple(names) for names in grouped(derivations, key).values()]
+
+
+def patched(root: Path, plan: Plan, real: BranchEvaluation, branch: str, folder: Path | None) -> Iterator[Patched]:
+    """Patches each source of the recipes that were evaluated; `folder` is as there. Raises InputError."""
+    for names in alike(real.done.derivations):
+        cell = real.built[names[0]].cell
+        source = Source(folder=folder, pin=plan.spec.branches[branch].pin(cell.toolkit), system=cell.system)
+        yield read(names, patch(root, names[0], real.paths, source))
+
+
+def read(names: Collection[str], ended: Ended) -> Patched:
+    """What the output of a builder says, which patched the source of the recipes `names`."""
+    name = file = ""
+    problems: list[str] = []
+    idle: list[str] = []
+    last = ""
+    for line in ended.err.splitlines():
+        if _OF_THE_SUMMARY.match(line):
+            continue
+        last = line.strip() or last
+        if found := _PATCH.search(line):
+            name, file = found[1], ""
+        elif found := _FILE.search(line):
+            file = found[1]
+        elif found := _REPLACED.search(line):
+            option, said = ("fail", problems) if found[1] == "ERROR" else ("warn", idle)
+            said.append(f"`--replace-{option}` finds no {found[2]} in {found[3]}")
+        elif found := _NO_FILE.search(line):
+            problems.append(f"it edits {found[1]}, which the source does not have")
+        elif "previously applied" in line:
+            problems.append(f"the source has {name} already, in {file}")
+        elif _HUNK.search(line):
+            problems.append(f"{name} does not apply{f' to {file}' if file else ''}")
+    if ended.status != 0 and not problems:
+        problems.append(f"unpacking or patching fails: {last or ended.said}")
+    failed = problems if ended.status != 0 else []
+    return Patched(tuple(names), tuple(dict.fromkeys(failed)), tuple(dict.fromkeys(idle)))

@@ -1,0 +1,52 @@
+"""Faults of GPUs as the files and the log of the host's kernel show them, for families whose facts say how they do.
+
+These facts (`health.json`) have the PCI vendor and classes of the GPUs; files below a GPU's folder in sysfs, with the
+pattern of a line that is a fault; and the lines of the kernel's log after which a GPU is sick, and well again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from ci_compiler.hardware.families import facts, files_of
+from ci_compiler.hardware.families.machines import known_machines
+from ci_compiler.hardware.texts import text_of
+
+
+def seen_by_host(family: str) -> bool:
+    """Whether the host of a machine knows how the GPUs of `family` are."""
+    known = known_machines().get(family)
+    return family in files_of("health.json") or bool(known and known.signs)
+
+
+def host_faults(root: Path, log: str) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """Each GPU of these families on the PCI bus of the machine below `root`: family, address and faults, one line each.
+
+    `log` is the kernel's.
+    """
+    for family in files_of("health.json"):
+        table = facts(family, "health")
+        for device in sorted((root / "sys/bus/pci/devices").glob("*")):
+            kind = text_of(device / "class")
+            if text_of(device / "vendor").strip() == table["vendor"] and kind.startswith(tuple(table["classes"])):
+                yield family, device.name, (*_file_faults(table, device), *_log_faults(table["log"], device.name, log))
+
+
+def _file_faults(table: Mapping[str, Any], device: Path) -> Iterator[str]:
+    for row in table["files"]:
+        for path in sorted(device.glob(row["path"])):
+            if matched := re.search(row["pattern"], text_of(path), re.MULTILINE):
+                yield row["fault"].format(file=path.name, value=matched[1])
+
+
+def _log_faults(row: Mapping[str, str], address: str, log: str) -> Iterator[str]:
+    sick = False
+    for line in log.splitlines():
+        named = re.search(row["address"], line)
+        if named and named[1] == address:
+            sick = bool(re.search(row["sick"], line)) or (sick and not re.search(row["well"], line))
+    if sick:
+        yield row["fault"]

@@ -1,0 +1,81 @@
+"""Machines with AMD's GPUs: what `Machines` asks for. No machine of AMD's has run it: tests have recorded ones."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from ci_compiler.hardware import Version
+from ci_compiler.hardware.families import facts
+from ci_compiler.hardware.families.machines import Attempt, Machines, UsedDevice
+from ci_compiler.hardware.families.rocm import devices, listed
+from ci_compiler.hardware.machine import GpuDevice
+from ci_compiler.judgement import Judgement, failed, ok, skipped
+
+KFD = "dev/kfd"
+"""The device through which all programs of ROCm reach the GPUs."""
+
+
+def attempts(*, deep: bool = False, root: Path = Path("/")) -> Iterator[Attempt]:
+    """Whether this process may read and write /dev/kfd and a render node; no kernel is run. `deep` adds nothing."""
+    del deep
+    paths = [root / KFD, *sorted((root / "dev/dri").glob("renderD*"))]
+    present = [path for path in paths if path.exists()]
+    if not (root / KFD).exists():
+        return
+    closed = [f"/{path.relative_to(root)}" for path in present if not os.access(path, os.R_OK | os.W_OK)]
+    gpus = devices.agents(devices.AgentTexts(nodes=tuple(devices.nodes(root))))[0]
+    usable = () if closed else tuple(UsedDevice(one.target, Version(0, 0)) for one in gpus)
+    problem = f"this user may not read and write {', '.join(closed)}" if closed else ""
+    yield Attempt(f"/{KFD}", linked=True, devices=usable, problem=problem)
+
+
+def usable(tried: Sequence[Attempt], *, reads_loader_cache: bool) -> Judgement:
+    """A process may use the devices of a GPU; the loader's cache plays no part."""
+    del reads_loader_cache
+    fix = "give this user the groups of /dev/kfd and /dev/dri/renderD*, or give the container these devices and groups"
+    if not tried:
+        return failed(f"there is no /{KFD}", fix)
+    found = tried[0]
+    if not found.devices:
+        return failed(found.problem or f"{found.library} offers no GPU", fix)
+    return ok(f"{', '.join(one.name for one in found.devices)} through {found.library}")
+
+
+def driver(gpus: Sequence[GpuDevice], toolkits: Sequence[str]) -> Judgement:
+    """Whether AMD's matrix lists the driver of `gpus` for each of `toolkits`; not judged where its release is unknown.
+
+    AMD's package of the driver has a release (6.4; since ROCm 7.0 its own, 30.10), its module has another version.
+    """
+    table = facts("rocm", "toolkits")
+    module = gpus[0].driver
+    if not module:
+        return skipped("the kernel's own driver, of which AMD has no list")
+    release = table["modules"].get(module, "")
+    if not release:
+        return skipped(f"driver {module}: nothing is known of its release")
+    for toolkit in toolkits:
+        releases = table["toolkits"].get(toolkit, {}).get("drivers", ())
+        if releases and release not in releases:
+            message = f"driver {module} is that of {release}, and ROCm {toolkit} is listed with {', '.join(releases)}"
+            return failed(message, f"install driver {releases[0]}")
+    unlisted = [one for one in toolkits if not table["toolkits"].get(one, {}).get("drivers")]
+    if unlisted:
+        return skipped(f"driver {module} ({release}): nothing is known of ROCm {', '.join(unlisted)}")
+    outside = [f"{gpu.sm} for ROCm {one}" for gpu in gpus for one in toolkits if not listed(gpu.target, one)]
+    remark = f"; AMD's matrix does not list {', '.join(dict.fromkeys(outside))}" if outside else ""
+    return ok(f"driver {module} ({release}) is listed for ROCm {', '.join(toolkits)}{remark}")
+
+
+MACHINES = Machines(
+    record=devices.agent_texts,
+    devices=devices.agents,
+    signs=devices.SIGNS,
+    **facts("rocm", "words")["machines"],
+    attempts=attempts,
+    usable=usable,
+    driver=driver,
+    visible=("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"),
+    options=devices.device_options,
+)

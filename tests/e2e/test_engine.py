@@ -1,0 +1,305 @@
+"""`ci-runner start` with a real engine: containers of the builder's own scripts, for jobs of the local GitHub.
+
+The engine has a mount and a network namespace of its own, in which a metadata service listens. The image has the
+product's files and settings; its programs are this machine's, mounted by the engine's configuration.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from ci_compiler.cli.app import run
+from ci_compiler.cli.engines import this_machine
+from ci_compiler.cli.runner import PROGRAM
+from ci_compiler.runner.controller import containers, job_network, store_daemon
+from ci_compiler.runner.controller.containers import PYTHON, ContainerEngine
+from ci_compiler.runner.fence import METADATA
+from ci_compiler.secret import Secret
+from tests.backends import wheel
+from tests.checkers import require
+from tests.github.server import serving
+from tests.github.state import REPOSITORY, TOKEN, GitHub
+from tests.runner.test_containers import ORDER
+from tests.runner_images.buildah import IMAGES
+
+IMAGE = "localhost/ci-engine:1"
+NEIGHBOUR = "10.88.255.254"
+"""An address of the containers' own network."""
+
+LISTENER = """\
+import socketserver, subprocess, sys, threading
+for words in (["link", "set", "lo", "up"], *(["addr", "add", f"{one}/32", "dev", "lo"] for one in sys.argv[1:])):
+    subprocess.run(["ip", *words], check=True)
+class Service(socketserver.BaseRequestHandler):
+    def handle(self):
+        self.request.sendall(b"credentials\\n")
+server = socketserver.ThreadingTCPServer(("0.0.0.0", 80), Service)
+print("listens", flush=True)
+server.serve_forever()
+"""
+
+LIMITED = 'if [ "$1" = run ]; then shift; set -- run --ulimit nproc=4096:4096 "$@"; fi\n'
+"""sh: without the right to raise limits, podman must lower all that it sets itself; this one is of no concern here."""
+
+RUN = """\
+#!/bin/bash
+# Stands in for GitHub's runner: a hostile job, which says what it reaches and what bounds it.
+unset ACTIONS_RUNNER_INPUT_JITCONFIG
+echo "job: runs"
+for address in 169.254.169.254 10.88.255.254; do
+  reached=$(timeout 5 bash -c "exec 3<>/dev/tcp/$address/80 && read -r line <&3 && echo \\$line" 2>/dev/null)
+  echo "job: $address ${reached:-closed}"
+done
+echo "job: capabilities $(sed -n 's/^CapBnd:\\s*//p' /proc/self/status)"
+echo "job: files $(ulimit -Hn)"
+for file in pids/pids.max pids.max memory/memory.limit_in_bytes memory.max; do
+  if [[ -r /sys/fs/cgroup/$file ]]; then echo "job: ${file##*/} $(cat "/sys/fs/cgroup/$file")"; fi
+done
+echo "job: done"
+until [[ -e go ]]; do sleep 0.1; done
+"""
+
+
+def _image(folder: Path) -> None:
+    """The builder in miniature: its scripts, and the end of its Containerfile, with its settings."""
+    scripts = folder / "usr/local/lib/ci-runner"
+    scripts.mkdir(parents=True)
+    for name in ("daemon", "entrypoint", "job-started.sh", "job-completed.sh"):
+        shutil.copy(IMAGES / "builder" / name, scripts)
+    toolkit = folder / PYTHON.lstrip("/")
+    toolkit.parent.mkdir(parents=True)
+    for name, words in (
+        ("python", ""),
+        ("ci-runner", "-I -c 'from ci_compiler.cli.runner import main; raise SystemExit(main())'"),
+    ):
+        (toolkit.parent / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" {words} "$@"\n', "utf-8")
+        (toolkit.parent / name).chmod(0o755)
+    (folder / "usr/local/bin").mkdir()
+    for name, does in (("nix", "echo name:key"), ("nix-daemon", "exec sleep infinity")):
+        (folder / "usr/local/bin" / name).write_text(f"#!/bin/sh\n{does}\n", "utf-8")
+        (folder / "usr/local/bin" / name).chmod(0o755)
+    (folder / "home/runner/bin").mkdir(parents=True)
+    (folder / "home/runner/run.sh").write_text(RUN, "utf-8")
+    (folder / "home/runner/run.sh").chmod(0o755)
+    for name in ("bin", "lib", "lib64", "sbin"):
+        (folder / name).symlink_to(f"usr/{name}")
+        (folder / "usr" / name).mkdir()
+    for name in ("tmp", "etc", "nix"):
+        (folder / name).mkdir()
+    (folder / "tmp").chmod(0o1777)
+    product = (IMAGES / "builder/Containerfile").read_text("utf-8").partition("ARG RUNNER_VERSION\n")[2]
+    assert "ENTRYPOINT" in product
+    text = "FROM scratch\nARG TOOLKIT_VERSION\nARG RUNNER_VERSION\nCOPY . /\nCOPY --chown=1001:1001 home /home\n"
+    (folder.parent / "Containerfile").write_text(f"{text}{product}\nENV NIX_REMOTE= HOME=/home/runner\n", "utf-8")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Engine:
+    """podman in namespaces of its own, which end with the process `space`."""
+
+    program: Path
+    space: int
+
+    def ask(self, *words: str | Path) -> str:
+        done = subprocess.run([self.program, *words], capture_output=True, encoding="utf-8", check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+
+def _settings(folder: Path) -> None:
+    """What podman needs here: no limit above this machine's own, a storage of its own, this machine's programs."""
+    shown = ["/usr/bin", "/usr/lib", "/usr/lib64", "/usr/sbin", sys.base_prefix, str(IMAGES.parent)]
+    shown += [] if sys.prefix.startswith(str(IMAGES.parent)) else [sys.prefix]
+    mounts = json.dumps([f"{one}:{one}:ro" for one in shown if Path(one).exists()])
+    for name, text in {
+        "containers.conf": f"[containers]\nvolumes = {mounts}\n"
+        'default_ulimits = ["nproc=4096:4096", "nofile=4096:4096"]\n'
+        '[engine]\ncgroup_manager = "cgroupfs"\nevents_logger = "none"\n',
+        "storage.conf": f'[storage]\ndriver = "overlay"\ngraphroot = "{folder}/store"\nrunroot = "{folder}/run"\n',
+    }.items():
+        (folder / name).write_text(text, "utf-8")
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    """podman with the image; skips the tests where it can run no container."""
+    podman, folder = require("podman"), tmp_path_factory.mktemp("engine")
+    if os.geteuid() != 0:
+        pytest.skip("a network of one's own needs root")
+    _settings(folder)
+    addresses = [one for one in METADATA if ":" not in one]
+    words = ["unshare", "--mount", "--net", sys.executable, "-c", LISTENER, *addresses, NEIGHBOUR]
+    with subprocess.Popen(words, stdout=subprocess.PIPE) as space:
+        assert space.stdout
+        if not space.stdout.readline():
+            pytest.skip("this user may not make namespaces here")
+        within = f"nsenter --target {space.pid} --mount --net"
+        subprocess.run([*within.split(), "umount", "/sys/fs/cgroup/unified"], capture_output=True, check=False)
+        program = folder / "podman"
+        files = f"CONTAINERS_CONF={folder}/containers.conf CONTAINERS_STORAGE_CONF={folder}/storage.conf"
+        program.write_text(f'#!/bin/sh\n{LIMITED}exec env {files} {within} {podman} "$@"\n', "utf-8")
+        program.chmod(0o755)
+        made = Engine(program=program, space=space.pid)
+        try:
+            _image(folder / "image")
+            made.ask(
+                "build",
+                "--quiet",
+                "--tag",
+                IMAGE,
+                "--file",
+                folder / "Containerfile",
+                "--build-arg",
+                "RUNNER_VERSION=2.999.0",
+                folder / "image",
+            )
+            probe = [program, "run", "--rm", *store_daemon.bounds(0, 0), "--entrypoint", "true", IMAGE]
+            tried = subprocess.run(probe, capture_output=True, encoding="utf-8", check=False)
+            if tried.returncode:
+                pytest.skip(f"podman runs no container here: {tried.stderr.strip().splitlines()[-1]}")
+            yield made
+        finally:
+            subprocess.run([program, "rm", "--all", "--force"], capture_output=True, check=False)
+            space.kill()
+
+
+@dataclass
+class Shift:
+    """What happens while the controller sleeps: each job runs to its end; after the last one, SIGTERM."""
+
+    engine: Engine
+    github: GitHub
+    jobs: int = 1
+    logs: list[str] = field(default_factory=list)
+    rounds: int = 600
+    sleep = staticmethod(time.sleep)
+    stopped: bool = False
+
+    def __call__(self, _: float) -> None:
+        self.sleep(0.1)
+        self.rounds -= 1
+        for runner in list(self.github.runners.values()):
+            name = runner["name"]
+            log = subprocess.run(
+                [self.engine.program, "logs", name], capture_output=True, encoding="utf-8", check=False
+            )
+            if "job: done" in log.stdout:
+                self.logs.append(log.stdout)
+                self.github.runners.pop(runner["id"])
+                self.engine.ask("exec", name, "touch", "/home/runner/go")
+        over = len(self.logs) == self.jobs and not self.engine.ask("ps", "--all", "--quiet")
+        if not self.stopped and (over or not self.rounds):
+            self.stopped = True
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+@pytest.fixture
+def github() -> Iterator[GitHub]:
+    with serving(GitHub(organisation=True)) as served:
+        yield served
+
+
+@pytest.fixture
+def options(engine: Engine, github: GitHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    given = {"GITHUB_API_URL": github.url, "GITHUB_TOKEN": TOKEN, "GITHUB_REPOSITORY": REPOSITORY}
+    for name, value in {**given, "XDG_RUNTIME_DIR": str(tmp_path), "STATE_DIRECTORY": str(tmp_path)}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("PATH", f"{engine.program.parent}:{os.environ['PATH']}")
+    document = wheel.spec()
+    document["runners"]["builder"] |= {"image": IMAGE, "memory": 4}
+    (tmp_path / "spec.yaml").write_text(json.dumps(document), "utf-8")
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    yield ["--engine", "podman", "--root", str(tmp_path), "--spec", str(tmp_path / "spec.yaml")]
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.fixture
+def shift(engine: Engine, github: GitHub, monkeypatch: pytest.MonkeyPatch) -> Shift:
+    made = Shift(engine, github)
+    monkeypatch.setattr("time.sleep", made)
+    return made
+
+
+def test_jobs_run_closed_and_bounded_and_nothing_is_left(
+    engine: Engine, shift: Shift, options: list[str], github: GitHub, capfd: pytest.CaptureFixture[str]
+) -> None:
+    started = replace(ORDER, name=f"ci-runner-{this_machine()}-1-000001-builder", image=IMAGE, registration=0)
+    engine.ask(*job_network.holder_arguments(started))  # what a controller leaves that is killed during a start
+    assert run(PROGRAM, ["start", "builder", *options]) == 0
+    said = capfd.readouterr().err
+    assert f"{started.name}: taken over" in said
+    assert "job done after" in said, said
+    [log] = shift.logs
+    assert "job: 169.254.169.254 closed" in log
+    assert f"job: {NEIGHBOUR} credentials" in log
+    assert "job: capabilities 0000000000000000" in log
+    assert f"job: files {store_daemon.FILES}" in log
+    assert f"job: pids.max {store_daemon.PROCESSES}" in log
+    [memory] = re.findall("job: memory.* ([0-9]+)", log)
+    assert int(memory) <= 4 * 10**9
+    assert not github.of()
+    assert github.secrets
+    assert not any(secret in log + said for secret in github.secrets)
+    assert engine.ask("ps", "--all", "--quiet") == ""
+
+
+def test_the_network_of_forks_jobs_has_no_private_range(
+    shift: Shift, options: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (containers, job_network):
+        monkeypatch.setattr(module, "closed_of", lambda _: "private")
+    assert run(PROGRAM, ["start", "builder", *options]) == 0
+    [log] = shift.logs
+    assert "job: 169.254.169.254 closed" in log
+    assert f"job: {NEIGHBOUR} closed" in log
+
+
+def test_an_open_network_is_noticed_before_a_runner_is_registered(
+    shift: Shift, options: list[str], github: GitHub, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(job_network, "CLOSER", ("-c", "pass"))
+    shift.jobs = 0
+    assert run(PROGRAM, ["start", "builder", *options]) == 0
+    assert "in quarantine: egress: a job reaches 169.254.169.254, " in capfd.readouterr().err
+    assert not github.secrets
+    assert not shift.logs
+
+
+def test_without_the_protection_a_job_reaches_the_credentials(
+    shift: Shift, options: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other tests would notice: the service does listen."""
+    monkeypatch.setattr(job_network, "CLOSER", ("-c", "pass"))
+    monkeypatch.setattr(containers, "closed_of", lambda _: "")
+    assert run(PROGRAM, ["start", "builder", *options]) == 0
+    assert "job: 169.254.169.254 credentials" in shift.logs[0]
+
+
+def test_the_daemon_of_a_store_is_closed_as_well(engine: Engine) -> None:
+    """Builds whose result is known may use its network."""
+    real = ContainerEngine(engine.program)
+    order = replace(ORDER, image=IMAGE, memory=10**9)
+    words = ("bash", "-c", "exec 3<>/dev/tcp/169.254.169.254/80 && head -n 1 <&3; echo over")
+    try:
+        real.prepare(order)
+        real.start(order, Secret("secret"))
+        assert engine.ask("exec", store_daemon.daemon_name(order.name), *words) == "over"
+        assert len(real.machines()) == 1
+    finally:
+        real.remove(order.name)
+        for volume in real.volumes():
+            real.remove_volume(volume.name)
+    assert real.machines() == ()

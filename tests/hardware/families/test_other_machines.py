@@ -1,0 +1,64 @@
+"""Machines with GPUs of AMD, Intel and Apple get a variant that they run, or an honest no."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ci_compiler.hardware import products
+from ci_compiler.hardware.machine import Machine
+from ci_compiler.reports.inventory import Entry, cluster
+from ci_compiler.reports.offers import Wishes
+from ci_compiler.reports.select import select
+from tests.plan.test_open_matrix import decided
+
+ROWS: list[list[str]] = json.loads(Path(__file__).with_name("other_machines.json").read_bytes())["machines"]
+TARGETS = ("gfx90a", "gfx942", "gfx950", "gfx1030", "gfx11-generic", "gfx12-generic")
+MATRIX: dict[str, Any] = {
+    "rows": [
+        {"platform": "x86_64-linux", "accelerator": ["cpu", "xpu", *(f"rocm 7.1 {target}" for target in TARGETS)]},
+        {"platform": "aarch64-darwin", "accelerator": "metal"},
+    ]
+}
+POOLS = {
+    "x86": {"runs-on": ["self-hosted", "linux", "x64", "builder"]},
+    "mac": {"runs-on": ["self-hosted", "macOS", "arm64"], "system": "aarch64-darwin"},
+}
+SPEC = decided(MATRIX, runners=POOLS)
+WISHES = Wishes(package="ext")
+
+
+def machine(gpu: str, cpu: str) -> Machine:
+    this = Machine(system="x86_64-linux")
+    return products.machine(SPEC.spec.hardware, gpu=gpu, cpu_name=cpu, driver="", this=lambda: this)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row[0]}, {row[1]}")
+def test_select_names_its_family_target_and_toolkit_or_says_no(row: list[str]) -> None:
+    gpu, cpu, identity, chosen, refusal, *_ = row
+    if refusal and not chosen and not identity and gpu not in products.NO_GPU:
+        with pytest.raises(products.ForeignGpuError, match=refusal):
+            machine(gpu, cpu)
+        return
+    own = machine(gpu, cpu)
+    assert " ".join(f"{one.family} {one.sm}" for one in own.gpus) == identity
+    found = select(SPEC.spec, SPEC.judged.cells, own, WISHES)
+    assert (found.best.name if found.best else "") == (f"ext-{chosen}-{own.system}" if chosen else "")
+    assert (refusal in " ".join(found.problems)) if refusal else not found.problems
+
+
+def test_the_inventory_says_what_they_need_and_lack() -> None:
+    known = [row for row in ROWS if row[3]]
+    entries = [Entry(name=f"{row[0]}, {row[1]}", count=2, machine=machine(row[0], row[1])) for row in known]
+    found = cluster(SPEC.spec, SPEC.judged, entries, WISHES, everything=False)
+    assert {one.offer.name: one.machines for one in found.needed} == {
+        f"ext-{chosen}-{'aarch64-darwin' if chosen == 'metal' else 'x86_64-linux'}": 2 * count
+        for chosen in {row[3] for row in known}
+        if (count := sum(row[3] == chosen for row in known))
+    }
+    lacking = {one.gpu for one in found.lacking}
+    assert {row[2].split()[1] for row in known if row[4].startswith("no variant")} <= lacking
+    assert len(ROWS) >= 40

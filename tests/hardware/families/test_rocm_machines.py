@@ -1,0 +1,251 @@
+"""Machines with AMD's GPUs, from public reports: detect, doctor, labels and containers. None of them was used."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ci_compiler.hardware import Gpu, tables
+from ci_compiler.hardware.families.machines import machines_of
+from ci_compiler.hardware.families.rocm import devices, leaves_out, listed
+from ci_compiler.hardware.families.rocm import machines as rocm_machines
+from ci_compiler.hardware.families.rocm.devices import AgentTexts
+from ci_compiler.hardware.machine import Machine, as_json
+from ci_compiler.hardware.texts import Answer
+from ci_compiler.plan.machine_fit import fit
+from ci_compiler.reports.inventory import read_inventory
+from ci_compiler.reports.offers import Wishes
+from ci_compiler.reports.select import select
+from ci_compiler.runner.deployment.kinds import deployment
+from ci_compiler.runner.detect.recorded import machine
+from ci_compiler.runner.doctor import hardware_checks
+from ci_compiler.runner.doctor.diagnosis import work_of
+from ci_compiler.runner.doctor.evidence import ClockReading, Evidence
+from ci_compiler.stages import GPU_TEST
+from tests.plan.test_open_matrix import decided
+from tests.runner.machines import recorded
+
+ROWS: dict[str, Any] = json.loads(Path(__file__).with_name("rocm_machines.json").read_bytes())["machines"]
+
+AGENT = """\
+*******
+Agent {number}
+*******
+  Name:                    {name}
+  Uuid:                    {uuid}
+  Marketing Name:          {title}
+  Node:                    {node}
+  Device Type:             GPU
+  ISA Info:
+    ISA 1
+      Name:                    amdgcn-amd-amdhsa--{isa}
+    ISA 2
+      Name:                    amdgcn-amd-amdhsa--gfx9-4-generic
+"""
+
+
+def texts(row: dict[str, Any]) -> AgentTexts:
+    """The texts of a recorded machine."""
+    names = ("node", "name", "uuid", "title", "isa")
+    shown = row.get("rocminfo", "") + "".join(
+        AGENT.format(number=number, **dict(zip(names, agent, strict=True)))
+        for number, agent in enumerate(row.get("agents", ()), start=2)
+    )
+    return AgentTexts(
+        nodes=tuple((number, _properties(found)) for number, found in row.get("nodes", ())),
+        rocminfo=Answer(1 if "rocminfo" in row else 0, out=shown) if shown else None,
+        smi=row.get("smi", ""),
+        partitions=row.get("partitions", ""),
+        enumerated=row.get("enumerated", ""),
+        module=row.get("module", ""),
+        ras=tuple((int(minor), text) for minor, text in row.get("ras", {}).items()),
+        accelerators=tuple(row.get("accelerators", ())),
+    )
+
+
+def _properties(row: dict[str, Any]) -> str:
+    values = {"gfx_target_version": 0, **row, "unique_id": int(row.get("unique_id", "0"), 16)}
+    return "".join(f"{key} {value}\n" for key, value in values.items())
+
+
+def of(name: str) -> Machine:
+    return machine(recorded("zen4", gpus={"rocm": texts(ROWS[name])}), tables())
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_a_recorded_machine_has_the_gpus_of_the_report(name: str) -> None:
+    row, found = ROWS[name], of(name)
+    assert [[one.target, one.name, one.uuid, list(one.faults)] for one in found.gpus] == row["is"]
+    assert found.problems == ((row["problem"],) if "problem" in row else ())
+    assert all(one.family == "rocm" and one.sm == one.target.partition(":")[0] for one in found.gpus)
+    assert row["source"]
+
+
+SPEC = decided({"values": {"platform": "x86_64-linux", "accelerator": ["cpu", "rocm 7.1 gfx942", "rocm 7.1 gfx1100"]}})
+
+
+@pytest.mark.parametrize(
+    ("name", "built", "failing"),
+    [
+        ("mi300x", "gfx942", {}),
+        ("two-7900-xtx", "gfx1100", {}),
+        ("two-7900-xtx", "gfx942", {"gpu_code": "no GPU here runs code built for gfx942; found: Radeon RX 7900 XTX"}),
+        ("strix-halo-overridden", "gfx1100", {"gpu_code": "Radeon 8060S Graphics (gfx1151)"}),
+        ("mi300x-sick", "gfx942", {"gpu_health": "3 uncorrectable errors in umc"}),
+        ("mi300x-in-a-container", "gfx942", {"gpu": "Unable to open /dev/kfd"}),
+        ("mi300x-without-a-driver", "gfx942", {"gpu": "0000:05:00.0", "gpu_code": "found: none"}),
+        ("unsupported-pitcairn", "gfx942", {"gpu": "no GPU was found", "gpu_code": "found: none"}),
+    ],
+)
+def test_the_doctor_says_what_is_wrong_with_it(name: str, built: str, failing: dict[str, str]) -> None:
+    variant = next(one.name for cell in SPEC.judged.cells for one in cell.variants if cell.target == built)
+    work = work_of(SPEC.spec, stage=GPU_TEST, name=variant, pool=None)
+    evidence = Evidence(machine=of(name), clock=ClockReading(now=0))
+    judged = {
+        check: getattr(hardware_checks, check)(work, evidence) for check in ("gpu", "gpu_health", "gpu_code", "driver")
+    }
+    assert {check for check, found in judged.items() if found.failed} == {*failing}
+    for check, said in failing.items():
+        assert said in judged[check].message
+
+
+def test_code_that_fixes_a_feature_runs_where_rocminfo_shows_it() -> None:
+    full, plain = of("mi300x").gpus[0], of("mi300x-sick").gpus[0]
+    for built, runs in (("gfx942", [True, True]), ("gfx942:xnack-", [True, False]), ("gfx942:xnack+", [False, False])):
+        row = Gpu(name=built, architecture="", summary="", systems=(), family="rocm")
+        assert [one.runs(tables(), row) for one in (full, plain)] == runs
+
+
+@pytest.mark.parametrize(
+    ("module", "toolkits", "said"),
+    [
+        ("6.16.6", ["7.1"], "driver 6.16.6 (30.20) is listed for ROCm 7.1"),
+        ("6.12.12", ["7.2"], "driver 6.12.12 is that of 6.4, and ROCm 7.2 is listed with 30.30"),
+        ("6.16.6", ["7.14"], "nothing is known of ROCm 7.14"),
+        ("6.10.5", ["7.1"], "nothing is known of its release"),
+        ("", ["7.1"], "the kernel's own driver, of which AMD has no list"),
+    ],
+)
+def test_a_driver_is_judged_by_the_list_of_amd(module: str, toolkits: list[str], said: str) -> None:
+    gpu = replace(of("mi300x").gpus[0], driver=module)
+    assert said in rocm_machines.driver([gpu], toolkits).message
+
+
+def test_windows_and_exclusions_are_those_of_the_tables() -> None:
+    assert [listed(target, "6.4") for target in ("gfx942:xnack-", "gfx950", "gfx906", "gfx1031")] == [
+        True,
+        *[False] * 3,
+    ]
+    assert listed("gfx1201", "6.4.1")
+    assert not listed("gfx1201", "6.4.0")
+    outside = rocm_machines.driver([replace(of("strix-point").gpus[0], driver="6.16.6")], ["7.1"])
+    assert outside.message.endswith("; AMD's matrix does not list gfx1150 for ROCm 7.1")
+    assert leaves_out("hipBLASLt", "gfx1031")
+    assert not leaves_out("hipBLASLt", "gfx1100")
+    assert not leaves_out("unheard-of", "gfx906")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """The files of a machine with two GPUs."""
+    for number, row in ROWS["two-7900-xtx"]["nodes"]:
+        node = tmp_path / f"sys/class/kfd/kfd/topology/nodes/{number}"
+        node.mkdir(parents=True)
+        (node / "properties").write_text(_properties(row), "utf-8")
+    (tmp_path / "dev/dri").mkdir(parents=True)
+    for name in ("kfd", "dri/renderD128", "dri/renderD129"):
+        (tmp_path / "dev" / name).touch()
+    counters = tmp_path / "sys/class/drm/renderD128/device/ras"
+    counters.mkdir(parents=True)
+    (counters / "umc_err_count").write_text("ue: 2\nce: 0\n", "utf-8")
+    return tmp_path
+
+
+def test_the_files_of_a_machine_are_enough(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    gpus, problems = devices.agents(devices.agent_texts(root))
+    assert [(one.sm, one.faults) for one in gpus] == [("gfx1100", ("2 uncorrectable errors in umc",)), ("gfx1100", ())]
+    assert not problems
+    (attempt,) = rocm_machines.attempts(root=root)
+    assert rocm_machines.usable([attempt], reads_loader_cache=True).message == "gfx1100, gfx1100 through /dev/kfd"
+    assert rocm_machines.usable([], reads_loader_cache=True).failed
+
+
+def test_an_override_of_the_user_does_not_reach_the_tools(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tools = root / "bin"
+    tools.mkdir()
+    (tools / "rocminfo").write_text('#!/bin/sh\necho "override=$HSA_OVERRIDE_GFX_VERSION$HSA_OVERRIDE_GFX_VERSION_1"\n')
+    (tools / "rocminfo").chmod(0o755)
+    monkeypatch.setenv("PATH", os.fspath(tools))
+    monkeypatch.setenv("HSA_OVERRIDE_GFX_VERSION", "10.3.0")
+    monkeypatch.setenv("HSA_OVERRIDE_GFX_VERSION_1", "11.0.0")
+    said = devices.agent_texts(root).rocminfo
+    assert said
+    assert said.out == "override=\n"
+
+
+def test_a_slot_gets_the_render_node_of_its_gpu_and_the_groups(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    group = str((root / "dev/kfd").stat().st_gid)
+    own = ["--device", "/dev/kfd", "--device", "/dev/dri/renderD129"]
+    docker = devices.device_options("docker", ("GPU-398a3f843a146602",), root)
+    assert docker == [*own, "--group-add", group]
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    podman = devices.device_options("podman", ("GPU-398a3f843a146602",), root)
+    assert podman == [*own, "--group-add", "keep-groups"]
+    assert "amd.com/gpu=GPU-lost" in devices.device_options("docker", ("GPU-lost",), root)
+    assert "/dev/dri/renderD128" in devices.device_options("docker", ("all",), root)
+    assert devices.device_options("docker", (), root) == []
+
+
+def test_nothing_is_said_of_a_machine_without_them(tmp_path: Path) -> None:
+    known = machines_of("rocm")
+    assert known.devices(known.record(tmp_path)) == ((), ())
+
+
+def test_any_text_is_accepted() -> None:
+    for text in ("", "{", "[1]", '{"gpu_data": 3}', '{"gpu_data": [{"asic": 1, "bus": null}]}', "Agent 1\n  Node: x\n"):
+        row = AgentTexts(nodes=((1, text),), rocminfo=Answer(0, out=text), smi=text, partitions=text, enumerated=text)
+        assert devices.agents(row) == ((), ())
+
+
+def test_the_inventory_reads_what_detect_prints_of_it() -> None:
+    text = json.dumps(as_json(of("mi300x"))).encode()
+    ((entry,), warnings) = read_inventory(SPEC.spec.hardware, text, "machine.json")
+    assert not warnings
+    own = replace(entry.machine, system="x86_64-linux")
+    found = select(SPEC.spec, SPEC.judged.cells, own, Wishes(package="ext"))
+    assert found.best
+    assert found.best.name == "ext-rocm7_1-gfx942-x86_64-linux"
+
+
+def test_labels_are_those_of_a_pool_that_names_its_target() -> None:
+    pool = {
+        "runs-on": ["self-hosted", "linux", "x64", "amd"],
+        "accelerator": "rocm gfx942",
+        "cores": 1,
+        "memory": 1,
+        "disk": 1,
+    }
+    values = {"platform": "x86_64-linux", "accelerator": ["cpu", "rocm 7.1 gfx942"]}
+    builder = {"runs-on": ["self-hosted", "linux", "x64", "builder"]}
+    spec = decided({"values": values}, runners={"mi300": pool, "x86": builder}).spec
+    (own,) = (one for one in spec.pools if one.name == "mi300")
+    assert fit(spec.hardware, of("mi300x"), own).fits
+    assert fit(spec.hardware, of("two-7900-xtx"), own).missing == ("a GPU of gfx942 (there is gfx1100)",)
+    assert fit(spec.hardware, of("mi300x-cpx"), replace(own, gpus=3)).missing == ("3 GPUs of gfx942 (there are 2)",)
+
+
+def test_a_cluster_gives_its_pods_the_resource_of_amd() -> None:
+    pool = {"runs-on": "mi300", "system": "x86_64-linux", "accelerator": "rocm gfx942", "image": "localhost/rocm"}
+    values = {"platform": "x86_64-linux", "accelerator": ["cpu", "rocm 7.1 gfx942"]}
+    builder = {"runs-on": ["self-hosted", "linux", "x64", "builder"]}
+    files = deployment(decided({"values": values}, runners={"mi300": pool, "x86": builder}).spec, "arc").files
+    assert "            amd.com/gpu: 1\n" in files["mi300.yaml"]
+    assert "      - key: amd.com/gpu\n" in files["mi300.yaml"]
+    assert "compute.major" not in files["mi300.yaml"] + files["install.md"]
+    assert "No label of the plug-in has the target of a GPU" in files["install.md"]
