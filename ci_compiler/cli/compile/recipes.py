@@ -81,12 +81,7 @@ def _adopt(arguments: argparse.Namespace, spec: Spec, judged: Judged, root: Path
         return 1
     others = {path: recipe for path, recipe in made.items() if path not in taken}
     compare(root, others, [])  # what is in the way of them stops it
-    written: dict[Path, Mapping[str, str | None]] = {file.parent: {file.name: text}}
-    for folder in (RECIPES, SHARED):
-        within = f"{folder}/"
-        if fresh := {path.removeprefix(within): text for path, text in made.items() if path.startswith(within)}:
-            written[root / folder] = fresh
-            (root / folder).mkdir(parents=True, exist_ok=True)
+    written: dict[Path, Mapping[str, str | None]] = {file.parent: {file.name: text}, **_by_folder(root, made)}
     try:
         with writing(*written):
             change_folders(written)
@@ -96,3 +91,14 @@ def _adopt(arguments: argparse.Namespace, spec: Spec, judged: Judged, root: Path
     if found.keys() - {branch}:
         note("`ci-compile sync --adopt` brings the other branches up to date")
     return 0
+
+
+def _by_folder(root: Path, made: Mapping[str, str]) -> dict[Path, Mapping[str, str | None]]:
+    """The texts of the compiled files by their path in the folders of recipes, which are there afterwards."""
+    folders: dict[Path, Mapping[str, str | None]] = {}
+    for folder in (RECIPES, SHARED):
+        within = f"{folder}/"
+        if texts := {path.removeprefix(within): text for path, text in made.items() if path.startswith(within)}:
+            folders[root / folder] = texts
+            (root / folder).mkdir(parents=True, exist_ok=True)
+    return folders
