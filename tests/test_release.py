@@ -169,7 +169,7 @@ def test_the_wheel_alone_does_the_main_job_elsewhere(scripts: Path, tmp_path: Pa
 
     branch = next(iter(decided.spec.branches))
     command(compiler, "recipes", "--bundled", "--branch", branch, "-o", tmp_path / "pkgs", cwd=tmp_path)
-    expected = recipes(decided.spec, decided.judged, branch)
+    expected = recipes(decided.spec, decided.judged, branch, self_contained=True)
     assert tree(tmp_path / "pkgs") == {Path(path).name: text for path, text in expected.items()}
 
     assert command(compiler, "schema", cwd=tmp_path) == schema_text()

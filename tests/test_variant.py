@@ -129,7 +129,9 @@ def test_an_exclusion_is_recorded_for_the_package_that_it_names() -> None:
 def test_a_shard_watches_the_recipes_of_its_own_packages(fleet: Plan) -> None:
     shard = yaml.safe_load(compile_files(fleet)[".github/workflows/build-main-sm90.yml"])
     paths = shard[True]["push"]["paths"]
-    assert paths == [f".flox/pkgs/{package}-python313-cuda12_8-sm90-*.nix" for package in PACKAGES]
+    recipes = [f".flox/pkgs/{package}-python313-cuda12_8-sm90-*.nix" for package in PACKAGES]
+    shared = [f".flox/ci-compiler/{package}-python313-cuda12_8*.nix" for package in PACKAGES]
+    assert paths == [*recipes, shared[0], ".flox/ci-compiler/shell/*.nix", *shared[1:]]
 
 
 def test_a_dashed_package_is_recommended_and_installed_with_what_it_needs(fleet: Plan) -> None:

@@ -103,4 +103,5 @@ def functions(subject: Subject, *names: str) -> tuple[str, ...]:
 @cache
 def function(name: str) -> str:
     """The text of a function, escaped for an indented string of Nix."""
-    return nix.escape_lines((Path(__file__).parent / SHELL / f"{name}.sh").read_text("utf-8").rstrip("\n"))
+    folder = Path(__file__).parent / SHELL
+    return nix.escape_lines((folder / f"{name}.sh").read_text("utf-8").rstrip("\n"))

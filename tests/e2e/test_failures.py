@@ -34,7 +34,9 @@ def pushed(world: World, engine: Run) -> Run:
     """A push in which one cell has a recipe that fails, and the other one that builds a version it does not state."""
     assert engine.status == 0
     world.edit(f".flox/pkgs/{BROKEN}.nix", "export MAX_JOBS=1", "echo 'the compiler is on fire'; exit 3")
-    world.edit(f".flox/pkgs/{WRONG}.nix", "export MAX_JOBS=1", "export MAX_JOBS=1; version=9.9.9")
+    changed = '(thin: thin.overrideAttrs (old: { preConfigure = old.preConfigure + "version=9.9.9\\n"; }))'
+    world.edit(f".flox/pkgs/{WRONG}.nix", "import", f"{changed} (import")
+    world.edit(f".flox/pkgs/{WRONG}.nix", "  ];\n}\n", "  ];\n})\n")
     world.commit("Break two recipes")
     return world.push("build-main-cpu.yml", "main")
 

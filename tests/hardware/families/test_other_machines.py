@@ -53,7 +53,7 @@ def test_select_names_its_family_target_and_toolkit_or_says_no(row: list[str]) -
 def test_the_inventory_says_what_they_need_and_lack() -> None:
     known = [row for row in ROWS if row[3]]
     entries = [Entry(name=f"{row[0]}, {row[1]}", count=2, machine=machine(row[0], row[1])) for row in known]
-    found = cluster(SPEC.spec, SPEC.judged, entries, WISHES, everything=False)
+    found = cluster(SPEC.spec, SPEC.judged, entries, WISHES, routes=SPEC.routes, everything=False)
     assert {one.offer.name: one.machines for one in found.needed} == {
         f"ext-{chosen}-{'aarch64-darwin' if chosen == 'metal' else 'x86_64-linux'}": 2 * count
         for chosen in {row[3] for row in known}
