@@ -14,16 +14,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import lru_cache
 
+from ci_compiler.files import folders
 from ci_compiler.hardware import BASELINE, CPU, Hardware
 from ci_compiler.hardware.families import DEFAULT, family_of, spelled
 from ci_compiler.record import record
 
-RECIPES = ".flox/pkgs"
-"""The folder of the recipes, from the root of the repository (Flox' own convention)."""
-
-SHARED = ".flox/ci-compiler"
-"""The folder of what compiled recipes share. Flox takes every Nix file below `RECIPES` for a package, and no other
-(flox/flox, package-builder/nef/lib/dirToAttrs.nix at 6536dac2)."""
+RECIPES, SHARED = folders.RECIPES, folders.SHARED
+"""The folders of the recipes and of what they share, from the root of the repository."""
 
 ATTRIBUTE = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 """One step of a Flox attribute path without quotes: a Nix identifier (Nix manual, lexical structure)."""

@@ -305,7 +305,7 @@ def _phases(recipe: Evaluation) -> dict[str, object]:
 
 
 def _is_phase(name: str) -> bool:
-    """Whether an attribute is a script of the build: one of a phase, before it or after it."""
+    """Whether an attribute is a script of the build: a phase, or a hook before or after a phase."""
     return name in PHASES or _PHASE.fullmatch(name) is not None
 
 

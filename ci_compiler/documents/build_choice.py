@@ -84,11 +84,8 @@ def defaults(plan: Plan) -> Iterator[str]:
 
 def _default_rows(plan: Plan, package: Package) -> Iterator[list[str]]:
     hardware, cells = plan.spec.hardware, plan.judged.cells
-    shared, finder, wishes = (
-        shared_suffixes(cells),
-        Finder(plan.spec, cells, package.name),
-        Wishes(package=package.name),
-    )
+    shared, finder = shared_suffixes(cells), Finder(plan.spec, cells, package.name)
+    wishes = Wishes(package=package.name)
     for system in hardware.systems.values():
         for name in (one for one in plan.spec.gpus if one != ALL.name):
             gpu = None if name == CPU else hardware.gpu(name)

@@ -21,6 +21,7 @@ from typing import NamedTuple
 from ci_compiler.checkout import EntryKind
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError, Place
+from ci_compiler.files.folders import FUNCTIONS, RECIPES, SHARED
 
 MARK = "Compiled by ci-compile"
 """The mark in the first line of every compiled file, after the comment sign of its format."""
@@ -55,8 +56,8 @@ GITHUB = Territory(
     folder=".github",
     patterns=("*.yaml", "*.yml", "*.md", ".gitattributes", "workflows/*.yml", "actions/*/action.yml"),
 )
-FLOX = Territory(folder=".flox/pkgs", patterns=("*.nix", ".gitattributes"))
-THIN = Territory(folder=".flox/ci-compiler", patterns=("*.nix", "shell/*.nix"))
+FLOX = Territory(folder=RECIPES, patterns=("*.nix", ".gitattributes"))
+THIN = Territory(folder=SHARED, patterns=("*.nix", f"{FUNCTIONS}/*.nix"))
 """What the recipes in `FLOX` share."""
 
 

@@ -40,14 +40,10 @@ _LONGEST_LINE = 8_000
 """The most characters of a line that count; the flags of a CPU have 3,000. The forms need more than linear time."""
 
 
-_FEW_LINES = 12
-"""The most lines that are first taken for words of people, each of which has to be understood."""
-
-
 def read(hardware: Hardware, text: str) -> Pasted:
     """What `text` names: words in few lines, the output of tools, or words in many lines."""
     words = [line for line in (_plain(line[:_LONGEST_LINE]) for line in re.split(r"\r?\n", text)) if line]
-    said = _words(hardware, words) if len(words) <= _FEW_LINES else None
+    said = _words(hardware, words) if len(words) <= tools()["few-lines"] else None
     return said or _printed(hardware, text, words)
 
 

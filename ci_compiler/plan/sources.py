@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from ci_compiler.files.folders import FUNCTIONS
 from ci_compiler.hardware import CPU
 from ci_compiler.plan.job_graph import built_after
 from ci_compiler.plan.matrix import Cell, Variant
@@ -32,7 +33,7 @@ def shared_patterns(spec: Spec, cell: Cell, variant: Variant) -> tuple[str, ...]
     """The path filters of what the recipe of `variant` shares with others; () if it is not a thin one."""
     package = spec.packages[variant.package]
     thin = package.kind_of(variant.name) is RecipeKind.COMPILED and not package.self_contained
-    return (f"{shared_stem(cell, package.name)}*.nix", f"{SHARED}/shell/*.nix") if thin else ()
+    return (f"{shared_stem(cell, package.name)}*.nix", f"{SHARED}/{FUNCTIONS}/*.nix") if thin else ()
 
 
 def path_filters(spec: Spec, packages: Iterable[str]) -> list[str]:

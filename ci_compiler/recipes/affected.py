@@ -99,7 +99,7 @@ def changed_recipes(
 
 def with_importers(texts: Mapping[str, str], because: Mapping[str, str]) -> dict[str, str]:
     """`because`, causes by path, with those of `texts`, Nix files by path, that name one of its paths, and so on."""
-    uses = {path: named_paths(path, text) for path, text in texts.items()}
+    uses = {path: named_paths(path, text) for path, text in texts.items()} if because else {}
     causes, found = dict(because), dict(because)
     while found:
         found = {path: why for path in uses if path not in causes and (why := _reason(uses[path], causes))}

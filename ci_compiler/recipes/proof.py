@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+from ci_compiler.files.folders import FUNCTIONS
 from ci_compiler.hardware.families import nixpkgs
 from ci_compiler.recipes import nix_text as nix
 from ci_compiler.recipes.parameters import quoted
@@ -22,9 +23,6 @@ _DEFINITION = re.compile(r"-D([\w.+-]+)(?::[A-Z]+)?=(.*)", re.DOTALL)
 
 _PASSED_ON = ("BUILD_", "USE_", "CMAKE_")
 """Variables of the environment that PyTorch's setup.py hands to CMake (tools/setup_helpers/cmake.py)."""
-
-SHELL = "shell"
-"""The folder of the functions, here and below the folder of what recipes share."""
 
 ARRIVED = "arrived"
 """The function that looks for one switch; a call of it has no other effect than to end the build."""
@@ -96,12 +94,12 @@ def _numbers(subject: Subject) -> str:
 def functions(subject: Subject, *names: str) -> tuple[str, ...]:
     """The functions of these files, as lines of a Nix string."""
     if subject.is_shared:
-        return tuple(f"${{import ./{SHELL}/{name}.nix}}" for name in names)
+        return tuple(f"${{import ./{FUNCTIONS}/{name}.nix}}" for name in names)
     return tuple(map(function, names))
 
 
 @cache
 def function(name: str) -> str:
     """The text of a function, escaped for an indented string of Nix."""
-    folder = Path(__file__).parent / SHELL
+    folder = Path(__file__).parent / FUNCTIONS
     return nix.escape_lines((folder / f"{name}.sh").read_text("utf-8").rstrip("\n"))

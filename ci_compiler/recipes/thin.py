@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
+from ci_compiler.files.folders import FUNCTIONS
 from ci_compiler.hardware.families import family_of
 from ci_compiler.plan.job_graph import needs_of
 from ci_compiler.plan.sources import shared_stem
@@ -22,7 +23,7 @@ from ci_compiler.recipes.subject import Subject
 from ci_compiler.spec.model import Spec
 from ci_compiler.variant import RECIPES, SHARED
 
-_IMPORTED = re.compile(rf"\./{proof.SHELL}/([\w-]+)\.nix")
+_IMPORTED = re.compile(rf"\./{FUNCTIONS}/([\w-]+)\.nix")
 
 _OF_HARDWARE = frozenset({"isa", "dnn"})
 """The traits by which a piece is in some recipes of a package, branch and toolkit, and not in others."""
@@ -92,7 +93,7 @@ def _needs(subject: Subject) -> tuple[str, ...]:
     return tuple(needs_of(subject.spec, subject.package.name)) if in_a_set else tuple(subject.package.needs)
 
 
-def recipe(subject: Subject, shared: Shared) -> str:
+def recipe(subject: Subject, common: Shared) -> str:
     """The recipe of a variant: a call of what it shares with its own values."""
     own = {parameters.OWN[key]: nix.string(subject.values[key]) for key in parameters.OWN}
     why = {compiled.CAPABILITY: f" {compiled.capability_comment(subject)}"} if subject.gpu else {}
@@ -101,14 +102,14 @@ def recipe(subject: Subject, shared: Shared) -> str:
         for need in _needs(subject)
     )
     arguments = [
-        *(f"{name} = {own[name]};{why.get(name, '')}" for name in shared.given),
+        *(f"{name} = {own[name]};{why.get(name, '')}" for name in common.given),
         f"{compiled.FLAGS} = [ {' '.join(map(nix.string, subject.isa.flags))} ];",
         *needs,
         *seeds.arguments(subject),
         f"{compiled.DESCRIPTION} = {nix.string(compiled.description(subject))};",
         nix.block(f"{compiled.RUNS_ON} = [", map(nix.string, compiled.runs_on_lines(subject)), "];"),
     ]
-    file = posixpath.relpath(shared.path, RECIPES)
+    file = posixpath.relpath(common.path, RECIPES)
     call = nix.block(f"{seeds.head(subject)} import {file} {{", arguments, "}")
     return "\n".join([*compiled.head(subject), "", call, ""])
 
@@ -118,4 +119,4 @@ def functions(spec: Spec, texts: Iterable[str]) -> Iterator[tuple[str, str]]:
     for name in sorted({name for text in texts for name in _IMPORTED.findall(text)}):
         head = [compiled.origin(spec), nix.comment("Functions of the shell, which phases of builds define."), ""]
         text = "\n".join([*head, "''", nix.indent(proof.function(name))])
-        yield f"{SHARED}/{proof.SHELL}/{name}.nix", f"{text}''\n"
+        yield f"{SHARED}/{FUNCTIONS}/{name}.nix", f"{text}''\n"

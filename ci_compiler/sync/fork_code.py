@@ -101,7 +101,7 @@ class _Rules:
             for cell in judge(spec).cells
             for variant in cell.variants
             if cell.branch == branch and spec.packages[variant.package].kind_of(variant.name) is not RecipeKind.OWN
-        ) | {SHARED}
+        )
 
     def refusal(self, change: TreeChange) -> str:
         """Why a change is refused; '' if it is not."""
@@ -110,7 +110,8 @@ class _Rules:
             "has a part or a character in its name that no recipe needs": not _is_plain(path),
             "is read by git or GitHub: workflows, actions, hooks and settings do not come from forks": _is_of_git(path),
             "decides what is built and how; a maintainer has to make this change": _is_in(path, self.deciding),
-            "is compiled from the spec; a maintainer has to change that": _is_in(path, self.compiled),
+            "is compiled from the spec; a maintainer has to change that": path in self.compiled
+            or _is_in(path, [SHARED]),
             "is neither a recipe nor a source that the spec declares": not self._is_data(path),
             "is a link or a submodule": not (change.removed or change.is_file),
         }

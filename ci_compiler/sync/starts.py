@@ -24,7 +24,9 @@ def started_by(decided: Plan, plans: Sequence[BranchPlan]) -> dict[str, tuple[st
 
 
 def _changed(plan: BranchPlan) -> Collection[str]:
-    """The paths that change, and the recipes that read one of them."""
+    """The paths that change, and the recipes that share a file that does."""
+    if not any(path.startswith(f"{SHARED}/") for path in plan.changes):
+        return plan.changes
     texts = {path: text for path, text in plan.files.items() if path.startswith((f"{RECIPES}/", f"{SHARED}/"))}
     return with_importers(texts, {path: path for path in plan.changes})
 

@@ -229,6 +229,7 @@ RESET = "[ 9.1] amdgpu 0000:c3:00.0: amdgpu: GPU reset"
     ("files", "log", "faults"),
     [
         ({"umc_err_count": "ue: 0\nce: 12\n", "gpu_vram_bad_pages": "0x00000001 : 0x00001000 : R\n"}, "", ()),
+        ({"umc_err_count": "ue: 2097120\nce: 0\n"}, "", ()),  # twice what some Radeon cards report at each query
         (
             {"umc_err_count": "ue: 3\nce: 0\n"},
             "",

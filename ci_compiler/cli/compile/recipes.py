@@ -94,11 +94,10 @@ def _adopt(arguments: argparse.Namespace, spec: Spec, judged: Judged, root: Path
 
 
 def _by_folder(root: Path, made: Mapping[str, str]) -> dict[Path, Mapping[str, str | None]]:
-    """The texts of the compiled files by their path in the folders of recipes, which are there afterwards."""
-    folders: dict[Path, Mapping[str, str | None]] = {}
-    for folder in (RECIPES, SHARED):
-        within = f"{folder}/"
-        if texts := {path.removeprefix(within): text for path, text in made.items() if path.startswith(within)}:
-            folders[root / folder] = texts
-            (root / folder).mkdir(parents=True, exist_ok=True)
-    return folders
+    """The texts of the compiled files, by folder and path below it."""
+    return {
+        root / folder: {
+            path.removeprefix(f"{folder}/"): text for path, text in made.items() if path.startswith(f"{folder}/")
+        }
+        for folder in (RECIPES, SHARED)
+    }

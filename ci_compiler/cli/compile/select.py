@@ -108,13 +108,15 @@ def _described(spec: Spec, arguments: argparse.Namespace) -> Machine | None:
         products.device(spec.hardware, arguments.gpu)
     except UnknownHardwareError:
         found = pasted.read(spec.hardware, arguments.gpu)
-        if not found.problem:
-            whole = pasted.machine(spec.hardware, replace(found, driver=found.driver or arguments.driver))
-            without_gpus = bool(whole.system) and not spec.hardware.gpus_of(whole.system)
-            return whole if found.gpus or found.none or without_gpus else None
     except ValueError:
         return None
-    return None
+    else:
+        return None
+    if found.problem:
+        return None
+    whole = pasted.machine(spec.hardware, replace(found, driver=found.driver or arguments.driver))
+    without_gpus = bool(whole.system) and not spec.hardware.gpus_of(whole.system)
+    return whole if found.gpus or found.none or without_gpus else None
 
 
 def _pasted(spec: Spec, arguments: argparse.Namespace) -> Machine:

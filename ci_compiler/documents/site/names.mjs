@@ -101,13 +101,11 @@ function known(look, otherwise) {
   }
 }
 
-const FEW_LINES = 12; // as in hardware/pasted.py
-
 /** What a text names ({gpus, none, driver, cpu}; none: no GPU, cpu null: not known), with the `problem` why it may not be all. */
 export function read(data, text) {
   const plain = (line) => line.replace(/[\s\p{C}]+/gu, " ").trim();
   const lines = text.split(/\r?\n/).map(plain).filter(Boolean);
-  const said = lines.length <= FEW_LINES ? wordsIn(data, lines) : null;
+  const said = lines.length <= data.tools["few-lines"] ? wordsIn(data, lines) : null;
   return said ?? printed(data, text, lines);
 }
 

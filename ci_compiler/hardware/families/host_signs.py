@@ -1,7 +1,8 @@
 """Faults of GPUs as the files and the log of the host's kernel show them, for families whose facts say how they do.
 
 These facts (`health.json`) have the PCI vendor and classes of the GPUs; files below a GPU's folder in sysfs, with the
-pattern of a line that is a fault; and the lines of the kernel's log after which a GPU is sick, and well again.
+pattern of a line that is a fault; a number whose multiples are no count of errors; and the lines of the kernel's log
+after which a GPU is sick, and well again.
 """
 
 from __future__ import annotations
@@ -38,8 +39,14 @@ def host_faults(root: Path, log: str) -> Iterator[tuple[str, str, tuple[str, ...
 def _file_faults(table: Mapping[str, Any], device: Path) -> Iterator[str]:
     for row in table["files"]:
         for path in sorted(device.glob(row["path"])):
-            if matched := re.search(row["pattern"], text_of(path), re.MULTILINE):
+            matched = re.search(row["pattern"], text_of(path), re.MULTILINE)
+            if matched and not _is_false(table, matched[1]):
                 yield row["fault"].format(file=path.name, value=matched[1])
+
+
+def _is_false(table: Mapping[str, Any], value: str) -> bool:
+    """Whether `value` is no count of errors: a multiple of the one that some cards report in place of it."""
+    return value.isdecimal() and int(value) % table["false-count"] == 0
 
 
 def _log_faults(row: Mapping[str, str], address: str, log: str) -> Iterator[str]:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ci_compiler.hardware import Version
+from ci_compiler.hardware.families import facts
 from ci_compiler.hardware.machine import GpuDevice
 from ci_compiler.hardware.texts import Answer, answer, plain, text_of
 from ci_compiler.outside import json_of
@@ -25,7 +26,7 @@ SIGNS = ("uncorrectable errors",)
 """Where faults show: the counters of RAS, which consumer cards and guests do not have."""
 
 _INSTINCT, _AMD = "0x12", "0x1002"
-_FALSE_COUNT = 1048560
+_FALSE_COUNT: int = facts("rocm", "health")["false-count"]
 """Some Radeon cards report this many errors more at each query: no count of errors."""
 
 _OVERRIDES = ("HSA_OVERRIDE_GFX_VERSION", "ROCM_TARGET_LST", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
