@@ -23,6 +23,7 @@ python3Packages.buildPythonApplication {
   };
   build-system = [ python3Packages.hatchling ];
   dependencies = with python3Packages; [
+    cyclonedx-python-lib
     jsonschema
     pygithub
     pyyaml

@@ -45,7 +45,7 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import failure, wrong
 from ci_compiler.git import Git
 from ci_compiler.process import Ended, find_program, follow
-from ci_compiler.publishing.plan import Upload, expired, other_commit, release_of, waits_for
+from ci_compiler.publishing.plan import SBOM_FILE, Upload, expired, other_commit, release_of, waits_for
 from ci_compiler.publishing.target import Target, place_failures, planned, upload
 from ci_compiler.secret import Secret
 from ci_compiler.units import counted, duration
@@ -259,7 +259,9 @@ class CommandPrograms:
         """The files of a build, verified, with the digests that its manifest states."""
         digests = {self.job.folder / path: digest.removeprefix("sha256:") for path, digest in build.closure.items()}
         files = verify(build.name, self.job.folder, build.closure)
-        return [Upload(path.name, digests[path], path, build.name, build.version, build.commit) for path in files]
+        sbom = self.job.folder / SBOM_FILE
+        kept = sbom if sbom.is_file() else None
+        return [Upload(path.name, digests[path], path, build.name, build.version, build.commit, kept) for path in files]
 
     def _published(self) -> str:
         line = self._commands().published

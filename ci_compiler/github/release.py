@@ -1,8 +1,8 @@
 """A release on GitHub as the place of a package's files: a draft until all are uploaded, then published.
 
 A draft is of one commit, its target, where publishing makes the tag. A newer commit begins it again.
-Beside the files of a variant there is a file with their SHA-256 digests, `VARIANT.sha256`. It is uploaded last, so that
-it also says that they are all there.
+Beside the files of a variant there are its software bill of materials, `VARIANT.cdx.json`, and a file with their
+SHA-256 digests, `VARIANT.sha256`, which is uploaded last, so that it also says that they are all there.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ from github.Repository import Repository
 from ci_compiler.codes import Code
 from ci_compiler.errors import failure
 from ci_compiler.github.client import Answer, Client
+from ci_compiler.outside import bytes_of
 from ci_compiler.publishing.plan import HeldFile, HeldVersion, StagedVariant, Upload, release_of
 
 _UPLOADED = "uploaded"
 """The state of a whole asset; after a broken upload it is `starter` (GitHub Docs, "Releases")."""
-_SUMS = ".sha256"
+_SUMS, _SBOM = ".sha256", ".cdx.json"
 _HASH = re.compile("[0-9a-f]{40}|[0-9a-f]{64}")
 
 
@@ -65,11 +66,17 @@ class GitHubRelease:
         if release is None or gone:
             message = f"{' and '.join(gone)} was removed from the draft by the run of another commit; publish it again"
             raise failure(wanted[0].variant, Code.RELEASE_OTHER_COMMIT, message)
+        if sbom := wanted[0].sbom:
+            self._beside(release, f"{wanted[0].variant}{_SBOM}", bytes_of(sbom), "application/vnd.cyclonedx+json")
+        text = "".join(f"{file.digest}  {file.name}\n" for file in wanted)
+        self._beside(release, name, text.encode(), "text/plain")
+
+    def _beside(self, release: GitRelease, name: str, content: bytes, kind: str) -> None:
+        """Uploads a file that describes those of a variant, in place of an earlier one."""
         self._clear(release, name)
-        text = "".join(f"{file.digest}  {file.name}\n" for file in wanted).encode()
 
         def send() -> GitReleaseAsset:
-            return release.upload_asset_from_memory(io.BytesIO(text), len(text), name, "text/plain")
+            return release.upload_asset_from_memory(io.BytesIO(content), len(content), name, kind)
 
         self._call(f"upload {name}", send, again=False)
 

@@ -19,10 +19,15 @@ UPLOAD_DAYS = 36
 """The fewest days after which an upload counts as abandoned: a run takes 35 at most (GitHub Docs, "Limits")."""
 
 
+SBOM_FILE = "sbom.cdx.json"
+"""The file with the software bill of materials that a build writes beside its manifest (CycloneDX)."""
+
+
 class Upload(NamedTuple):
     """A file of `version` of a variant that is to be published; `digest` is its SHA-256 in hexadecimal digits.
 
-    `commit` is the commit that it was built from, as a whole hash.
+    `commit` is the commit that it was built from, as a whole hash. `sbom` is the software bill of materials of the
+    variant, which a place that takes any file keeps beside its files.
     """
 
     name: str
@@ -31,6 +36,7 @@ class Upload(NamedTuple):
     variant: str
     version: str
     commit: str
+    sbom: Path | None = None
 
 
 class HeldFile(NamedTuple):

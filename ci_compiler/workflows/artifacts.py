@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Iterable
 
+from ci_compiler.publishing.plan import SBOM_FILE
 from ci_compiler.stages import Stage
 from ci_compiler.workflows.common import expression, selected
 
@@ -40,6 +41,12 @@ SUBJECTS_FILE = "subjects.txt"
 
 SUBJECTS = f"build-output/{SUBJECTS_FILE}"
 """Its path in the job."""
+
+SBOM = f"build-output/{SBOM_FILE}"
+"""The path in a job of the software bill of materials of its variant."""
+
+SBOM_TYPE = "https://cyclonedx.org/bom"
+"""What `gh attestation verify --predicate-type` calls such an SBOM (the README of actions/attest-sbom)."""
 
 RESULT = "result.json"
 """The file that a test writes beside its log, for the table at the end of a run."""

@@ -26,7 +26,7 @@ from ci_compiler.spec.model import Package, Spec
 from ci_compiler.stages import BUILD, Stage, StageKind
 from ci_compiler.variant import variant_name
 from ci_compiler.workflows import compiler_cache
-from ci_compiler.workflows.artifacts import BESIDE_MANIFEST, MANIFEST, SUBJECTS, artifact_expression
+from ci_compiler.workflows.artifacts import BESIDE_MANIFEST, MANIFEST, SBOM, SBOM_TYPE, SUBJECTS, artifact_expression
 from ci_compiler.workflows.called import (
     SUITES,
     build_permissions,
@@ -255,6 +255,9 @@ def _build(spec: Spec, subject: Subject, stage: Stage) -> Job:
     ]
     if spec.attest:
         steps.append(action_step("Attest where it was built", "actions/attest", {"subject-checksums": SUBJECTS}))
+        # Assumes `attestation-sbom`.
+        sbom = {"subject-checksums": SUBJECTS, "predicate-type": SBOM_TYPE, "predicate-path": SBOM}
+        steps.append(action_step("Attest what it is made of", "actions/attest", sbom))
     chosen = [subject.chosen] if subject.package else []
     built = [f"({need.succeeded(stage)} || !{need.chosen})" for need in subject.needs]
     return _job(

@@ -82,7 +82,7 @@ def test_a_push_builds_tests_and_publishes_the_wheel(world: WheelWorld, pushed: 
 
 
 def test_the_artifact_of_the_build_holds_the_files_and_their_hashes(pushed: Run) -> None:
-    assert pushed.files(f"build-{NAME}") == {"build.log", "manifest.json", FILE}
+    assert pushed.files(f"build-{NAME}") == {"sbom.cdx.json", "build.log", "manifest.json", FILE}
     assert list(pushed.json(f"build-{NAME}", "manifest.json")["closure"]) == [FILE]
 
 

@@ -27,6 +27,8 @@ def quiet(_: str) -> None:
 def test_a_release_is_a_draft_until_every_variant_is_there(github: GitHub, tmp_path: Path) -> None:
     target = GitHubRelease(talk(github).client, "v{version}")
     files = [wheel(tmp_path / name, f"1.4.0+{name[9:]}", variant=name) for name in NAMES]
+    (sbom := tmp_path / "sbom.cdx.json").write_text("{}", "utf-8")
+    files[1] = files[1]._replace(sbom=sbom)
     github.cut_upload = files[0].name
     with pytest.raises(GitHubError, match="502"):
         upload(target, files[:1], quiet)
@@ -41,7 +43,7 @@ def test_a_release_is_a_draft_until_every_variant_is_there(github: GitHub, tmp_p
     target.finish("1.4.0+cpu", target.staged("1.4.0", NAMES))
     assert (release["draft"], release["prerelease"]) == (False, False)
     assert sorted(asset["name"] for asset in release["assets"]) == sorted(
-        [*(file.name for file in files), *(f"{name}.sha256" for name in NAMES)]
+        [*(file.name for file in files), *(f"{name}.sha256" for name in NAMES), f"{NAMES[1]}.cdx.json"]
     )
     assert [*GitHubRelease(talk(github).client, "fastpath-{version}").versions()] == []
     assert [*target.versions()] == [HeldVersion("", "1.4.0")]

@@ -23,7 +23,7 @@ let
   }
   // builtins.listToAttrs (
     map (name: { inherit name; value = made name; })
-      [ "hatchling" "jsonschema" "pygithub" "pyyaml" "rich" "ruamel-yaml" ]
+      [ "hatchling" "cyclonedx-python-lib" "jsonschema" "pygithub" "pyyaml" "rich" "ruamel-yaml" ]
   );
   lib = {
     licenses.mit = "MIT";

@@ -18,13 +18,20 @@ COMMIT = "c0ffee" + "0" * 34
 
 
 def wheel(
-    folder: Path, version: str = "1.4.0", *, variant: str = "fastpath-cpu", text: str = "", commit: str = COMMIT
+    folder: Path,
+    version: str = "1.4.0",
+    *,
+    variant: str = "fastpath-cpu",
+    text: str = "",
+    commit: str = COMMIT,
+    metadata: str = "",
 ) -> Upload:
-    """A wheel of the project `fastpath` whose module has `text`."""
+    """A wheel of the project `fastpath` whose module has `text`; `metadata` are more lines of its METADATA."""
     info, name = f"fastpath-{version}.dist-info", f"fastpath-{version}-py3-none-any.whl"
     files = {
         "fastpath.py": f"TEXT = {text!r}\n",
-        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: fastpath\nVersion: {version}\nRequires-Python: >=3.9\n",
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: fastpath\nVersion: {version}\nRequires-Python: >=3.9\n"
+        + metadata,
         f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: ci\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
     }
     files[f"{info}/RECORD"] = "".join(f"{path},,\n" for path in [*files, f"{info}/RECORD"])

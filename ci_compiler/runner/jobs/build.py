@@ -16,6 +16,7 @@ from ci_compiler.backends.protocol import NixUse
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, Place, StageError, wrong
 from ci_compiler.plan.lookup import BuiltVariant
+from ci_compiler.publishing.plan import SBOM_FILE
 from ci_compiler.recipes import nix_text as nix
 from ci_compiler.recipes.compiled import ARCHIVE
 from ci_compiler.recipes.judged import differences
@@ -27,6 +28,7 @@ from ci_compiler.runner.jobs.files import output_folder, write_json
 from ci_compiler.runner.jobs.manifest import Builder, Manifest
 from ci_compiler.runner.jobs.needed import HandedOver, hand_over
 from ci_compiler.runner.jobs.reuse import inputs_of, note_inputs, result_of, taken, traced
+from ci_compiler.runner.jobs.sbom import sbom_of
 from ci_compiler.runner.jobs.setting import Job
 from ci_compiler.runner.jobs.summary import add_row, reporting
 from ci_compiler.runner.targets import find
@@ -62,13 +64,14 @@ def build(job: Job, name: str, branch: str, out: Path, given: Given = NOTHING) -
     and StageError.
     """
     built = find(job.spec, name, branch)
-    output_folder(out, (MANIFEST_FILE, SUBJECTS_FILE, INPUTS_FILE, LOG))
+    output_folder(out, (MANIFEST_FILE, SBOM_FILE, SUBJECTS_FILE, INPUTS_FILE, LOG))
     with reporting(name, BUILD), TemporaryDirectory(prefix="ci-runner-build-") as scratch:
         handed = hand_over(job, [built], given.needs, Path(scratch), given.chosen)
         manifest, others = _build(job, built, out, given, handed)
     for remark in others:
         show(remark)
     digest = write_json(out / MANIFEST_FILE, manifest.as_json())
+    (out / SBOM_FILE).write_text(sbom_of(manifest, out), "utf-8")
     note_inputs(manifest.inputs, out)
     if job.spec.attest:
         (out / SUBJECTS_FILE).write_text(subjects(manifest, digest), "utf-8")

@@ -18,6 +18,7 @@ from ci_compiler.backends.job import BuildOrder, BuildResult, JoinedVariant
 from ci_compiler.plan.joins import builds
 from ci_compiler.plan.lookup import BuiltVariant, built_variants
 from ci_compiler.plan.pipeline import plan
+from ci_compiler.publishing.plan import SBOM_FILE
 from ci_compiler.runner.detect.this_machine import this_machine
 from ci_compiler.runner.jobs.attested import subjects
 from ci_compiler.runner.jobs.build import LOG, NOTHING, Given, commit_of, manifest_of, not_built
@@ -25,6 +26,7 @@ from ci_compiler.runner.jobs.files import output_folder, write_json
 from ci_compiler.runner.jobs.manifest import Builder, Manifest
 from ci_compiler.runner.jobs.needed import HandedOver, hand_over
 from ci_compiler.runner.jobs.reuse import inputs_of, note_inputs, result_of, taken, traced
+from ci_compiler.runner.jobs.sbom import sbom_of
 from ci_compiler.runner.jobs.setting import Job, values_of
 from ci_compiler.runner.jobs.summary import add_row, reporting
 from ci_compiler.spec.model import Spec
@@ -56,6 +58,7 @@ def build_joined(job: Job, built: BuiltVariant, out: Path, given: Given = NOTHIN
     for manifest in made:
         output_folder(out / manifest.name, (MANIFEST_FILE,))
         digests[manifest.name] = write_json(out / manifest.name / MANIFEST_FILE, manifest.as_json())
+        (out / manifest.name / SBOM_FILE).write_text(sbom_of(manifest, out / manifest.name), "utf-8")
         remarks = [] if manifest.built else [not_built(manifest)]
         size, seconds = manifest.closure_size, manifest.seconds
         add_row(name=manifest.name, stage=BUILD.name, result="built", seconds=seconds, size=size, remarks=remarks)

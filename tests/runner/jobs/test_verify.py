@@ -202,3 +202,18 @@ def test_what_is_signed_without_the_record_of_its_tests_is_refused(
         f"file://{published.folder}/cache has no signed record that this content passed cpu-test [no-test-record]"
         in said
     )
+
+
+def test_nix_alone_verifies_what_the_cache_serves(published: World) -> None:
+    """As the guide says, without ci-runner and GitHub; another key, or other content, is refused."""
+    path, cache = published.manifest["store_path"], published.cache()
+
+    def run(key: str) -> subprocess.CompletedProcess[str]:
+        words = ("--recursive", "--sigs-needed", "1", "--store", cache["url"], "--trusted-public-keys", key, path)
+        return published.nix("store", "verify", *words)
+
+    assert run(cache["public-key"]).returncode == 0
+    assert run(published.cache("other")["public-key"]).returncode != 0
+    for archive in (published.folder / "cache/nar").iterdir():
+        archive.write_bytes(archive.read_bytes()[:-1] + b"x")
+    assert run(cache["public-key"]).returncode != 0
