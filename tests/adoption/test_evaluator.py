@@ -21,7 +21,7 @@ def test_gpu_recipe_is_recorded_in_full() -> None:
     assert (torch.pname, torch.version, torch.system) == (
         "pytorch210-python313-cuda13_0-sm90-avx512", "2.10.0", "x86_64-linux",
     )  # fmt: skip
-    assert torch.name == f"{torch.pname}-{torch.version}"
+    assert torch.name == f"python3.13-{torch.pname}-{torch.version}"
     assert torch.drv_path.endswith(f"-{torch.name}.drv")
     assert torch.platforms == ("x86_64-linux",)
     assert torch.description == "PyTorch 2.10 for NVIDIA Hopper (SM90) with AVX-512"
@@ -232,7 +232,7 @@ def test_package_from_nothing_with_unknown_attributes() -> None:
     inputs = nightly.attributes["buildInputs"]
     assert isinstance(inputs, list)
     assert [item["name"] for item in inputs] == [
-        "cuda_cccl-13.0", "libcudss-0", "someLibrary-0", "thing-3", "numpy-0", "helper-1",
+        "cuda_cccl-13.0", "libcudss-0", "someLibrary-0", "thing-3", "numpy-0", "python3.13-helper-1",
     ]  # fmt: skip
 
 
@@ -374,7 +374,8 @@ def test_a_python_with_packages_has_the_output_out_of_each(tmp_path: Path) -> No
 def test_builders_take_functions_of_the_final_attributes(tmp_path: Path, builder: str) -> None:
     text = '(final: { pname = "a"; version = "1"; src = pkgs.fetchPypi { inherit (final) pname version; }; })'
     made = one(tmp_path, f'{{ pkgs }}: (pkgs.{builder} {text}).overrideAttrs {{ version = "2"; }}')
-    assert (made.package, made.attribute, made.name) == ("other", builder, "a-2")
+    prefix = "python3.12-" if builder.startswith("python") else ""
+    assert (made.package, made.attribute, made.name) == ("other", builder, f"{prefix}a-2")
     assert made.sources[0].url.endswith("/a-2.tar.gz")
 
 

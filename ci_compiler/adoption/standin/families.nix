@@ -4,7 +4,7 @@
 #   config     what `config` has by default
 #   known      { context, base, pin } -> the attributes of nixpkgs
 #   torch      { context, base } -> what its torch has: `arguments`; of its arguments `inputs`, `nativeInputs`,
-#              `patches` (names of nixpkgs' own), `preConfigure`, `isBroken` and `extras`; `aliases`
+#              `patches` (names of nixpkgs' own), `variables`, `preConfigure`, `isBroken` and `extras`; `aliases`
 #   user       { base, args } -> what a package has that uses torch
 #   code       { pname, args } -> what nixpkgs' derivation of such a package has for its own GPU code
 #   toolkit    { effective, final } -> the package set of the toolkit that a package is built with
@@ -38,6 +38,7 @@ in
     // {
       preConfigure = args: lib.concatMapStrings (one: one.preConfigure args) (of "preConfigure");
       isBroken = args: builtins.any (one: one.isBroken args) (of "isBroken");
+      variables = summed "variables";
       extras = summed "extras";
       aliases = summed "aliases";
     };

@@ -11,6 +11,7 @@
 #   layers      what `overrideAttrs` was given, in order
 #   extras      attributes of the result that no builder sees
 #   finish      the same, from the attributes before any `overrideAttrs` (those that a builder was given)
+#   prefix      what its builder puts before its name
 #   hasDist     final attributes -> whether the builder adds the output `dist`
 #   changes     the names that a recipe or an overlay sets in the Python set that it is from
 #   scope       that Python set
@@ -109,6 +110,7 @@ let
         scope = { };
         extras = _: { };
         finish = _: { };
+        prefix = "";
         hasDist = _: false;
         start = blank;
       } // given;
@@ -122,7 +124,8 @@ let
         in { attrs = below.attrs // new; new = below.new ++ [ new ]; };
       built = foldl' step { attrs = base; new = [ ]; } spec.layers;
       final = built.attrs;
-      name = final.name or (if final ? version then "${final.pname}-${final.version}" else final.pname);
+      plainName = final.name or (if final ? version then "${final.pname}-${final.version}" else final.pname);
+      name = spec.prefix + plainName;
 
       # What a builder was given comes in the first layer.
       isBuilt = spec.start == { } && spec.layers != [ ];
@@ -163,7 +166,7 @@ let
           inherit name;
           inherit (drv) drvPath outPath;
           inherit (spec.context) system;
-          pname = final.pname or (lib.getName name);
+          pname = final.pname or (lib.getName plainName);
           outputName = builtins.head outputs;
           drvAttrs = final // taken;
           inherit outputs;

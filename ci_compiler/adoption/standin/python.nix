@@ -14,7 +14,9 @@ let
   };
   function = pins.functionOf context.pin;
   ofFamilies = families.torch { inherit context base; };
+  prefix = "python${version}-";
   builder = self: member: package.fromRecipe (spec self member // {
+    prefix = lib.optionalString (member == "buildPythonPackage") prefix;
     finish = asModule;
     # buildPythonPackage's formats that leave a wheel: interpreters/python/mk-python-derivation.nix.
     hasDist = final:
@@ -54,6 +56,8 @@ let
       };
     in
     lib.genAttrs (row.phases or [ ]) (_: package.inherited)
+    // lib.listToAttrs (map (one: let pair = lib.splitString "=" one; in lib.nameValuePair (lib.head pair) (lib.last pair))
+      (row.environment or [ ]))
     // {
       outputs = row.outputs or [ "out" "dist" ];
       patches = more: map patch (row.patches or [ ] ++ more);
@@ -62,15 +66,17 @@ let
 
   torch = self: package.make (spec self "torch" // {
     package = "torch";
+    inherit prefix;
     finish = asModule;
     function = function "torch";
     arguments = ofFamilies.arguments // { gpuTargets = [ ]; inherit (base) blas magma; };
-    attrs = args: let mine = own self "torch"; in mine // {
+    attrs = args: let mine = own self "torch"; in mine // ofFamilies.variables args // {
       pname = "torch";
       version = context.versions.torch;
       src = source "pytorch" context.versions.torch;
+      PYTORCH_BUILD_VERSION = context.versions.torch;
       patches = mine.patches (ofFamilies.patches args);
-      preConfigure = package.inherited + ofFamilies.preConfigure args;
+      preConfigure = ofFamilies.preConfigure args;
       nativeBuildInputs = ofFamilies.nativeInputs args;
       buildInputs = [ args.blas ] ++ ofFamilies.inputs args;
       meta = about "PyTorch: Tensors and Dynamic neural networks in Python with strong GPU acceleration" // {
@@ -96,6 +102,7 @@ let
   # A package that uses torch: the set's own, or the one that `override` is given.
   user = self: pname: description: package.make (spec self pname // {
     package = pname;
+    inherit prefix;
     finish = asModule;
     function = function pname;
     arguments = { inherit (self) torch; };

@@ -139,10 +139,13 @@ in
       inherit (base) cudaPackages;
     };
     patches = args: lib.optionals args.cudaSupport (context.derivations.torch.cudaPatches or [ ]);
+    variables = args: lib.genAttrs [ "USE_NCCL" "USE_STATIC_NCCL" "USE_SYSTEM_NCCL" ] (_:
+      if args.cudaSupport && args.cudaPackages.nccl.meta.available then "1" else "0");
     # Without `gpuTargets`, nixpkgs' default architectures go into the same variable.
-    preConfigure = args: lib.optionalString (args.cudaSupport && args.gpuTargets != [ ]) ''
-      export TORCH_CUDA_ARCH_LIST="${lib.concatStringsSep ";" args.gpuTargets}"
-    '';
+    preConfigure = args: lib.optionalString args.cudaSupport (package.inherited
+      + lib.optionalString (args.gpuTargets != [ ]) ''
+        export TORCH_CUDA_ARCH_LIST="${lib.concatStringsSep ";" args.gpuTargets}"
+      '');
     isBroken = args:
       args.cudaSupport && !elem args.cudaPackages.cudaMajorVersion (context.derivations.torch.cudaMajors or [ ]);
     nativeInputs = args: lib.optionals args.cudaSupport (
@@ -181,12 +184,12 @@ in
       capabilities = lib.concatStringsSep ";" (args.torch.cudaCapabilities or [ ]);
       support = args.torch.cudaSupport or false;
     in
-    {
-      preConfigure = package.inherited + lib.optionalString (support && pname == "torchvision") ''
+    if pname == "torchaudio" then { env.TORCH_CUDA_ARCH_LIST = capabilities; }
+    else {
+      preConfigure = package.inherited + lib.optionalString support ''
         export TORCH_CUDA_ARCH_LIST="${capabilities}"
         export FORCE_CUDA=1
       '';
-      env = lib.optionalAttrs (support && pname == "torchaudio") { TORCH_CUDA_ARCH_LIST = capabilities; };
     };
 
   # The package set of the toolkit in what a package has, else of nixpkgs itself; and whether it is built for GPUs.
