@@ -9,9 +9,17 @@ let
   filled = old: filter (name: old.${name} or "" != "") [
     "postPatch" "preConfigure" "preBuild" "preFixup" "postInstall" "postFixup"
   ];
+  switches = lib.genAttrs [
+    "BUILD_DOCS" "BUILD_NAMEDTENSOR" "BUILD_TEST" "CMAKE_GENERATOR" "USE_DISTRIBUTED" "USE_MKLDNN" "USE_MKLDNN_CBLAS"
+    "USE_MPS" "USE_NCCL" "USE_NNPACK" "USE_STATIC_NCCL" "USE_SYSTEM_NCCL" "BUILD_CTC_DECODER" "BUILD_KALDI" "BUILD_RNNT"
+    "BUILD_SOX"
+  ] (_: null);
+  lib.genAttrs = names: f: listToAttrs (map (name: { inherit name; value = f name; }) names);
+  text = builtins.mapAttrs (_: toString);
   said = old: {
     inherit (one) outputs;
     "old.outputs" = old.outputs;
+    "old variables of a build" = text (builtins.intersectAttrs switches old);
     "old.patches" = sorted (map file (old.patches or [ ]));
     "old phases that are not empty" = filled old;
     propagatedBuildInputs = sorted (map output one.propagatedBuildInputs);

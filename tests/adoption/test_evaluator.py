@@ -10,7 +10,7 @@ from textwrap import dedent
 import pytest
 
 from ci_compiler.adoption.evaluator import EvaluatedSource, Fetch, Patch, evaluate, find_recipes
-from tests.adoption.helpers import AVX512, CASES, NIXPKGS, PIN, TORCH_ARCHIVE, needs_nix, one, the_case
+from tests.adoption.helpers import AVX512, CASES, NIXPKGS, PIN, TORCH_ARCHIVE, needs_nix, one, problem, the_case
 from tests.processes import MINUTES
 
 
@@ -367,6 +367,66 @@ def test_a_python_with_packages_has_the_output_out_of_each(tmp_path: Path) -> No
 
     assert shown("required") == ["python3.out", "mine.dev", "numpy.out", "triton.out"]
     assert shown("linked") == ["python3.out", "torchvision.out", "mine.dev", "mine.out", "numpy.out", "triton.out"]
+
+
+JETSON = """
+{ lib }:
+let
+  pkgs = import (builtins.fetchTarball "https://github.com/NixOS/nixpkgs/archive/PIN.tar.gz") {
+    system = "SYSTEM";
+    config = { allowUnfree = true; cudaSupport = true; cudaCapabilities = [ CAPABILITIES ]; };
+    overlays = [ (final: prev: { cudaPackages = final.cudaPackages_CUDA; }) ];
+  };
+  torch = pkgs.python3Packages.torch;
+  hook = torch.cudaPackages.autoAddCudaCompatRunpath;
+in
+torch.overrideAttrs (old: {
+  said = lib.concatMapStringsSep " " lib.boolToString [
+    torch.cudaPackages.flags.isJetsonBuild hook.enableHook torch.cudaPackages.nccl.meta.available
+    (builtins.any (input: input.pname == hook.pname) torch.nativeBuildInputs)
+  ];
+  capabilities = torch.cudaCapabilities;
+})
+""".replace("PIN", PIN)
+
+
+@needs_nix
+@pytest.mark.parametrize(
+    ("cuda", "capabilities", "said", "of_torch"),
+    [
+        ("12_8", "", "false false true false", "7.5 8.0 8.6 8.9 9.0 10.0 12.0"),
+        ("12_9", "", "false false true false", "7.5 8.0 8.6 8.9 9.0 10.0 10.3 12.0 12.1"),
+        ("12_1", "7.2", "true true false true", "7.2"),
+        ("12_6", "8.7", "true true false true", "8.7"),
+        ("12_9", "10.1", "true true true true", "10.1"),
+        ("13", "11.0", "true false true true", ""),  # Thor: no cuda_compat, and not in the list of torch 2.8
+    ],
+)
+def test_a_jetson_is_built_as_nixpkgs_does(
+    tmp_path: Path, cuda: str, capabilities: str, said: str, of_torch: str
+) -> None:
+    listed = f'"{capabilities}"' if capabilities else ""
+    text = JETSON.replace("CUDA", cuda).replace("CAPABILITIES", listed).replace("SYSTEM", "aarch64-linux")
+    made = one(tmp_path, text)
+    assert (made.attributes["said"], made.attributes["capabilities"]) == (said, of_torch.split())
+
+
+@needs_nix
+@pytest.mark.parametrize(
+    ("cuda", "capabilities", "system", "said"),
+    [
+        ("12_8", '"11.0"', "aarch64-linux", "11.0 (CUDA 12.8 does not support them)"),
+        ("13", '"6.1"', "x86_64-linux", "6.1 (CUDA 13.0 does not support them)"),
+        ("13", '"11.0"', "x86_64-linux", "11.0 (they are for aarch64-linux)"),
+        ("12_6", '"8.7" "8.6"', "aarch64-linux", "8.7 (nixpkgs builds for them alone)"),
+        ("12_8", '"90"', "x86_64-linux", "90 (nixpkgs does not know them)"),
+    ],
+)
+def test_capabilities_that_nixpkgs_refuses(
+    tmp_path: Path, cuda: str, capabilities: str, system: str, said: str
+) -> None:
+    text = JETSON.replace("CUDA", cuda).replace("CAPABILITIES", capabilities).replace("SYSTEM", system)
+    assert f"refuses config.cudaCapabilities: {said}" in problem(tmp_path, text).message
 
 
 @needs_nix

@@ -183,6 +183,7 @@ let
             isChecked = spec.given == { } || spec.function != null;
             effective = spec.extras args;
             set = foldl' (a: b: a // b) { } built.new;
+            variables = filter (attribute: builtins.match "[A-Z][A-Z0-9_]*" attribute != null) (builtins.attrNames base);
           };
         };
     in

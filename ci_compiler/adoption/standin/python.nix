@@ -64,13 +64,13 @@ let
       propagatedBuildInputs = map (name: self.${name} or (makeUp self name)) (row.dependencies or [ ]) ++ [ interpreter ];
     };
 
-  torch = self: package.make (spec self "torch" // {
+  torch = self: let mine = own self "torch"; in package.make (spec self "torch" // {
     package = "torch";
     inherit prefix;
     finish = asModule;
     function = function "torch";
     arguments = ofFamilies.arguments // { gpuTargets = [ ]; inherit (base) blas magma; };
-    attrs = args: let mine = own self "torch"; in mine // ofFamilies.variables args // {
+    attrs = args: mine // ofFamilies.variables args // {
       pname = "torch";
       version = context.versions.torch;
       src = source "pytorch" context.versions.torch;
@@ -100,13 +100,13 @@ let
     in { pythonModule = interpreter; requiredPythonModules = required (map lib.getDev (filter lib.isDerivation handedOn)); };
 
   # A package that uses torch: the set's own, or the one that `override` is given.
-  user = self: pname: description: package.make (spec self pname // {
+  user = self: pname: description: let mine = own self pname; in package.make (spec self pname // {
     package = pname;
     inherit prefix;
     finish = asModule;
     function = function pname;
     arguments = { inherit (self) torch; };
-    attrs = args: let mine = own self pname; in mine // families.code { inherit pname args; } // {
+    attrs = args: mine // families.code { inherit pname args; } // {
       inherit pname;
       version = context.versions.${pname};
       src = source (lib.removePrefix "torch" pname) context.versions.${pname};

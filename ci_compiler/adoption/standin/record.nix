@@ -122,7 +122,9 @@ let
       toolkit_support = families.support { inherit effective; inherit (context) config; };
       override = mapAttrs (_: show) r.given;
       changes = quietly (lib.unique (changes r));
-      attributes = mapAttrs (_: show) (removeAttrs final [ "meta" "passthru" ]);
+      # Without the variables that are nixpkgs' own.
+      attributes = mapAttrs (_: show)
+        (removeAttrs final ([ "meta" "passthru" ] ++ lib.subtractLists (attrNames r.set) r.variables));
       set = attrNames r.set;
       passthru = mapAttrs (_: tried) (final.passthru or { });
       torch = if whole && lib.isDerivation torch then described false torch else null;

@@ -5,17 +5,18 @@ let
 
   # What nixpkgs knows of compute capabilities: _cuda/db/bootstrap/cuda.nix and _cuda/lib/cuda.nix.
   facts = fromJSON (readFile ./nixpkgs.json);
-  rows = lib.listToAttrs (map (row: lib.nameValuePair row.capability row) (attrValues (fromJSON (readFile ./gpus.json)).gpus));
+  gpus = attrValues (fromJSON (readFile ./gpus.json)).gpus;
+  rows = lib.listToAttrs (map (gpu: lib.nameValuePair gpu.capability [ gpu.first_toolkit gpu.last_toolkit ]) gpus)
+    // facts.apart;
   sorted = sort lib.versionOlder (attrNames rows);
   baseline = capability: head (match "([0-9.]+)[af]?" capability);
   isSupported = version: capability:
-    let row = rows.${capability};
-    in lib.versionAtLeast version row.first_toolkit
-    && (row.last_toolkit == null || lib.versionAtLeast row.last_toolkit version);
+    let toolkits = rows.${capability}; latest = lib.last toolkits;
+    in lib.versionAtLeast version (head toolkits) && (latest == null || lib.versionAtLeast latest version);
   isDefault = version: capability:
     let until = facts.default_until.${capability} or null;
     in if until == null then elem capability facts.default else lib.versionAtLeast until version;
-  isJetson = capability: elem (baseline capability) facts.apart;
+  isJetson = capability: facts.apart ? ${baseline capability};
   isThor = lib.flip lib.versionAtLeast "10.1";
 
   # cudaPackages.backendStdenv: the capabilities asked for, and what nixpkgs refuses: packages/backendStdenv.nix.
