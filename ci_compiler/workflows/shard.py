@@ -274,35 +274,26 @@ def _cells(spec: Spec, shard: Shard) -> dict[str, CallJob]:
     routes = {id(route): route for _, route in shard.cells}
     after = _jobs_before(spec, shard)
     machines = {key: called.route_values(route) for key, route in routes.items()}
-    gates = {key: [preflight_id(route.pools[PUBLISH])] if publishes else [] for key, route in routes.items()}
-    conditions = {key: _ready(gate) for key, gate in gates.items()}
-    selected = f"contains(fromJSON(needs.{SELECT}.outputs.cells)"
     joined = dict(cells_by_build(cell for cell, _ in shard.cells))
     together = {key: [route for cell, route in shard.cells if cell.joined == key] for key in joined}
-    return {
-        job_id(cell): CallJob(
+    jobs: dict[str, CallJob] = {}
+    for cell, route in shard.cells:
+        before, gate = after.get(job_id(cell), {}), [preflight_id(route.pools[PUBLISH])] if publishes else []
+        chosen = f"contains(fromJSON(needs.{SELECT}.outputs.cells), '{cell.key}')"
+        own = machines[id(route)] | called.neighbours(cell, route)
+        jobs[job_id(cell)] = CallJob(
             name=job_name(cell),
-            needs=[SELECT, *gates[id(route)], *after.get(job_id(cell), {})],
-            if_=expression(
-                " && ".join(
-                    [
-                        *(conditions[id(route)] or _ready([], at_all=bool(after.get(job_id(cell))))),
-                        *after.get(job_id(cell), {}).values(),
-                        f"{selected}, '{cell.key}')",
-                    ]
-                )
-            ),
+            needs=[SELECT, *gate, *before],
+            if_=expression(" && ".join([*_ready(gate, at_all=bool(before)), *before.values(), chosen])),
             uses=local(called.called_file(cell)),
             permissions=permissions,
             with_={
                 **_subject(spec, cell, joined.get(cell.joined, ())),
                 **shared,
-                **(called.route_values(*together[cell.joined]) if cell.joined else machines[id(route)]),
-                **({} if cell.joined else called.neighbours(cell, route)),
+                **(called.route_values(*together[cell.joined]) if cell.joined else own),
             },
         )
-        for cell, route in shard.cells
-    }
+    return jobs
 
 
 def _shared(spec: Spec, shard: Shard) -> dict[str, Node]:
