@@ -13,6 +13,7 @@ from functools import cache
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
+from ci_compiler.units import reached
 
 _TOKEN = re.compile(r"\[!?\]?[^\]{}]*\]|.", re.DOTALL)
 _TOKEN_IN_BRACES = re.compile(r"\[!?\]?[^\]{},]*\]|.", re.DOTALL)
@@ -109,10 +110,4 @@ class _Automaton:
 
     def _closed(self, places: Iterable[int]) -> frozenset[int]:
         """`places` and all that they lead to without a character."""
-        found, waiting = set(), list(places)
-        while waiting:
-            place = waiting.pop()
-            if place not in found:
-                found.add(place)
-                waiting += self._jumps[place]
-        return frozenset(found)
+        return frozenset(reached(places, self._jumps.__getitem__))

@@ -9,7 +9,7 @@ environment approve once per run and pool.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 
 from ci_compiler.hardware import BASELINE, CPU
 from ci_compiler.plan.job_graph import built_after
@@ -23,6 +23,7 @@ from ci_compiler.spec.packages import RecipeKind
 from ci_compiler.spec.triggers import PROFILE, SINCE
 from ci_compiler.spec.versions import NIGHT, has_nights
 from ci_compiler.stages import BUILD, PUBLISH
+from ci_compiler.units import reached
 from ci_compiler.variant import RECIPES, cell_suffix, recipe_path, variant_name
 from ci_compiler.workflows import called, compiler_cache, shard_called
 from ci_compiler.workflows.common import (
@@ -227,7 +228,8 @@ def _publications(spec: Spec, shard: Shard) -> dict[str, CallJob]:
     found: dict[str, CallJob] = {}
     for pool in shard.publish_pools:
         cells = [cell for cell, route in shard.cells if route.pools.get(PUBLISH) is pool]
-        jobs = _with_before(dict.fromkeys(map(job_id, cells)), before)
+        # those that build what its variants need report as well
+        jobs = reached(map(job_id, cells), lambda job: before.get(job, ()))
         ran = " || ".join(f"needs.{job}.result != 'skipped'" for job in jobs)
         preflight = (
             f"needs.{preflight_id(pool)}"  # its output is that of an earlier attempt if it never ran in this one
@@ -248,17 +250,6 @@ def _publications(spec: Spec, shard: Shard) -> dict[str, CallJob]:
             },
             secrets=(called.secret_passed(spec) | called.record_key_passed(spec)) or None,
         )
-    return found
-
-
-def _with_before(jobs: Iterable[str], before: Mapping[str, Iterable[str]]) -> dict[str, None]:
-    """`jobs`, and those that build what their variants need, whose reports count as well."""
-    found: dict[str, None] = {}
-    waiting = list(jobs)
-    while waiting:
-        if (job := waiting.pop(0)) not in found:
-            found[job] = None
-            waiting += before.get(job, ())
     return found
 
 
