@@ -83,6 +83,17 @@ def _cell(content: object) -> str:
     return re.sub(r"(\\.)|\|", lambda found: found[1] or r"\|", line) if "|" in line else line
 
 
+def reached(starts: Iterable[Key], next_to: Callable[[Key], Iterable[Key]]) -> dict[Key, None]:
+    """`starts` and what they lead to, directly and transitively, each once, the nearest first."""
+    found: dict[Key, None] = {}
+    waiting = list(starts)
+    for one in waiting:  # which grows meanwhile
+        if one not in found:
+            found[one] = None
+            waiting += next_to(one)
+    return found
+
+
 def grouped(values: Iterable[Value], key: Callable[[Value], Key]) -> dict[Key, list[Value]]:
     """`values` by their keys, both in the order in which they come."""
     groups: dict[Key, list[Value]] = {}

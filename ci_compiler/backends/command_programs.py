@@ -43,9 +43,10 @@ from ci_compiler.backends.job import (
 from ci_compiler.backends.wheels import check_wheels
 from ci_compiler.codes import Code
 from ci_compiler.errors import failure, wrong
+from ci_compiler.files.folders import SBOM_FILE
 from ci_compiler.git import Git
 from ci_compiler.process import Ended, find_program, follow
-from ci_compiler.publishing.plan import SBOM_FILE, Upload, expired, other_commit, release_of, waits_for
+from ci_compiler.publishing.plan import Upload, expired, other_commit, release_of, waits_for
 from ci_compiler.publishing.target import Target, place_failures, planned, upload
 from ci_compiler.secret import Secret
 from ci_compiler.units import counted, duration

@@ -25,6 +25,7 @@ from ci_compiler.errors import StageError, failure
 from ci_compiler.outside import json_of, object_of, text_of
 from ci_compiler.process import Ended, ask, find_program
 from ci_compiler.secret import Secret
+from ci_compiler.units import reached
 
 PROFILE = "/nix/var/nix/profiles/default/bin"
 """The folder of Nix' programs in a multi-user installation, which is often missing from the PATH of a service."""
@@ -441,13 +442,7 @@ def _infos(text: str) -> Iterator[tuple[str, PathInfo]]:
 
 def reachable(paths: Sequence[str], infos: Mapping[str, PathInfo]) -> set[str]:
     """`paths` and everything that they refer to. What `infos` does not have is taken to refer to nothing."""
-    found, waiting = set(paths), list(paths)
-    while waiting:
-        info = infos.get(waiting.pop())
-        new = set(info.references) - found if info else ()
-        found.update(new)
-        waiting += new
-    return found
+    return set(reached(paths, lambda path: infos[path].references if path in infos else ()))
 
 
 def _parts(paths: Sequence[str]) -> Iterator[Sequence[str]]:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Iterable
 
 from ci_compiler.github.dispatch import ShardOrder, orders
 from ci_compiler.plan.pipeline import Plan
-from ci_compiler.plan.selection import names_of_profile
 from ci_compiler.reports.load import Load, load_of
 from ci_compiler.spec.triggers import PROFILE
 from ci_compiler.spec.versions import NIGHT
@@ -16,23 +14,14 @@ from ci_compiler.spec.versions import NIGHT
 
 def wanted_of(arguments: argparse.Namespace, decided: Plan) -> tuple[ShardOrder, ...]:
     """The orders that the options ask for, of what the profile builds if they name one. Raises InputError."""
-    found = orders(
+    return orders(
         decided,
         arguments.patterns,
         branch=arguments.branch or None,
         shard=arguments.shard or None,
         unpublished=arguments.unpublished,
+        profile=getattr(arguments, PROFILE, ""),
     )
-    profile = getattr(arguments, PROFILE, "")
-    return tuple(_of_profile(decided, found, profile)) if profile else found
-
-
-def _of_profile(decided: Plan, found: Iterable[ShardOrder], profile: str) -> Iterator[ShardOrder]:
-    """The orders of what a profile builds. Each run leaves out by itself what its profile does not build."""
-    names = {branch: names_of_profile(decided, profile, branch) for branch in decided.spec.branches}
-    for order in found:
-        if chosen := tuple(name for name in order.chosen if name in names[order.shard.branch]):
-            yield replace(order, chosen=chosen)
 
 
 def load_of_orders(decided: Plan, wanted: Iterable[ShardOrder], *, publish: bool) -> Load:

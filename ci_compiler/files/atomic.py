@@ -96,10 +96,8 @@ def write_file(path: Path, text: str) -> None:
 
 def write_text(path: Path, text: str) -> None:
     """As `write_file`, for a command. Raises InputError."""
-    try:
+    with reporting(path, always=True):
         write_file(path, text)
-    except OSError as error:
-        raise cannot_write(path, error) from error
 
 
 def sweep(path: Path) -> None:
@@ -130,6 +128,15 @@ def cannot_write(file: str | os.PathLike[str], error: OSError) -> InputError:
     """The error for the user, with the system's message; of the errors in copying a folder, the first."""
     why = error.args[0][0][2] if isinstance(error, shutil.Error) else error.strerror
     return wrong(file, Code.CANNOT_WRITE, f"cannot be written: {why}")
+
+
+@contextmanager
+def reporting(file: str | os.PathLike[str], *, always: bool = False) -> Iterator[None]:
+    """Turns OSError into that error, about the file that it names, or else (or `always`) about `file`."""
+    try:
+        yield
+    except OSError as error:
+        raise cannot_write((not always and error.filename) or file, error) from error
 
 
 @contextmanager

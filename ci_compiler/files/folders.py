@@ -9,3 +9,6 @@ SHARED = ".flox/ci-compiler"
 
 FUNCTIONS = "shell"
 """The folder of shell functions below `SHARED`."""
+
+SBOM_FILE = "sbom.cdx.json"
+"""The file with the software bill of materials that a build writes beside its manifest (CycloneDX)."""

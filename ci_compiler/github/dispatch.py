@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
@@ -14,6 +14,7 @@ from ci_compiler.github.client import Client
 from ci_compiler.github.errors import GitHubError, Trouble
 from ci_compiler.plan.lookup import explain
 from ci_compiler.plan.pipeline import Plan
+from ci_compiler.plan.selection import names_of_profile
 from ci_compiler.plan.sharding import ALL, UNPUBLISHED, Shard
 from ci_compiler.spec.patterns import matcher_of_any
 from ci_compiler.spec.triggers import PROFILE, SINCE
@@ -126,11 +127,13 @@ def orders(
     branch: str | None = None,
     shard: str | None = None,
     unpublished: bool = False,
+    profile: str = "",
 ) -> tuple[ShardOrder, ...]:
     """An order for each shard with variants that match `patterns` (none: all), on `branch` and in `shard`.
 
-    `unpublished`: of these, what is not published yet when the run begins. Raises InputError for a name that is not
-    built, a pattern that matches nothing, or an unknown branch or shard.
+    `unpublished`: of these, what is not published yet when the run begins. With a `profile`, only shards of which it
+    builds something count; each run leaves out by itself what its profile does not build. Raises InputError for a name
+    that is not built, a pattern that matches nothing, or an unknown branch, shard or profile.
     """
     spec, names = plan.spec, {each.name for each in plan.shards}
     if branch is not None and branch not in spec.branches:
@@ -140,26 +143,22 @@ def orders(
     shards = [each for each in plan.shards if branch in {None, each.branch} and shard in {None, each.name}]
     patterns = tuple(dict.fromkeys(patterns))
     raise_any(_unmatched(plan, shards, patterns, branch))
-    matches = _matcher(patterns)
-    return tuple(
+    matches = matcher_of_any(patterns or ["*"])
+    found = [
         replace(_order(each, chosen, unpublished=unpublished), publishes=spec.branches[each.branch].publish)
         for each in shards
         if (chosen := tuple(filter(matches, each.variants)))
-    )
-
-
-def _matcher(patterns: Sequence[str]) -> Callable[[str], bool]:
-    try:
-        return matcher_of_any(patterns or ["*"])
-    except ValueError as error:
-        raise wrong("PATTERN", Code.WRONG_PATTERN, str(error)) from None
+    ]
+    own = {name: names_of_profile(plan, profile, name) for name in spec.branches} if profile else {}
+    built = ((one, tuple(n for n in one.chosen if not own or n in own[one.shard.branch])) for one in found)
+    return tuple(replace(one, chosen=names) for one, names in built if names)
 
 
 def _unmatched(plan: Plan, shards: Sequence[Shard], patterns: Iterable[str], branch: str | None) -> Iterator[Finding]:
     """A finding for each of `patterns` that matches no variant of `shards`."""
     known = [name for shard in shards for name in shard.variants]
     for pattern in patterns:
-        if any(map(_matcher([pattern]), known)):
+        if any(map(matcher_of_any([pattern]), known)):
             continue
         message = f"{pattern!r} matches no variant{f' of {branch}' if branch else ''}"
         if not set("*?[{") & set(pattern):

@@ -22,6 +22,7 @@ from ci_compiler.errors import failure
 from ci_compiler.github.client import Answer, Client
 from ci_compiler.outside import bytes_of
 from ci_compiler.publishing.plan import HeldFile, HeldVersion, StagedVariant, Upload, release_of
+from ci_compiler.publishing.target import Target
 
 _UPLOADED = "uploaded"
 """The state of a whole asset; after a broken upload it is `starter` (GitHub Docs, "Releases")."""
@@ -29,7 +30,7 @@ _SUMS, _SBOM = ".sha256", ".cdx.json"
 _HASH = re.compile("[0-9a-f]{40}|[0-9a-f]{64}")
 
 
-class GitHubRelease:
+class GitHubRelease(Target):
     """The releases in the repository of `client`. Its methods raise GitHubError.
 
     `tags` spells their tags, with `{version}`, which is the same for all variants.
@@ -99,10 +100,6 @@ class GitHubRelease:
         if (release := self._release(version)) and release.draft:
             early = any(map(str.isalpha, release_of(version)))
             self._update(release, name=release.tag_name, message=release.body or "", prerelease=early)
-
-    def unfinished(self, version: str, variant: str) -> bool:  # noqa: ARG002
-        """False: all users see the same."""
-        return False
 
     def versions(self) -> Collection[HeldVersion]:
         """The versions of all published releases, which are of all variants."""

@@ -24,6 +24,7 @@ from ci_compiler.record import record
 from ci_compiler.spec.model import Package, Pool, Spec, in_build_order
 from ci_compiler.spec.packages import BUILDER_CORES
 from ci_compiler.stages import BUILD, PUBLISH, Stage, StageKind, stages
+from ci_compiler.units import reached
 from ci_compiler.variant import variant_name
 
 Recorded = Mapping[tuple[str, str, str], int]
@@ -104,23 +105,13 @@ def guessed_of(spec: Spec, jobs: Iterable[PlannedJob], recorded: Recorded | None
 
 def needs_of(spec: Spec, package: str) -> tuple[str, ...]:
     """The packages that `package` needs in every cell, directly and transitively, each once."""
-    return _reached(package, lambda name: spec.packages[name].needs)
+    return tuple(reached(spec.packages[package].needs, lambda name: spec.packages[name].needs))
 
 
 def built_after(spec: Spec, package: str) -> tuple[str, ...]:
     """The packages that any edge of `package` leads to, directly and transitively, each once, without itself."""
-    return tuple(name for name in _reached(package, lambda name: spec.packages[name].built_after()) if name != package)
-
-
-def _reached(package: str, next_to: Callable[[str], Iterable[str]]) -> tuple[str, ...]:
-    found: dict[str, None] = {}
-    waiting = list(next_to(package))
-    while waiting:
-        name = waiting.pop(0)
-        if name not in found:
-            found[name] = None
-            waiting += next_to(name)
-    return tuple(found)
+    found = reached(spec.packages[package].built_after(), lambda name: spec.packages[name].built_after())
+    return tuple(name for name in found if name != package)
 
 
 def with_needs(spec: Spec, packages: Iterable[str]) -> list[Package]:

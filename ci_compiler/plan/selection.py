@@ -24,6 +24,7 @@ from ci_compiler.plan.sharding import ALL, UNPUBLISHED, Shard, job_counter
 from ci_compiler.spec.patterns import matcher_of_any
 from ci_compiler.spec.triggers import NIGHTLY, PROFILE, PULL_REQUEST, PUSH, SINCE
 from ci_compiler.spec.versions import NIGHT, has_nights
+from ci_compiler.units import grouped
 
 if TYPE_CHECKING:
     from ci_compiler.plan.pipeline import Plan
@@ -140,8 +141,13 @@ def decide(plan: Plan, event: GitHubEvent, facts: Facts, shard: Shard | None = N
     return Selection((_choice(shard.branch, cells, Rebuilt(wanted)),))
 
 
-def without(plan: Plan, selection: Selection, branch: str, complete: Collection[str]) -> Selection:
-    """`selection` without the variants of `branch` that are `complete`, unless what remains cannot fetch them."""
+def without(
+    plan: Plan, selection: Selection, branch: str, complete: Mapping[str, str]
+) -> tuple[Selection, dict[str, list[str]]]:
+    """`selection` without the variants of `branch` that are `complete`, unless what remains cannot fetch them.
+
+    `complete` has the run that completed each. Also returns the names that are left out, by that run.
+    """
     handed = HandedFiles(plan.spec, plan.judged.cells)
 
     def left(one: RunSelection) -> RunSelection:
@@ -150,7 +156,10 @@ def without(plan: Plan, selection: Selection, branch: str, complete: Collection[
         wanted = handed.built_as_well(branch, [name for name in one.variants if name not in complete])
         return _choice(branch, one.cells, Rebuilt(wanted))._replace(left=one.left)
 
-    return selection._replace(branches=tuple(map(left, selection.branches)))
+    rest = selection._replace(branches=tuple(map(left, selection.branches)))
+    kept = {name for one in rest.branches for name in one.variants}
+    gone = (name for one in selection.branches if one.branch == branch for name in one.variants if name not in kept)
+    return rest, grouped(gone, complete.__getitem__)
 
 
 def asks_again(event: GitHubEvent) -> bool:
@@ -386,11 +395,7 @@ def _dispatched(shard: Shard, event: GitHubEvent) -> Sequence[str]:
         raise wrong("event", Code.UNKNOWN_VARIANT, message)
     names = shard.variants if variant in {ALL, UNPUBLISHED} else [variant]
     if only:
-        try:
-            matches = matcher_of_any(only.split())
-        except ValueError as error:
-            raise wrong("event", Code.WRONG_PATTERN, str(error)) from None
-        names = [name for name in names if matches(name)]
+        names = [*filter(matcher_of_any(only.split(), "event"), names)]
     if not names:
         raise wrong("event", Code.UNKNOWN_VARIANT, f"{only!r} matches no variant of {shard.name}")
     return names

@@ -19,10 +19,6 @@ UPLOAD_DAYS = 36
 """The fewest days after which an upload counts as abandoned: a run takes 35 at most (GitHub Docs, "Limits")."""
 
 
-SBOM_FILE = "sbom.cdx.json"
-"""The file with the software bill of materials that a build writes beside its manifest (CycloneDX)."""
-
-
 class Upload(NamedTuple):
     """A file of `version` of a variant that is to be published; `digest` is its SHA-256 in hexadecimal digits.
 

@@ -26,6 +26,7 @@ from ci_compiler.errors import failure
 from ci_compiler.outside import expected, object_of
 from ci_compiler.publishing.images import INDEX, MANIFESTS, SUFFIX, Descriptor, image_of, opened, row_of
 from ci_compiler.publishing.plan import HeldFile, HeldVersion, StagedVariant, Upload, release_of
+from ci_compiler.publishing.target import Target
 from ci_compiler.secret import Secret
 
 VERSION = "{version}"
@@ -45,7 +46,7 @@ _TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
 Body = Callable[[], AbstractContextManager[IO[bytes] | bytes]]
 
 
-class Registry:
+class Registry(Target):
     """The image of `variant` in the repository at `url` (`https://HOST/PATH`); `tags` returns those of each variant.
 
     The first tag of a variant has `{version}`; one without it moves to what is published last. `login` is
@@ -103,7 +104,7 @@ class Registry:
         return staged
 
     def finish(self, version: str, variants: Collection[str]) -> None:
-        """Gives the staged images their tags, that of the version last."""
+        """Gives the staged images their tags, that of the version last, so that no image is shown unfinished."""
         stages = {variant: _stage(version, variant) for variant in variants}
         for variant, stage in stages.items():
             if waits := self._waiting(stage):
@@ -113,10 +114,6 @@ class Registry:
                     self._tag(tag, row["mediaType"], content)
         for stage in stages.values():
             self._unstage(stage)
-
-    def unfinished(self, version: str, variant: str) -> bool:  # noqa: ARG002
-        """False: the tag of the version is the last that an image gets."""
-        return False
 
     def versions(self) -> Collection[HeldVersion]:
         """The versions that the tags of the variant spell, without local parts."""

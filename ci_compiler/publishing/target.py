@@ -13,7 +13,10 @@ from ci_compiler.publishing.plan import HeldFile, HeldVersion, StagedVariant, Up
 
 
 class Target(Protocol):
-    """A place where files are published. Every method raises StageError or OSError if the place fails or refuses."""
+    """A place where files are published. Every method raises StageError or OSError if the place fails or refuses.
+
+    The methods that have a body are those of a place that shows each file at once.
+    """
 
     def held(self, wanted: Sequence[Upload]) -> Mapping[str, HeldFile]:
         """What it holds under the names of `wanted`."""
@@ -24,20 +27,33 @@ class Target(Protocol):
     def stage(self, wanted: Sequence[Upload]) -> None:
         """Notes that all files of a variant are uploaded; `wanted` are all of them."""
 
-    def staged(self, version: str, variants: Collection[str]) -> Mapping[str, StagedVariant]:
-        """Those of `variants`, and others of the same release that it knows of, whose files are all uploaded."""
+    def staged(self, version: str, variants: Collection[str]) -> Mapping[str, StagedVariant]:  # noqa: ARG002
+        """Those of `variants`, and others of the same release that it knows of, whose files are all uploaded.
+
+        None where it knows no variants.
+        """
+        return {}
 
     def finish(self, version: str, variants: Collection[str]) -> None:
         """Shows the uploaded files of `variants` to users. What is shown already stays as it is."""
 
-    def unfinished(self, version: str, variant: str) -> bool:
-        """Whether publishing the variant broke off after some users could see its files; `finish` shows them to all."""
+    def unfinished(self, version: str, variant: str) -> bool:  # noqa: ARG002
+        """Whether publishing the variant broke off after some users could see its files; `finish` shows them to all.
+
+        False where all users see the same.
+        """
+        return False
 
     def versions(self) -> Collection[HeldVersion]:
-        """The versions that users see, by variant where it knows the variants."""
+        """The versions that users see, by variant where it knows the variants; none where it lists no versions."""
+        return ()
 
-    def remove_abandoned(self, before: datetime) -> int:
-        """Removes what was uploaded before a time and never shown; returns how many things these were."""
+    def remove_abandoned(self, before: datetime) -> int:  # noqa: ARG002
+        """Removes what was uploaded before a time and never shown; returns how many things these were.
+
+        None where what is uploaded is shown.
+        """
+        return 0
 
     def withdraw(self, versions: Collection[HeldVersion], because: str) -> None:
         """Marks versions as not to be installed, with the reason; with '' as reason, removes them."""

@@ -7,7 +7,6 @@ The exchange is that of PyPI's documentation ("Publishing with OpenID Connect", 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from datetime import datetime
 from email.message import Message
 from functools import cached_property
 from typing import Any
@@ -19,7 +18,8 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import failure, wrong
 from ci_compiler.outside import expected, object_of
 from ci_compiler.publishing.distributions import metadata_of, project_of
-from ci_compiler.publishing.plan import HeldFile, HeldVersion, StagedVariant, Upload
+from ci_compiler.publishing.plan import HeldFile, HeldVersion, Upload
+from ci_compiler.publishing.target import Target
 from ci_compiler.secret import Secret
 from ci_compiler.units import grouped
 
@@ -32,8 +32,11 @@ _FIELDS = {"Metadata-Version": "metadata_version", "Name": "name", "Version": "v
 _MORE = {"Requires-Python": "requires_python", "Summary": "summary"}
 
 
-class TrustedIndex:
-    """The index server that takes uploads at `url` and shows them at `index`. Its methods also raise OSError."""
+class TrustedIndex(Target):
+    """The index server that takes uploads at `url` and shows them at `index`. Its methods also raise OSError.
+
+    It shows each file at once, and knows no variants.
+    """
 
     def __init__(self, url: str, index: str, environment: Mapping[str, str]) -> None:
         self._url = url
@@ -75,24 +78,8 @@ class TrustedIndex:
     def stage(self, wanted: Sequence[Upload]) -> None:
         """Nothing: the files are shown."""
 
-    def staged(self, version: str, variants: Collection[str]) -> Mapping[str, StagedVariant]:  # noqa: ARG002
-        """None: the server knows no variants."""
-        return {}
-
     def finish(self, version: str, variants: Collection[str]) -> None:
         """Nothing: the files are shown."""
-
-    def unfinished(self, version: str, variant: str) -> bool:  # noqa: ARG002
-        """False: all users see the same."""
-        return False
-
-    def versions(self) -> Collection[HeldVersion]:
-        """None: the server knows no variants."""
-        return ()
-
-    def remove_abandoned(self, before: datetime) -> int:  # noqa: ARG002
-        """None: what is uploaded is shown."""
-        return 0
 
     def withdraw(self, versions: Collection[HeldVersion], because: str) -> None:
         """Refuses: only a person may do this, on the pages of the server."""

@@ -11,6 +11,10 @@ import re
 from collections.abc import Callable, Iterable
 from functools import cache
 
+from ci_compiler.codes import Code
+from ci_compiler.errors import wrong
+from ci_compiler.units import reached
+
 _TOKEN = re.compile(r"\[!?\]?[^\]{}]*\]|.", re.DOTALL)
 _TOKEN_IN_BRACES = re.compile(r"\[!?\]?[^\]{},]*\]|.", re.DOTALL)
 """A class of characters, or one character; braces divide a class, as do commas within braces."""
@@ -27,9 +31,15 @@ def matcher(pattern: str) -> Callable[[str], bool]:
     return lambda name: expression.match(name) is not None
 
 
-def matcher_of_any(patterns: Iterable[str]) -> Callable[[str], bool]:
-    """A test of names against `patterns`, one of which must match. Raises ValueError as `matcher` does."""
-    tests = [matcher(pattern) for pattern in patterns]
+def matcher_of_any(patterns: Iterable[str], place: str = "PATTERN") -> Callable[[str], bool]:
+    """A test of names against `patterns`, one of which must match.
+
+    Raises InputError about `place`, which names them, for unbalanced braces.
+    """
+    try:
+        tests = [matcher(pattern) for pattern in patterns]
+    except ValueError as error:
+        raise wrong(place, Code.WRONG_PATTERN, str(error)) from None
     return lambda name: any(test(name) for test in tests)
 
 
@@ -100,10 +110,4 @@ class _Automaton:
 
     def _closed(self, places: Iterable[int]) -> frozenset[int]:
         """`places` and all that they lead to without a character."""
-        found, waiting = set(), list(places)
-        while waiting:
-            place = waiting.pop()
-            if place not in found:
-                found.add(place)
-                waiting += self._jumps[place]
-        return frozenset(found)
+        return frozenset(reached(places, self._jumps.__getitem__))

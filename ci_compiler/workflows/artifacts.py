@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Iterable
 
-from ci_compiler.publishing.plan import SBOM_FILE
+from ci_compiler.files.folders import SBOM_FILE
 from ci_compiler.stages import Stage
 from ci_compiler.workflows.common import expression, selected
 

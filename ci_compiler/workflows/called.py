@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
+from typing import Any
 
 from ci_compiler import __version__
 from ci_compiler.backends.forms import CACHE_KEY
@@ -19,8 +20,19 @@ from ci_compiler.spec.publishers import GITHUB_RELEASE, RELEASE_TOKEN, TRUSTED
 from ci_compiler.spec.versions import VARIABLE, decides_versions
 from ci_compiler.stages import PUBLISH, Stage
 from ci_compiler.workflows import compiler_cache
-from ci_compiler.workflows.common import CELL, JOINED, SELECT, SELECTED, VARIANT, VERSIONS, expression, runs_on
-from ci_compiler.workflows.model import READ, Permissions, input_node
+from ci_compiler.workflows.common import (
+    CELL,
+    JOINED,
+    SELECT,
+    SELECTED,
+    VARIANT,
+    VERSIONS,
+    expression,
+    input_not_paused,
+    runs_on,
+    selected,
+)
+from ci_compiler.workflows.model import READ, Job, Permissions, input_node
 from ci_compiler.workflows.steps import FINDS_EARLIER, reuses
 from ci_compiler.workflows.writer import Node, Remarked
 
@@ -188,6 +200,26 @@ def runs_on_of(key: Stage | str) -> str:
     """The value of `runs-on` of a stage, or of the suites of a bench."""
     # Assumes `runs-on-json`.
     return expression(f"fromJSON(inputs.{MACHINES})['{key}'].runs-on")
+
+
+def job_on(
+    machine: Stage | str, title: str, name: str, *conditions: str, permissions: Permissions = READ, **more: Any
+) -> Job:
+    """The job `title` for the variant `name` on the machine of a stage, or of the suites of a bench by its `machine`.
+
+    It runs if the run was not cancelled and `conditions` hold, and does not start while its pool or its branch is
+    paused. `more` are further fields.
+    """
+    # Assumes `skipped-needs`.
+    every = ["!cancelled()", *conditions, input_not_paused(selected("branch"), pool_of(machine))]
+    return Job(
+        name=title,
+        if_=expression(" && ".join(every)),
+        runs_on=runs_on_of(machine),
+        permissions=permissions,
+        env={"NAME": name, "BRANCH": expression(selected("branch"))},
+        **more,
+    )
 
 
 def neighbour_input(stage: Stage) -> str:

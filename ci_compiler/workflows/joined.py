@@ -7,7 +7,7 @@ reports how each stage ended for all of them: publishing takes the variants of a
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.needs import hands_files
@@ -15,25 +15,21 @@ from ci_compiler.plan.sharding import stages_of, waits_for
 from ci_compiler.plan.suites import Bench, benches, joined_packages, longest_minutes
 from ci_compiler.spec.model import Spec
 from ci_compiler.stages import BUILD, Stage
-from ci_compiler.workflows import called, compiler_cache
+from ci_compiler.workflows import called
 from ci_compiler.workflows.artifacts import MANIFEST_FILE, artifact_expression
 from ci_compiler.workflows.common import (
     FORK_GUARD,
     expression,
     for_each,
-    input_not_paused,
     left_out,
     result_of,
-    selected,
 )
-from ci_compiler.workflows.model import READ, Job, RunStep, Step, Workflow, action_step, input_node
+from ci_compiler.workflows.model import Job, RunStep, Step, Workflow, action_step, input_node
 from ci_compiler.workflows.steps import (
     NEEDS_OPTION,
+    before_test,
     build_step,
-    checked_out,
-    fetch_earlier,
-    fetch_needs,
-    note_inputs,
+    build_steps,
     suite_step,
     upload,
 )
@@ -86,56 +82,36 @@ def values(cells: Sequence[Cell]) -> dict[str, str]:
     return {"build": cells[0].joined, "name": names[0], "legs": json.dumps([{"name": name} for name in names])}
 
 
-def _not_paused(machine: Stage | str) -> str:
-    return input_not_paused(selected("branch"), called.pool_of(machine))
-
-
 def _build(spec: Spec) -> Job:
-    return Job(
-        name=BUILD.name,
-        if_=expression(f"!cancelled() && {FORK_GUARD} && {_not_paused(BUILD)}"),
-        runs_on=called.runs_on_of(BUILD),
+    name = expression("inputs.build")
+    kept = [upload("Keep the manifests and the log", _artifact(spec, BUILD, name), "build-output/")]
+    files = hands_files(spec)
+    return called.job_on(
+        BUILD,
+        BUILD.name,
+        expression("inputs.name"),
+        FORK_GUARD,
         timeout_minutes=spec.timeouts[BUILD],
         permissions=called.build_permissions(spec),
-        env={"NAME": expression("inputs.name"), "BRANCH": expression(selected("branch"))},
         outputs={MANIFESTS: expression(f"steps.build.outputs.{MANIFESTS}")},
-        steps=[
-            *checked_out(spec),
-            RunStep(name="Prove that this machine can build it", run='ci-runner doctor --for build "$NAME"'),
-            *(fetch_needs() if hands_files(spec) else ()),
-            *fetch_earlier(spec, gets_files=hands_files(spec)),
-            *compiler_cache.fetched(spec, expression("inputs.build")),
-            build_step(spec, gets_files=hands_files(spec)),
-            *compiler_cache.kept(spec, expression("inputs.build")),
-            upload(
-                "Keep the manifests and the log", _artifact(spec, BUILD, expression("inputs.build")), "build-output/"
-            ),
-            *note_inputs(spec),
-        ],
+        steps=build_steps(spec, name, build_step(spec, gets_files=files), kept, gets_files=files),
     )
 
 
 def _test(spec: Spec, stage: Stage) -> Job:
     waits = [other for other in waits_for(spec, stage) if other is BUILD or not other.neighbours]
-    wanted = [*filter(None, [left_out(spec, stage)])]
-    passed = [_passed(spec, other) for other in waits]
-    conditions = [
-        "!cancelled()",
-        *passed,
+    left = left_out(spec, stage)
+    return called.job_on(
+        stage,
+        f"{_NAME} / {stage}",
+        _NAME,
+        *(_passed(spec, other) for other in waits),
         f"{called.pool_of(stage)} != ''",
-        *(f"!{one}" for one in wanted),
+        *([f"!{left}"] if left else []),
         FORK_GUARD,
-        _not_paused(stage),
-    ]
-    return Job(
-        name=f"{_NAME} / {stage}",
-        needs=[other.name for other in waits],
-        if_=expression(" && ".join(conditions)),
-        strategy=for_each(expression("fromJSON(inputs.legs)")),
-        runs_on=called.runs_on_of(stage),
         timeout_minutes=spec.timeouts[stage],
-        permissions=READ,
-        env={"NAME": _NAME, "BRANCH": expression(selected("branch"))},
+        needs=[other.name for other in waits],
+        strategy=for_each(expression("fromJSON(inputs.legs)")),
         steps=[
             *_before_test(spec, stage),
             RunStep(name=TEST_STEP, id="test", run=_test_command(spec, stage)),
@@ -144,46 +120,37 @@ def _test(spec: Spec, stage: Stage) -> Job:
     )
 
 
-def _before_test(spec: Spec, stage: Stage) -> Iterator[Step]:
+def _before_test(spec: Spec, stage: Stage) -> list[Step]:
     """The steps that bring a variant of the build to a machine that tests it."""
     files: dict[str, Node] = {"name": _artifact(spec, BUILD, expression("inputs.build")), "path": "build-output"}
-    yield from checked_out(spec)
-    yield action_step("Fetch the build", "actions/download-artifact", files)
-    yield RunStep(name="Prove that this machine can test it", run=f'ci-runner doctor --for {stage} "$NAME"')
-    yield RunStep(
+    fetch = RunStep(
         name="Verify the files",
         env={"DIGESTS": expression(f"needs.{BUILD}.outputs.{MANIFESTS}")},
         run=f'ci-runner fetch {_MANIFEST} --digest "$DIGESTS"',
     )
-    if hands_files(spec):
-        yield from fetch_needs()
+    fetched = [action_step("Fetch the build", "actions/download-artifact", files)]
+    return before_test(spec, stage, fetched, fetch, gets_files=hands_files(spec))
 
 
 def _suites(spec: Spec, bench: Bench) -> Job:
     """The job of the test suites that need `bench`: one leg for each shard of a suite of each variant."""
-    conditions = [
-        "!cancelled()",
+    leg = f"{expression('matrix.suite')}, {expression('matrix.shard')}"
+    report = f"{bench.job}-{expression('strategy.job-index')}"
+    return called.job_on(
+        bench.machine,
+        f"{_NAME} / {bench.title} ({leg})",
+        _NAME,
         f"needs.{bench.stage}.result == 'success'",
         f"inputs.{bench.job} != '[]'",
         f"{called.pool_of(bench.machine)} != ''",
         FORK_GUARD,
-        _not_paused(bench.machine),
-    ]
-    leg = f"{expression('matrix.suite')}, {expression('matrix.shard')}"
-    report = f"{bench.job}-{expression('strategy.job-index')}"
-    return Job(
-        name=f"{_NAME} / {bench.title} ({leg})",
-        needs=[BUILD.name, bench.stage.name],
-        if_=expression(" && ".join(conditions)),
-        strategy=for_each(expression(f"fromJSON(inputs.{bench.job})")),
-        runs_on=called.runs_on_of(bench.machine),
         timeout_minutes=longest_minutes(spec, bench),
-        permissions=READ,
-        env={"NAME": _NAME, "BRANCH": expression(selected("branch"))},
+        needs=[BUILD.name, bench.stage.name],
+        strategy=for_each(expression(f"fromJSON(inputs.{bench.job})")),
         steps=[
             *_before_test(spec, bench.stage),
             suite_step(_MANIFEST, gets_files=hands_files(spec)),
-            upload("Keep the report", artifact_expression(report, _NAME, spec.branches), "test-output/"),
+            upload("Keep the report", _artifact(spec, report, _NAME), "test-output/"),
         ],
     )
 
@@ -200,5 +167,5 @@ def _test_command(spec: Spec, stage: Stage) -> str:
     return stage.command.format(stage=stage, manifest=_MANIFEST) + needs
 
 
-def _artifact(spec: Spec, stage: Stage, name: str) -> str:
+def _artifact(spec: Spec, stage: Stage | str, name: str) -> str:
     return artifact_expression(stage, name, spec.branches)

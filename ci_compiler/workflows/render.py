@@ -84,10 +84,7 @@ def _workflows(spec: Spec, called: Collection[str], shards: Sequence[Shard]) -> 
         yield PAGES_SCHEDULE, tasks.starts(spec, PAGES, tasks.PAGES_DAILY)
     if spec.schedule:
         yield SCHEDULE, tasks.schedule(spec, spec.schedule)
-    if spec.profiles.started:
-        from ci_compiler.workflows import profiles
-
-        yield from profiles.workflows(spec)
+    yield from tasks.profiles(spec)
     if spec.sync:
         yield SYNC, tasks.sync(spec, spec.sync)
     if spec.update:

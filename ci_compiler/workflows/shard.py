@@ -9,7 +9,7 @@ environment approve once per run and pool.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 
 from ci_compiler.hardware import BASELINE, CPU
 from ci_compiler.plan.job_graph import built_after
@@ -23,6 +23,7 @@ from ci_compiler.spec.packages import RecipeKind
 from ci_compiler.spec.triggers import PROFILE, SINCE
 from ci_compiler.spec.versions import NIGHT, has_nights
 from ci_compiler.stages import BUILD, PUBLISH
+from ci_compiler.units import reached
 from ci_compiler.variant import RECIPES, cell_suffix, recipe_path, variant_name
 from ci_compiler.workflows import called, compiler_cache, shard_called
 from ci_compiler.workflows.common import (
@@ -227,7 +228,8 @@ def _publications(spec: Spec, shard: Shard) -> dict[str, CallJob]:
     found: dict[str, CallJob] = {}
     for pool in shard.publish_pools:
         cells = [cell for cell, route in shard.cells if route.pools.get(PUBLISH) is pool]
-        jobs = _with_before(dict.fromkeys(map(job_id, cells)), before)
+        # those that build what its variants need report as well
+        jobs = reached(map(job_id, cells), lambda job: before.get(job, ()))
         ran = " || ".join(f"needs.{job}.result != 'skipped'" for job in jobs)
         preflight = (
             f"needs.{preflight_id(pool)}"  # its output is that of an earlier attempt if it never ran in this one
@@ -251,17 +253,6 @@ def _publications(spec: Spec, shard: Shard) -> dict[str, CallJob]:
     return found
 
 
-def _with_before(jobs: Iterable[str], before: Mapping[str, Iterable[str]]) -> dict[str, None]:
-    """`jobs`, and those that build what their variants need, whose reports count as well."""
-    found: dict[str, None] = {}
-    waiting = list(jobs)
-    while waiting:
-        if (job := waiting.pop(0)) not in found:
-            found[job] = None
-            waiting += before.get(job, ())
-    return found
-
-
 def _publishing_minutes(spec: Spec, variants: int) -> int:
     """The time limit of a job that publishes `variants` variants: that of one, and the usual time of the others."""
     return spec.timeouts[PUBLISH] + (variants - 1) * spec.stage_minutes[PUBLISH]
@@ -274,35 +265,26 @@ def _cells(spec: Spec, shard: Shard) -> dict[str, CallJob]:
     routes = {id(route): route for _, route in shard.cells}
     after = _jobs_before(spec, shard)
     machines = {key: called.route_values(route) for key, route in routes.items()}
-    gates = {key: [preflight_id(route.pools[PUBLISH])] if publishes else [] for key, route in routes.items()}
-    conditions = {key: _ready(gate) for key, gate in gates.items()}
-    selected = f"contains(fromJSON(needs.{SELECT}.outputs.cells)"
     joined = dict(cells_by_build(cell for cell, _ in shard.cells))
     together = {key: [route for cell, route in shard.cells if cell.joined == key] for key in joined}
-    return {
-        job_id(cell): CallJob(
+    jobs: dict[str, CallJob] = {}
+    for cell, route in shard.cells:
+        before, gate = after.get(job_id(cell), {}), [preflight_id(route.pools[PUBLISH])] if publishes else []
+        chosen = f"contains(fromJSON(needs.{SELECT}.outputs.cells), '{cell.key}')"
+        own = machines[id(route)] | called.neighbours(cell, route)
+        jobs[job_id(cell)] = CallJob(
             name=job_name(cell),
-            needs=[SELECT, *gates[id(route)], *after.get(job_id(cell), {})],
-            if_=expression(
-                " && ".join(
-                    [
-                        *(conditions[id(route)] or _ready([], at_all=bool(after.get(job_id(cell))))),
-                        *after.get(job_id(cell), {}).values(),
-                        f"{selected}, '{cell.key}')",
-                    ]
-                )
-            ),
+            needs=[SELECT, *gate, *before],
+            if_=expression(" && ".join([*_ready(gate, at_all=bool(before)), *before.values(), chosen])),
             uses=local(called.called_file(cell)),
             permissions=permissions,
             with_={
                 **_subject(spec, cell, joined.get(cell.joined, ())),
                 **shared,
-                **(called.route_values(*together[cell.joined]) if cell.joined else machines[id(route)]),
-                **({} if cell.joined else called.neighbours(cell, route)),
+                **(called.route_values(*together[cell.joined]) if cell.joined else own),
             },
         )
-        for cell, route in shard.cells
-    }
+    return jobs
 
 
 def _shared(spec: Spec, shard: Shard) -> dict[str, Node]:

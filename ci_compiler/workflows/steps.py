@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +11,7 @@ from ci_compiler.plan.pause import PAUSE_VARIABLE
 from ci_compiler.record import record
 from ci_compiler.spec.model import Spec
 from ci_compiler.spec.versions import decides_versions
+from ci_compiler.stages import BUILD, Stage
 from ci_compiler.workflows import compiler_cache
 from ci_compiler.workflows.artifacts import COMPLETE_FILE, EARLIER_OUTPUT, INPUTS, NEEDS_OUTPUT
 from ci_compiler.workflows.common import (
@@ -150,6 +151,40 @@ def note_inputs(spec: Spec) -> Iterator[Step]:
 
 NEEDS_OPTION = f" --needs {NEEDS_OUTPUT}"
 """What a command gets after these steps."""
+
+
+def build_steps(spec: Spec, name: str, build: RunStep, kept: Sequence[Step], *, gets_files: bool) -> list[Step]:
+    """The steps of a job that builds by the step `build`, with the compiler cache of `name`; `kept` keep the output."""
+    return [
+        *checked_out(spec),
+        _prove(BUILD),
+        *(fetch_needs() if gets_files else ()),
+        *fetch_earlier(spec, gets_files=gets_files),
+        *compiler_cache.fetched(spec, name),
+        build,
+        *compiler_cache.kept(spec, name),
+        *kept,
+        *note_inputs(spec),
+    ]
+
+
+def before_test(spec: Spec, stage: Stage, fetched: Iterable[Step], fetch: RunStep, *, gets_files: bool) -> list[Step]:
+    """The steps that bring what was built to a machine that tests it.
+
+    `fetched` download artifacts, and `fetch` verifies the files or brings the closure.
+    """
+    return [
+        *checked_out(spec, history=bool(stage.neighbours)),
+        *fetched,
+        _prove(stage),
+        fetch,
+        *(fetch_needs() if gets_files else ()),
+    ]
+
+
+def _prove(stage: Stage) -> RunStep:
+    verb = "test" if stage.is_test else "build"
+    return RunStep(name=f"Prove that this machine can {verb} it", run=f'ci-runner doctor --for {stage} "$NAME"')
 
 
 def build_step(spec: Spec, *, gets_files: bool) -> RunStep:

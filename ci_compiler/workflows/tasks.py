@@ -5,14 +5,24 @@ Of each, one run is active at a time. Those that the spec does not ask for are n
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
 
 from ci_compiler.spec.carried import carried_paths, default_branch
 from ci_compiler.spec.model import Spec, Sync
-from ci_compiler.spec.triggers import PROFILE, Schedule, Times
+from ci_compiler.spec.triggers import NIGHTLY, PROFILE, PUSH, RELEASE, Schedule, Times
 from ci_compiler.spec.upstream import Update
 from ci_compiler.spec.versions import NIGHT, has_nights
-from ci_compiler.workflows.common import PAUSED, WORKFLOW_TOKEN, expression, one_at_a_time
+from ci_compiler.workflows.common import (
+    NIGHTLY_FILE,
+    PAUSED,
+    PUSH_BATCH,
+    RELEASE_FILE,
+    WORKFLOW_TOKEN,
+    expression,
+    one_at_a_time,
+)
 from ci_compiler.workflows.model import READ, Job, Permissions, RunStep, Step, Workflow, action_step, input_node
 from ci_compiler.workflows.steps import SET_UP_NIX, SETUP, checkout, hosted_job, upload
 from ci_compiler.workflows.writer import Node, Remarked
@@ -44,6 +54,21 @@ def at_times(wanted: Times) -> dict[str, Node]:
 
 
 _DAYS = {"sun": 0, "mon": 1, "tue": 2, "wed": 3, "thu": 4, "fri": 5, "sat": 6}
+
+
+_On = Mapping[str, Node]
+"""The triggers of a workflow."""
+
+
+def _task(
+    spec: Spec, name: str, job: str, title: str, on: _On, *steps: Step, deep: bool = False, **more: Any
+) -> Workflow:
+    """The workflow `name` with the one job `title`, which runs `steps` in a checkout; `more` are fields of the job.
+
+    `deep`: the checkout has the whole history.
+    """
+    made = hosted_job(spec, title, steps=[checkout(history=deep), SETUP, *steps], **more)
+    return Workflow(name=name, on=on, concurrency=one_at_a_time(name.replace(" ", "-")), jobs={job: made})
 
 
 def starts(spec: Spec, file: str, entry: Node) -> Workflow:
@@ -121,20 +146,18 @@ def fleet_watch(spec: Spec) -> Workflow:
     if watch:
         permissions = READ | _MAY_KEEP_AN_ISSUE | (_MAY_RERUN if watch.rerun_lost else {})
         steps = [_RERUN, _WATCH] if watch.rerun_lost else [_WATCH]
-    job = hosted_job(
+    task = _task(
         spec,
+        "fleet watch",
+        "coverage",
         "Every label set is served",
+        {"schedule": [cron("23 */6")], "workflow_dispatch": None},
+        *steps,
         minutes=20 if watch else 10,
         permissions=permissions,
         environment=WATCH_ENVIRONMENT,
-        steps=[checkout(), SETUP, *steps],
     )
-    return Workflow(
-        name="fleet watch",
-        on={"schedule": [cron("23 */6")], "workflow_dispatch": None},
-        concurrency={"group": "fleet-watch", "cancel-in-progress": True},
-        jobs={"coverage": job},
-    )
+    return replace(task, concurrency={"group": "fleet-watch", "cancel-in-progress": True})
 
 
 # waves.yml and schedule.yml
@@ -184,21 +207,11 @@ def waves(spec: Spec) -> Workflow:
         f'--request "$REQUEST" --minutes {_MINUTES - _RESERVE} '
         f"${{UNPUBLISHED:+--unpublished}} ${{PUBLISH:+--publish}} ${{AGAIN:+--again}}{of_night}{of_profile}",
     )
-    job = hosted_job(
-        spec,
-        "Waves",
-        minutes=_MINUTES,
-        if_=expression(on_default_branch(spec)),
-        permissions=MAY_START,
-        steps=[checkout(), SETUP, start],
-    )
-    return Workflow(
-        name="waves",
-        run_name=f"waves [{_REQUEST}] {expression('inputs.about')}",
-        on={"workflow_dispatch": {"inputs": inputs}},
-        concurrency=one_at_a_time("waves", queue=True),
-        jobs={"waves": job},
-    )
+    on: dict[str, Node] = {"workflow_dispatch": {"inputs": inputs}}
+    may = expression(on_default_branch(spec))
+    task = _task(spec, "waves", "waves", "Waves", on, start, minutes=_MINUTES, if_=may, permissions=MAY_START)
+    title = f"waves [{_REQUEST}] {expression('inputs.about')}"
+    return replace(task, run_name=title, concurrency=one_at_a_time("waves", queue=True))
 
 
 def schedule(spec: Spec, wanted: Schedule) -> Workflow:
@@ -209,13 +222,44 @@ def schedule(spec: Spec, wanted: Schedule) -> Workflow:
     run = f"ci-compile dispatch --{wanted.build} --waves"
     run += ' --night "$(date -u +%Y%m%d)"' if has_nights(spec) else ""
     start = RunStep(name="Start the shards in waves", env=TOKEN, run=run)
-    job = hosted_job(spec, "Start", permissions=MAY_START, steps=[checkout(), SETUP, start])
-    return Workflow(
-        name="schedule",
-        on={"schedule": [at_times(wanted)], "workflow_dispatch": None},
-        concurrency=one_at_a_time("schedule"),
-        jobs={"start": job},
-    )
+    on: dict[str, Node] = {"schedule": [at_times(wanted)], "workflow_dispatch": None}
+    return _task(spec, "schedule", "start", "Start", on, start, permissions=MAY_START)
+
+
+# push-batch.yml, nightly.yml and release.yml
+
+_PERIODS = {
+    "15m": "7-52/15 *",
+    "30m": "7,37 *",
+    "60m": "17 *",
+    "2h": "17 */2",
+    "4h": "17 */4",
+    "6h": "17 */6",
+    "12h": "17 */12",
+}
+"""The minute and hour of a cron entry for the periods of `batch`. On the hour, GitHub is busiest."""
+
+
+def profiles(spec: Spec) -> Iterator[tuple[str, Workflow]]:
+    """The workflows that start the runs of profiles: those that the spec asks for, by their files' names.
+
+    What a push starts and what the clock starts stand in different files (`starts`).
+    """
+    wanted = spec.profiles
+    if wanted.push.batch:
+        yield PUSH_BATCH, _starts_runs(spec, PUSH, {"schedule": [cron(_PERIODS[wanted.push.batch])]})
+    if wanted.nightly:
+        yield NIGHTLY_FILE, _starts_runs(spec, NIGHTLY, {"schedule": [at_times(wanted.nightly.schedule)]})
+    if wanted.release:
+        yield RELEASE_FILE, _starts_runs(spec, RELEASE, {"push": {"tags": list(wanted.release.tags)}})
+
+
+def _starts_runs(spec: Spec, profile: str, on: dict[str, Node]) -> Workflow:
+    """The workflow that starts the runs of `profile`. They are compared with what is checked out, and with its tags."""
+    start = RunStep(name=f"Start the runs of the profile {profile}", env=TOKEN, run=f"ci-compile start {profile}")
+    on = {**on, "workflow_dispatch": None}
+    task = _task(spec, f"{profile} profile", "start", "Start", on, start, deep=True, minutes=30, permissions=MAY_START)
+    return replace(task, concurrency=one_at_a_time(f"start-{profile}"))
 
 
 # sync.yml and update.yml
@@ -265,16 +309,8 @@ def update(spec: Spec, wanted: Update) -> Workflow:
 
 def _as_app(spec: Spec, title: str, minutes: int, on: dict[str, Node], steps: list[Step]) -> Workflow:
     """The workflow of a job on the default branch that acts as the App."""
-    job = hosted_job(
-        spec,
-        title,
-        minutes=minutes,
-        if_=expression(on_default_branch(spec)),
-        environment=APP_ENVIRONMENT,
-        steps=[checkout(history=True), SETUP, *steps],
-    )
-    name = title.lower()
-    return Workflow(name=name, on=on, concurrency=one_at_a_time(name), jobs={name: job})
+    name, more = title.lower(), {"if_": expression(on_default_branch(spec)), "environment": APP_ENVIRONMENT}
+    return _task(spec, name, name, title, on, *steps, deep=True, minutes=minutes, **more)
 
 
 # pages.yml

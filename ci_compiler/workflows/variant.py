@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
 
 from ci_compiler.plan.matrix import Cell, Variant
 from ci_compiler.plan.needs import hands_files
@@ -25,18 +24,17 @@ from ci_compiler.record import record
 from ci_compiler.spec.model import Package, Spec
 from ci_compiler.stages import BUILD, Stage, StageKind
 from ci_compiler.variant import variant_name
-from ci_compiler.workflows import compiler_cache
 from ci_compiler.workflows.artifacts import BESIDE_MANIFEST, MANIFEST, SBOM, SBOM_TYPE, SUBJECTS, artifact_expression
 from ci_compiler.workflows.called import (
     SUITES,
     build_permissions,
     cell_inputs,
     environment,
+    job_on,
     listed_packages,
     neighbour_input,
     package_inputs,
     pool_of,
-    runs_on_of,
     title_input,
     title_inputs,
 )
@@ -45,15 +43,12 @@ from ci_compiler.workflows.common import (
     RUN_GUARD,
     expression,
     for_each,
-    input_not_paused,
     left_out,
     result_of,
     selected,
 )
 from ci_compiler.workflows.model import (
-    READ,
     Job,
-    Permissions,
     RunStep,
     Step,
     UsesStep,
@@ -64,11 +59,9 @@ from ci_compiler.workflows.model import (
 from ci_compiler.workflows.steps import (
     NEEDS_OPTION,
     NOTE_NOT_BUILT,
+    before_test,
     build_step,
-    checked_out,
-    fetch_earlier,
-    fetch_needs,
-    note_inputs,
+    build_steps,
     suite_step,
     upload,
 )
@@ -216,59 +209,27 @@ def _inputs(spec: Spec) -> dict[str, Node]:
     }
 
 
-def _job(
-    spec: Spec, subject: Subject, stage: Stage, *conditions: str, permissions: Permissions = READ, **more: Any
-) -> Job:
-    """The job of `stage`, which runs if the run was not cancelled and `conditions` hold.
-
-    It does not start while its pool or its branch is paused. `more` are further fields.
-    """
-    # Assumes `skipped-needs`.
-    return Job(
-        name=subject.title(spec, stage),
-        if_=expression(" && ".join(["!cancelled()", *conditions, _not_paused(stage.name)])),
-        runs_on=runs_on_of(stage),
-        timeout_minutes=spec.timeouts[stage],
-        permissions=permissions,
-        env={"NAME": subject.name, "BRANCH": expression(selected("branch"))},
-        **more,
-    )
-
-
-def _not_paused(machine: str) -> str:
-    """An expression that is false while the jobs on `machine`, a key of the pools, are paused."""
-    return input_not_paused(selected("branch"), pool_of(machine))
-
-
 def _build(spec: Spec, subject: Subject, stage: Stage) -> Job:
-    steps: list[Step] = [
-        *checked_out(spec),
-        RunStep(name="Prove that this machine can build it", run='ci-runner doctor --for build "$NAME"'),
-        *(fetch_needs() if subject.gets_files(spec) else ()),
-        *fetch_earlier(spec, gets_files=subject.gets_files(spec)),
-        *compiler_cache.fetched(spec, subject.name),
-        _build_step(spec, subject),
-        *compiler_cache.kept(spec, subject.name),
-        NOTE_NOT_BUILT,
-        _keep(spec, "Keep the manifest and the log", subject, stage, "build-output/"),
-        *note_inputs(spec),
+    kept: list[Step] = [NOTE_NOT_BUILT, _keep(spec, "Keep the manifest and the log", subject, stage, "build-output/")]
+    # Assumes `attestation-sbom`.
+    sbom = {"subject-checksums": SUBJECTS, "predicate-type": SBOM_TYPE, "predicate-path": SBOM}
+    attest = [
+        action_step("Attest where it was built", "actions/attest", {"subject-checksums": SUBJECTS}),
+        action_step("Attest what it is made of", "actions/attest", sbom),
     ]
-    if spec.attest:
-        steps.append(action_step("Attest where it was built", "actions/attest", {"subject-checksums": SUBJECTS}))
-        # Assumes `attestation-sbom`.
-        sbom = {"subject-checksums": SUBJECTS, "predicate-type": SBOM_TYPE, "predicate-path": SBOM}
-        steps.append(action_step("Attest what it is made of", "actions/attest", sbom))
-    chosen = [subject.chosen] if subject.package else []
-    built = [f"({need.succeeded(stage)} || !{need.chosen})" for need in subject.needs]
-    return _job(
-        spec,
-        subject,
+    files, step = subject.gets_files(spec), _build_step(spec, subject)
+    return job_on(
         stage,
-        *(*chosen, *built, FORK_GUARD),
+        subject.title(spec, stage),
+        subject.name,
+        *([subject.chosen] if subject.package else []),
+        *(f"({need.succeeded(stage)} || !{need.chosen})" for need in subject.needs),
+        FORK_GUARD,
+        timeout_minutes=spec.timeouts[stage],
         permissions=build_permissions(spec),
         needs=[need.job(stage) for need in subject.needs] or None,
         outputs={key: expression(f"steps.build.outputs.{key}") for key in ("manifest", *_staged(spec))},
-        steps=steps,
+        steps=build_steps(spec, subject.name, step, kept, gets_files=files) + (attest if spec.attest else []),
     )
 
 
@@ -291,38 +252,40 @@ def _staged(spec: Spec) -> tuple[str, ...]:
 
 
 def _test(spec: Spec, subject: Subject, stage: Stage) -> Job:
-    waits = waits_for(spec, stage)
-    passed = [subject.passed(spec, other) for other in waits if other.is_test]
-    guard = FORK_GUARD if stage.in_requests else RUN_GUARD
-    left = left_out(spec, stage)
-    wanted = [f"!{left}"] if left else []
-    conditions = (subject.succeeded(BUILD), f"{pool_of(stage)} != ''", *wanted, guard, *passed)
+    waits, left = waits_for(spec, stage), left_out(spec, stage)
     env = {"BESIDE": subject.beside(stage)} if stage.neighbours else None
     command = stage.command.format(stage=stage, manifest=MANIFEST, beside=BESIDE_MANIFEST)
     command += NEEDS_OPTION if subject.gets_files(spec) else ""
-    steps: list[Step] = [
-        *_before_test(spec, subject, stage, env),
-        RunStep(name=TEST_STEP, id="test", env=env, run=command),
-        _keep(spec, "Keep the report", subject, stage, "test-output/"),
-    ]
-    needs, reported = [subject.job(other) for other in waits], {"result": expression("steps.test.outputs.result")}
-    return _job(spec, subject, stage, *conditions, needs=needs, outputs=reported, steps=steps)
+    return job_on(
+        stage,
+        subject.title(spec, stage),
+        subject.name,
+        subject.succeeded(BUILD),
+        f"{pool_of(stage)} != ''",
+        *([f"!{left}"] if left else []),
+        FORK_GUARD if stage.in_requests else RUN_GUARD,
+        *(subject.passed(spec, other) for other in waits if other.is_test),
+        timeout_minutes=spec.timeouts[stage],
+        needs=[subject.job(other) for other in waits],
+        outputs={"result": expression("steps.test.outputs.result")},
+        steps=[
+            *_before_test(spec, subject, stage, env),
+            RunStep(name=TEST_STEP, id="test", env=env, run=command),
+            _keep(spec, "Keep the report", subject, stage, "test-output/"),
+        ],
+    )
 
 
-def _before_test(spec: Spec, subject: Subject, stage: Stage, env: Mapping[str, str] | None = None) -> Iterator[Step]:
+def _before_test(spec: Spec, subject: Subject, stage: Stage, env: Mapping[str, str] | None = None) -> list[Step]:
     """The steps that bring what was built to a machine that tests it; `env` names the second variant, if any."""
-    yield from checked_out(spec, history=bool(stage.neighbours))
-    yield _fetch_manifest(spec, subject)
-    if stage.neighbours:
-        yield _fetch_second_manifest(spec, subject, stage)
-    yield RunStep(name="Prove that this machine can test it", run=f'ci-runner doctor --for {stage} "$NAME"')
-    yield RunStep(
+    fetched = [_fetch_manifest(spec, subject)]
+    fetched += [_fetch_second_manifest(spec, subject, stage)] if stage.neighbours else []
+    fetch = RunStep(
         name="Verify the files" if spec.backend.uses_artifacts else "Fetch the closure",
         env={**(env or {}), "DIGEST": expression(subject.reported("manifest"))},
         run=" ".join([f'ci-runner fetch {MANIFEST} --digest "$DIGEST"', *_beside(stage)]),
     )
-    if subject.gets_files(spec):
-        yield from fetch_needs()
+    return before_test(spec, stage, fetched, fetch, gets_files=subject.gets_files(spec))
 
 
 def _beside(stage: Stage) -> Iterator[str]:
@@ -339,14 +302,6 @@ def _suites(spec: Spec, subject: Subject, bench: Bench) -> Job:
     passed = f"fromJSON(inputs.{SUITES})['{subject.suites(bench)}']"
     some = [f"{passed}[0].suite != ''"] if subject.has_rows else []
     some = some if subject.package else [f"inputs.{bench.job} != '[]'"]
-    conditions = (
-        "!cancelled()",
-        subject.succeeded(bench.stage),
-        *some,
-        f"{pool_of(bench.machine)} != ''",
-        FORK_GUARD,
-        _not_paused(bench.machine),
-    )
     shards: Node = (
         expression(passed)
         if subject.has_rows
@@ -354,15 +309,17 @@ def _suites(spec: Spec, subject: Subject, bench: Bench) -> Job:
         if subject.package
         else expression(f"fromJSON(inputs.{bench.job})")
     )
-    return Job(
-        name=f"{subject.package.name} / {bench.title}" if subject.package else bench.title,
-        needs=[subject.job(BUILD), subject.job(bench.stage)],
-        if_=expression(" && ".join(conditions)),
-        strategy=for_each(shards),
-        runs_on=runs_on_of(bench.machine),
+    return job_on(
+        bench.machine,
+        f"{subject.package.name} / {bench.title}" if subject.package else bench.title,
+        subject.name,
+        subject.succeeded(bench.stage),
+        *some,
+        f"{pool_of(bench.machine)} != ''",
+        FORK_GUARD,
         timeout_minutes=longest_minutes(spec, bench),
-        permissions=READ,
-        env={"NAME": subject.name, "BRANCH": expression(selected("branch"))},
+        needs=[subject.job(BUILD), subject.job(bench.stage)],
+        strategy=for_each(shards),
         steps=[*_before_test(spec, subject, bench.stage), test, keep],
     )
 

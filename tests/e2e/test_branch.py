@@ -32,7 +32,7 @@ PUBLISHED = "publish-builder"
 """The artifact with the outcomes of publishing."""
 
 FILES = {
-    "build": {"manifest.json", "build.log"},
+    "build": {"manifest.json", "build.log", "sbom.cdx.json"},
     "cpu-test": {"result.json", "junit.xml", "probe.log"},
 }
 

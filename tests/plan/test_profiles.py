@@ -21,9 +21,9 @@ from ci_compiler.spec.build import parse_spec
 from ci_compiler.stages import BUILD, GPU_TEST
 from ci_compiler.workflows.artifacts import MANIFEST_FILE, RESULT, artifact_name
 from ci_compiler.workflows.common import CELL
-from ci_compiler.workflows.profiles import workflows as profile_files
 from ci_compiler.workflows.pull_request import workflow
 from ci_compiler.workflows.shard import workflow as shard_workflow
+from ci_compiler.workflows.tasks import profiles as profile_files
 
 COMMAND = {"build": "ci/build.sh", "files": ["dist/*"], "install": "pip install x", "publish": "upload"}
 REQUEST = {

@@ -10,7 +10,7 @@ from ci_compiler.adoption.spec_text import UNTESTED
 from ci_compiler.cli.console import note, print_findings
 from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
-from ci_compiler.files.atomic import cannot_write
+from ci_compiler.files.atomic import reporting
 from ci_compiler.units import counted
 
 
@@ -24,11 +24,9 @@ def run(arguments: argparse.Namespace) -> int:
     if output is None:
         print(adopted.text, end="")
     else:
-        try:
+        with reporting(output, always=True):
             output.parent.mkdir(parents=True, exist_ok=True)
             output.write_text(adopted.text, "utf-8", newline="\n")
-        except OSError as error:
-            raise cannot_write(output, error) from error
     for branch, names in adopted.read.items():
         note(f"{branch}: {len(names & adopted.names[branch]):,} of {counted(len(names), 'recipe')}")
     count, lines = sum(map(len, adopted.read.values())), len(adopted.text.splitlines())

@@ -16,7 +16,7 @@ from ci_compiler.cli.toolkit import toolkit
 from ci_compiler.cli.where import SPEC, root_of, spec_of
 from ci_compiler.codes import Code
 from ci_compiler.errors import InputError, wrong
-from ci_compiler.files.atomic import cannot_write, write_file
+from ci_compiler.files.atomic import reporting, write_file
 from ci_compiler.files.drift import in_the_way, obstacle
 from ci_compiler.outside import bytes_of, json_of, object_of, reading, text_of
 from ci_compiler.spec.model import Spec
@@ -38,13 +38,11 @@ def _write(arguments: argparse.Namespace) -> int:
     made = files(own, where)
     if problems := {path: problem for path in made if (problem := _problem(root, path))}:
         raise InputError(in_the_way(path, problem) for path, problem in problems.items())
-    try:
+    with reporting(root):
         for path, text in made.items():
             target = root / path
             target.parent.mkdir(parents=True, exist_ok=True)
             write_file(target, text)
-    except OSError as error:
-        raise cannot_write(error.filename or root, error) from error
     if where:
         note(f"hosted jobs will install ci-compiler from {where}, which must be there before the canary starts")
     else:

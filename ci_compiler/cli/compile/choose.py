@@ -169,11 +169,8 @@ def _without_complete(git: Git, decided: Plan, chosen: Selection, run: _Run) -> 
     except GitHubError as error:
         note(f"warning: {error.line}; nothing is left out")
         return chosen, {COMPLETE: name}
-    rest = without(decided, chosen, run.branch, complete)
-    kept = {name for one in rest.branches for name in one.variants}
-    left = [name for one in chosen.branches if one.branch == run.branch for name in one.variants if name not in kept]
-    for url in dict.fromkeys(complete[name] for name in left):
-        names = [name for name in left if complete[name] == url]
+    rest, left = without(decided, chosen, run.branch, complete)
+    for url, names in left.items():
         _remark(f"{counted(len(names), 'variant')} left out, which {url} completed: {', '.join(names)}")
     return rest, {COMPLETE: name}
 

@@ -10,8 +10,7 @@ from ci_compiler.adoption.audit_real import BranchEvaluation, evaluate_branch
 from ci_compiler.cli.console import note, print_findings, print_rows
 from ci_compiler.cli.progress import progress
 from ci_compiler.cli.where import branch_of, nixpkgs_of, plan_of, root_of
-from ci_compiler.codes import Code
-from ci_compiler.errors import Finding, wrong
+from ci_compiler.errors import Finding
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.spec.patterns import matcher_of_any
 from ci_compiler.units import counted
@@ -21,10 +20,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Prints the derivation of each variant; returns 1 if one cannot be evaluated or none matches."""
     root, decided = root_of(arguments), plan_of(arguments)
     branch = branch_of(arguments, decided.spec, root)
-    try:
-        matches = matcher_of_any(arguments.patterns or ["*"])
-    except ValueError as error:
-        raise wrong("PATTERN", Code.WRONG_PATTERN, str(error)) from None
+    matches = matcher_of_any(arguments.patterns or ["*"])
     names = [one.name for cell in decided.judged.cells for one in cell.variants if matches(one.name)]
     with progress(f"evaluating {counted(len(names), 'recipe')}"):
         evaluated = evaluate_branch(root, decided, branch, nixpkgs_of(arguments), names)

@@ -10,7 +10,7 @@ from ci_compiler.cli.console import note, print_json, table
 from ci_compiler.cli.where import plan_of, profiled
 from ci_compiler.codes import Code
 from ci_compiler.errors import nearest, wrong
-from ci_compiler.files.atomic import cannot_write
+from ci_compiler.files.atomic import reporting
 from ci_compiler.hardware.families import DEFAULT, family_of, nixpkgs
 from ci_compiler.plan.limits import limit
 from ci_compiler.plan.pipeline import Plan
@@ -37,10 +37,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.html is not None:
         from ci_compiler.reports.gantt import gantt
 
-        try:
+        with reporting(arguments.html, always=True):
             arguments.html.write_text(gantt(found), "utf-8", newline="\n")
-        except OSError as error:
-            raise cannot_write(arguments.html, error) from error
         note(f"wrote {arguments.html}")
     if arguments.json:
         print_json(

@@ -11,7 +11,7 @@ from ci_compiler.cli.console import note
 from ci_compiler.cli.toolkit import toolkit
 from ci_compiler.cli.where import SCHEMA_BESIDE, SPEC, root_of
 from ci_compiler.errors import InputError, Place
-from ci_compiler.files.atomic import cannot_write, change_folders
+from ci_compiler.files.atomic import change_folders, reporting
 from ci_compiler.files.drift import in_the_way, obstacle, writing
 from ci_compiler.outside import bytes_of
 from ci_compiler.spec.build import STARTERS, parse_spec
@@ -81,10 +81,8 @@ def _write(root: Path, files: Mapping[Path, str]) -> None:
     for path, text in files.items():
         folders.setdefault(root / path.parent, {})[path.name] = text
     folders[root / SPEC.parent] = folders.pop(root / SPEC.parent)  # the last one, where it must be one by one
-    try:
+    with reporting(root):
         for folder in folders:
             folder.parent.mkdir(parents=True, exist_ok=True)
         with writing(*folders):
             change_folders(folders)
-    except OSError as error:
-        raise cannot_write(error.filename or root, error) from error

@@ -11,7 +11,7 @@ from ci_compiler.cli.drift import missing_recipes, write_or_check
 from ci_compiler.cli.where import branch_of, editable_spec, root_of, spec_of, templates_of
 from ci_compiler.codes import Code
 from ci_compiler.errors import InputError, wrong
-from ci_compiler.files.atomic import cannot_write, change_folders
+from ci_compiler.files.atomic import change_folders, reporting
 from ci_compiler.files.drift import FLOX, Territory, compare, writing
 from ci_compiler.outside import text_of
 from ci_compiler.plan.rules import Judged, errors_among, judge
@@ -82,11 +82,8 @@ def _adopt(arguments: argparse.Namespace, spec: Spec, judged: Judged, root: Path
     others = {path: recipe for path, recipe in made.items() if path not in taken}
     compare(root, others, [])  # what is in the way of them stops it
     written: dict[Path, Mapping[str, str | None]] = {file.parent: {file.name: text}, **_by_folder(root, made)}
-    try:
-        with writing(*written):
-            change_folders(written)
-    except OSError as error:
-        raise cannot_write(error.filename or file, error) from error
+    with reporting(file), writing(*written):
+        change_folders(written)
     print(f"{counted(len(taken), 'recipe')} of {branch} compiled from {spec.document.file} from now on")
     if found.keys() - {branch}:
         note("`ci-compile sync --adopt` brings the other branches up to date")

@@ -12,7 +12,7 @@ from ci_compiler.cli.where import plan_of, root_of
 from ci_compiler.codes import Code
 from ci_compiler.documents.site.page import NAME, STATUS, page
 from ci_compiler.errors import wrong
-from ci_compiler.files.atomic import cannot_write, write_file
+from ci_compiler.files.atomic import reporting, write_file
 from ci_compiler.files.drift import FOREIGN, is_ours
 from ci_compiler.units import counted, size
 
@@ -48,11 +48,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _write(file: Path, text: str) -> None:
-    try:
+    with reporting(file, always=True):
         file.parent.mkdir(parents=True, exist_ok=True)
         write_file(file, text)
-    except OSError as error:
-        raise cannot_write(file, error) from error
     print(f"wrote {file} ({size(len(text.encode()))})")
 
 

@@ -8,8 +8,6 @@ from typing import Any
 
 from ci_compiler.cli.console import note, print_json, print_rows, table
 from ci_compiler.cli.where import filter_of, spec_of
-from ci_compiler.codes import Code
-from ci_compiler.errors import wrong
 from ci_compiler.plan.document import left_out_row, variant_row
 from ci_compiler.plan.matrix import Cell, Variant
 from ci_compiler.plan.needs import Needs
@@ -46,10 +44,7 @@ def _print(rows: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
 
 
 def _chosen(judged: Judged, arguments: argparse.Namespace) -> Iterator[tuple[Cell, Variant]]:
-    try:
-        matches = matcher_of_any(arguments.patterns or ["*"])
-    except ValueError as error:
-        raise wrong("PATTERN", Code.WRONG_PATTERN, str(error)) from None
+    matches = matcher_of_any(arguments.patterns or ["*"])
     for cell in judged.cells:
         if arguments.branch in {None, cell.branch} and arguments.toolkit in {None, cell.toolkit}:
             for variant in cell.variants:

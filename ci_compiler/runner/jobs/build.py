@@ -15,8 +15,8 @@ from ci_compiler.backends.job import BuildOrder, BuildResult, NeededVariant, sho
 from ci_compiler.backends.protocol import NixUse
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, Place, StageError, wrong
+from ci_compiler.files.folders import SBOM_FILE
 from ci_compiler.plan.lookup import BuiltVariant
-from ci_compiler.publishing.plan import SBOM_FILE
 from ci_compiler.recipes import nix_text as nix
 from ci_compiler.recipes.compiled import ARCHIVE
 from ci_compiler.recipes.judged import differences

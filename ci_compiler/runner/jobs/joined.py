@@ -15,10 +15,10 @@ from tempfile import TemporaryDirectory
 
 from ci_compiler.backends.command_files import filled
 from ci_compiler.backends.job import BuildOrder, BuildResult, JoinedVariant
+from ci_compiler.files.folders import SBOM_FILE
 from ci_compiler.plan.joins import builds
 from ci_compiler.plan.lookup import BuiltVariant, built_variants
 from ci_compiler.plan.pipeline import plan
-from ci_compiler.publishing.plan import SBOM_FILE
 from ci_compiler.runner.detect.this_machine import this_machine
 from ci_compiler.runner.jobs.attested import subjects
 from ci_compiler.runner.jobs.build import LOG, NOTHING, Given, commit_of, manifest_of, not_built

@@ -13,8 +13,8 @@ from ci_compiler.backends.checkout import JobCheckout
 from ci_compiler.backends.job import BackendPrograms
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError, failure
+from ci_compiler.files.folders import SBOM_FILE
 from ci_compiler.plan.proof import required_tests
-from ci_compiler.publishing.plan import SBOM_FILE
 from ci_compiler.runner.jobs.files import output_folder, write_json
 from ci_compiler.runner.jobs.manifest import Manifest
 from ci_compiler.runner.jobs.sbom import sbom_of
@@ -128,7 +128,8 @@ def _proved(job: Job, manifest: Manifest, candidate: Candidate) -> Iterator[Back
                 raise failure(manifest.name, Code.NO_TEST_RECORD, message)
         programs.attest(manifest, evidence.tests)
         # Made again from what was proved, and not taken from the artifact, whose manifest alone has a known digest.
-        (candidate.folder / SBOM_FILE).write_text(sbom_of(manifest, candidate.folder), "utf-8")
+        if not job.spec.backend.has_recipes:
+            (candidate.folder / SBOM_FILE).write_text(sbom_of(manifest, candidate.folder), "utf-8")
         yield programs
 
 
