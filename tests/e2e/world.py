@@ -44,8 +44,8 @@ OF_REPOSITORY = {"repository": {"full_name": REPOSITORY, "default_branch": "main
 MACHINES = ("builder", "tester", "h100", "hosted")
 """The machines by name: one of each pool, and the hosted ones."""
 
-NOT_HOSTED = ("nix", "flox", "ci-compile", "ci-runner", "nvidia-", "podman", "docker")
-"""Prefixes of the programs that a hosted machine lacks until a step installs them; no machine here has an engine."""
+NOT_HOSTED = ("nix", "flox", "ci-compile", "ci-runner", "nvidia-")
+"""Prefixes of the programs that a hosted machine lacks until a step installs them."""
 
 STANDIN_FLOX = HERE.parent / "runner/jobs"
 """The folder of a `flox` that refuses what the real one refuses."""
@@ -81,8 +81,8 @@ class World:
         self.github = ""  # the address of a GitHub for the commands of hosted machines, and the repository there
         self.github_token = ""
         self.token = token(valid_for=86400)
-        self.hosted, self.nix = root / "hosted", root / "nix"
-        for folder in (self.machines, self.cache, self.hosted, self.nix, root / "home", root / "tmp"):
+        self.hosted = root / "hosted"
+        for folder in (self.machines, self.cache, self.hosted, root / "home", root / "tmp"):
             folder.mkdir(parents=True)
         self._make_hosted()
         self._make_stores()
@@ -136,8 +136,6 @@ class World:
             for program in folder.iterdir() if readable else ():
                 if not program.name.startswith(NOT_HOSTED) and not (self.hosted / program.name).is_symlink():
                     (self.hosted / program.name).symlink_to(program)
-        for program in Path(require("nix-build")).parent.glob("nix*"):
-            (self.nix / program.name).symlink_to(program)
 
     def install_driver(self) -> None:
         """Gives the machine of the GPU pool its driver."""
@@ -220,6 +218,10 @@ class World:
 
     # Running in it.
 
+    def _nix(self) -> str:
+        """The folder of Nix' programs on the machines that have them."""
+        return str(Path(require("nix-build")).parent)
+
     @property
     def environment(self) -> dict[str, str]:
         """The environment of every process of the world; only PATH comes from the tests' own environment."""
@@ -233,7 +235,7 @@ class World:
             "NIX_CONFIG": "sandbox = false\nbuild-users-group =\nsubstituters =",
             "FLOX_STANDIN_CATALOG": str(self.catalog),
             "E2E_FLOX": str(STANDIN_FLOX) if self.backend == "flox" else "",
-            "E2E_NIX": str(self.nix),
+            "E2E_NIX": self._nix(),
             "E2E_APART": "1" if self.apart else "0",
             "E2E_BIN": str(HERE / "bin"),
             "E2E_GITHUB": self.github,
