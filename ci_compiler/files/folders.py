@@ -1,4 +1,4 @@
-"""The folders of compiled Nix files, from the root of the repository."""
+"""The folders of compiled Nix files, from the root of the repository, and a file that builds leave for publishers."""
 
 RECIPES = ".flox/pkgs"
 """The folder of the recipes (Flox' own convention)."""

@@ -22,4 +22,15 @@ def metadata_of(path: Path) -> Message:
 def project_of(name: str) -> str:
     """The project of the distribution file `name`, as PEP 503 spells it; '' for another file."""
     match = _DISTRIBUTION.fullmatch(name)
-    return re.sub(r"[-_.]+", "-", match["project"].lower()) if match else ""
+    return spelled(match["project"]) if match else ""
+
+
+def version_of(name: str) -> str:
+    """The version in the name of the distribution file `name`; '' for another file."""
+    match = _DISTRIBUTION.fullmatch(name)
+    return match["version"] if match else ""
+
+
+def spelled(project: str) -> str:
+    """The name of `project` as PEP 503 spells it."""
+    return re.sub(r"[-_.]+", "-", project.lower())

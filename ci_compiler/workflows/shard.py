@@ -228,7 +228,7 @@ def _publications(spec: Spec, shard: Shard) -> dict[str, CallJob]:
     found: dict[str, CallJob] = {}
     for pool in shard.publish_pools:
         cells = [cell for cell, route in shard.cells if route.pools.get(PUBLISH) is pool]
-        # those that build what its variants need report as well
+        # Those that build what its variants need report as well.
         jobs = reached(map(job_id, cells), lambda job: before.get(job, ()))
         ran = " || ".join(f"needs.{job}.result != 'skipped'" for job in jobs)
         preflight = (

@@ -20,7 +20,7 @@ from cyclonedx.output.json import JsonV1Dot6
 from packageurl import PackageURL
 
 from ci_compiler.backends.nar import hex_digest
-from ci_compiler.publishing.distributions import metadata_of, project_of
+from ci_compiler.publishing.distributions import metadata_of, project_of, spelled, version_of
 from ci_compiler.runner.jobs.manifest import Manifest
 
 _STORE_PATH = re.compile(r"/nix/store/[0-9a-z]{32}-(?P<name>.+?)(-(?P<version>[^a-zA-Z].*))?")
@@ -64,8 +64,7 @@ def _component(path: str, digest: str) -> Component:
         return Component(name=store["name"], version=store["version"], bom_ref=path, properties=said)
     name = Path(path).name
     hashes = [HashType(alg=HashAlgorithm.SHA_256, content=hex_digest(digest))]
-    project, version = project_of(name), name.split("-")[1] if name.endswith(".whl") else ""
-    url = PackageURL("pypi", None, project, version) if project and version else None
+    url = PackageURL("pypi", None, project, version_of(name)) if (project := project_of(name)) else None
     return Component(name=name, type=ComponentType.FILE, bom_ref=path, hashes=hashes, purl=url)
 
 
@@ -80,7 +79,7 @@ def _required(wheel: Message) -> Iterator[Component]:
     """What the wheel requires without any extra, with the version where it is pinned."""
     for text in wheel.get_all("Requires-Dist") or ():
         if (named := _REQUIREMENT.match(text)) and "extra ==" not in text:
-            name, pin = re.sub(r"[-_.]+", "-", named[1].lower()), _PIN.fullmatch(text)
+            name, pin = spelled(named[1]), _PIN.fullmatch(text)
             version = pin[1] if pin else None
             url = PackageURL("pypi", None, name, version)
             said = [Property(name="python:requirement", value=text)]

@@ -92,6 +92,26 @@ def test_the_sbom_of_a_wheel_has_its_digest_and_what_it_requires(tmp_path: Path)
     assert set(parts) == {file.name, "nvidia-cublas-cu12", "typing-extensions", "torch-cpu"}
 
 
+def test_a_file_that_is_no_distribution_has_its_digest_alone(tmp_path: Path) -> None:
+    """Whatever its name ends with: that it is no wheel is for whoever installs it to say."""
+    path = "files/notes.whl"
+    (tmp_path / "files").mkdir()
+    (tmp_path / path).write_text("no archive", "utf-8")
+    digest = "1" * 64
+    manifest = manifest_with(
+        tmp_path,
+        backend="command",
+        derivation="build.sh",
+        nixpkgs="",
+        store_path=path,
+        outputs=[path],
+        closure={path: f"sha256:{digest}"},
+    )
+    [part] = judged(sbom_of(manifest, tmp_path))["components"].values()
+    assert part["hashes"] == [{"alg": "SHA-256", "content": digest}]
+    assert "purl" not in part
+
+
 @pytest.mark.parametrize("attest", [False, True])
 def test_a_build_writes_its_sbom(world: World, attest: bool) -> None:
     world.spec(backend="nix", attest=attest)
