@@ -239,6 +239,8 @@ def _wrong_target(
     matches = filter(None, map(_TARGET.fullmatch, targets))
     if {Version(int(match["major"]), int(match["minor"])) for match in matches} - {wanted}:
         message = f"{attribute} is {', '.join(targets)}, and {recipe.cell.target} is {wanted}"
+        if attribute == _SPELLED["architectures"] and node.torch and len(targets) > 1:
+            message += f"; nixpkgs has it from torch.{_CAPABILITIES}, which gpuTargets does not change"
         return recipe.about(whose, node, where, Code.WRONG_GPU, message)
     return None
 

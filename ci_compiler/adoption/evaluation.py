@@ -304,7 +304,10 @@ def _source(data: Mapping[str, Any]) -> EvaluatedSource:
 
 
 def _patches(values: object, folders: Folders) -> tuple[Patch, ...]:
-    return tuple(_patch(value, folders) for value in values) if isinstance(values, list) else ()
+    """The patches in `values`, without nixpkgs' own."""
+    found = values if isinstance(values, list) else []
+    own = (one for one in found if _mapping(_mapping(one).get("source")).get("fetcher") != "nixpkgs")
+    return tuple(_patch(value, folders) for value in own)
 
 
 def _patch(value: object, folders: Folders) -> Patch:

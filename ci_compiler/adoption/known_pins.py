@@ -12,20 +12,20 @@ from ci_compiler.spec.releases import facts
 
 
 def readable() -> tuple[Path, ...]:
-    """The files that the Nix file imports: what families have of nixpkgs."""
-    return tuple(files_of("standin.nix").values())
+    """The files that the Nix file imports or that those read: what families have of nixpkgs, and their tables."""
+    return tuple(path for name in ("standin.nix", "nixpkgs.json", "gpus.json") for path in files_of(name).values())
 
 
 def known() -> str:
     """A Nix set of what is known: `families`, the functions of their files; `unfree`, their licences; and `pins`.
 
-    A pin is a revision of nixpkgs, with its default `python` and `toolkit`, the `versions` of its packages, and
-    `functions`: for each package, a function with the parameters of nixpkgs' own. Each returns its arguments. Its
-    parameters are optional, since `override` replaces some of those that `callPackage` gave. Nix refuses any other
-    argument, in its own words.
+    A pin is a revision of nixpkgs, with its default `python` and `toolkit`, the `versions` of its packages, what is
+    known of their `derivations`, and `functions`: for each package, a function with the parameters of nixpkgs' own.
+    Each returns its arguments. Its parameters are optional, since `override` replaces some of those that `callPackage`
+    gave. Nix refuses any other argument, in its own words.
     """
     pins = nix.attributes({pin: _pin(row) for pin, row in facts()["pins"].items()})
-    families = "[ " + " ".join(f"(import {path})" for path in readable()) + " ]"
+    families = "[ " + " ".join(f"(import {path})" for path in files_of("standin.nix").values()) + " ]"
     unfree = "[ " + " ".join(map(nix.string, _unfree())) + " ]"
     newest = nix.string(facts()["newest"])
     return nix.attributes({"newest": newest, "families": families, "unfree": unfree, "pins": pins}) + "\n"
@@ -44,9 +44,14 @@ def _pin(row: Mapping[str, Any]) -> str:
             "python": nix.string(row["python"]),
             "toolkit": nix.string(row["toolkit"]),
             "versions": versions,
+            "derivations": nix.attributes({name: _lists(own) for name, own in row["derivations"].items()}),
             "functions": nix.attributes(functions),
         }
     )
+
+
+def _lists(row: Mapping[str, str]) -> str:
+    return nix.attributes({key: f"[ {' '.join(map(nix.string, words.split()))} ]" for key, words in row.items()})
 
 
 def _function(names: Iterable[str]) -> str:

@@ -13,6 +13,7 @@ from ci_compiler.hardware import ALL, CPU, Hardware, Version
 from ci_compiler.hardware.families import nixpkgs
 from ci_compiler.plan.matrix import Cell, Variant
 from ci_compiler.spec.model import Package, RecipeKind, Spec
+from ci_compiler.units import counted
 
 
 def capabilities_of(hardware: Hardware, cell: Cell) -> tuple[str, ...]:
@@ -50,6 +51,33 @@ def sets_capabilities(spec: Spec, package: Package, cell: Cell) -> bool:
     wanted = capabilities_of(spec.hardware, cell)
     return not package.overrides["gpu"].architecture or not all(
         _is_default(cell.family, one, toolkit) for one in wanted
+    )
+
+
+def linked_libraries(spec: Spec, package: Package, cell: Cell) -> str:
+    """Which architectures the libraries are built for that are linked into `package` in `cell`; '' if there are none.
+
+    They take the switch, and nixpkgs' defaults without it: the package's own argument does not reach them.
+    """
+    if cell.target == CPU or package.overrides["gpu"].machine_code != "also":
+        return ""
+    words, toolkit = nixpkgs(cell.family), spec.hardware.toolkit(cell.toolkit)
+    wanted = capabilities_of(spec.hardware, cell)
+    names = ", ".join(wanted)
+    if sets_capabilities(spec, package, cell):
+        apart = [words["apart-note"]] if set(wanted) & {*words["apart"]} else []
+        return "; ".join([f"{words['linked']} are built for {names} alone", *apart])
+    usual = [
+        str(one.capability)
+        for one in sorted(spec.hardware.gpus.values(), key=lambda one: one.capability)
+        if one.first_toolkit <= toolkit.version <= (one.last_toolkit or toolkit.version)
+        and str(one.capability) not in words["apart"]
+        and _is_default(cell.family, str(one.capability), toolkit.version)
+    ]
+    own = ", ".join(usual)
+    return (
+        f"{words['linked']} have code for nixpkgs' {counted(len(usual), 'architecture')}, {own}; "
+        f"`capabilities: true` builds them for {names} alone, without a cache"
     )
 
 

@@ -28,7 +28,14 @@ def facts() -> Mapping[str, Any]:
         for pin, row in own["pins"].items():
             known = table["pins"][pin]
             arguments = {name: f"{known['arguments'][name]} {more}" for name, more in row["arguments"].items()}
-            table["pins"][pin] = {**known, **row, "arguments": {**known["arguments"], **arguments}}
+            own_of = row.get("derivations", {})
+            derivations = {name: row | own_of.get(name, {}) for name, row in known["derivations"].items()}
+            table["pins"][pin] = {
+                **known,
+                **row,
+                "arguments": {**known["arguments"], **arguments},
+                "derivations": derivations,
+            }
     return table
 
 

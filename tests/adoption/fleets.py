@@ -115,6 +115,7 @@ in
   (nixpkgs_pinned.{python}Packages.torchvision.override {{ torch = customPytorch; }}).overrideAttrs (oldAttrs: {{
     pname = "{name}";
     propagatedBuildInputs = (oldAttrs.propagatedBuildInputs or []) ++ [ customPytorch.out ];
+    preConfigure = (oldAttrs.preConfigure or "") + "export TORCH_CUDA_ARCH_LIST={sm[:-1]}.{sm[-1:]}";
     meta = oldAttrs.meta // {{ platforms = [ "{system_of(isa)}" ]; }};
   }})
 """

@@ -10,7 +10,7 @@ from textwrap import dedent
 import pytest
 
 from ci_compiler.adoption.evaluator import EvaluatedSource, Fetch, Patch, evaluate, find_recipes
-from tests.adoption.helpers import AVX512, CASES, NIXPKGS, PIN, TORCH_ARCHIVE, needs_nix, one, the_case
+from tests.adoption.helpers import AVX512, CASES, NIXPKGS, PIN, TORCH_ARCHIVE, needs_nix, one, problem, the_case
 from tests.processes import MINUTES
 
 
@@ -21,7 +21,7 @@ def test_gpu_recipe_is_recorded_in_full() -> None:
     assert (torch.pname, torch.version, torch.system) == (
         "pytorch210-python313-cuda13_0-sm90-avx512", "2.10.0", "x86_64-linux",
     )  # fmt: skip
-    assert torch.name == f"{torch.pname}-{torch.version}"
+    assert torch.name == f"python3.13-{torch.pname}-{torch.version}"
     assert torch.drv_path.endswith(f"-{torch.name}.drv")
     assert torch.platforms == ("x86_64-linux",)
     assert torch.description == "PyTorch 2.10 for NVIDIA Hopper (SM90) with AVX-512"
@@ -116,7 +116,9 @@ def test_vision_uses_the_torch_of_its_folder() -> None:
     assert vision.torch.required_system_features == ("big-parallel",)
     assert vision.torch.flags == torch.flags
     assert (vision.toolkit_support, vision.toolkit_attribute) == (True, "cudaPackages_13")
-    assert (vision.exports["TORCH_CUDA_ARCH_LIST"], vision.exports["FORCE_CUDA"]) == ("9.0", "1")
+    # torch.cudaCapabilities has nixpkgs' defaults for CUDA 13.0, whatever `gpuTargets` says.
+    assert vision.exports["TORCH_CUDA_ARCH_LIST"] == "7.5;8.0;8.6;8.9;9.0;10.0;10.3;12.0;12.1"
+    assert vision.exports["FORCE_CUDA"] == "1"
     assert vision.imports == (torch.path,)
     patch = CASES / "cuda-13_0" / "patches" / "no-video.patch"
     assert vision.patches == (Patch(name="no-video.patch", path=patch),)
@@ -230,7 +232,7 @@ def test_package_from_nothing_with_unknown_attributes() -> None:
     inputs = nightly.attributes["buildInputs"]
     assert isinstance(inputs, list)
     assert [item["name"] for item in inputs] == [
-        "cuda_cccl-13.0", "libcudss-0", "someLibrary-0", "thing-3", "numpy-0", "helper-1",
+        "cuda_cccl-13.0", "libcudss-0", "someLibrary-0", "thing-3", "numpy-0", "python3.13-helper-1",
     ]  # fmt: skip
 
 
@@ -357,9 +359,74 @@ def test_a_python_with_packages_has_the_output_out_of_each(tmp_path: Path) -> No
         })
         """,
     )
+
     # What nixpkgs' own functions give for a package of these outputs: toPythonModule, and buildEnv as wrapper.nix asks.
-    assert made.attributes["required"] == "python3.out mine.dev"
-    assert made.attributes["linked"] == "python3.out torchvision.out mine.dev mine.out"
+    def shown(attribute: str) -> list[str]:
+        known = {"python3", "torchvision", "mine", "numpy", "triton"}
+        return [one for one in str(made.attributes[attribute]).split() if one.partition(".")[0] in known]
+
+    assert shown("required") == ["python3.out", "mine.dev", "numpy.out", "triton.out"]
+    assert shown("linked") == ["python3.out", "torchvision.out", "mine.dev", "mine.out", "numpy.out", "triton.out"]
+
+
+JETSON = """
+{ lib }:
+let
+  pkgs = import (builtins.fetchTarball "https://github.com/NixOS/nixpkgs/archive/PIN.tar.gz") {
+    system = "SYSTEM";
+    config = { allowUnfree = true; cudaSupport = true; cudaCapabilities = [ CAPABILITIES ]; };
+    overlays = [ (final: prev: { cudaPackages = final.cudaPackages_CUDA; }) ];
+  };
+  torch = pkgs.python3Packages.torch;
+  hook = torch.cudaPackages.autoAddCudaCompatRunpath;
+in
+torch.overrideAttrs (old: {
+  said = lib.concatMapStringsSep " " lib.boolToString [
+    torch.cudaPackages.flags.isJetsonBuild hook.enableHook torch.cudaPackages.nccl.meta.available
+    (builtins.any (input: input.pname == hook.pname) torch.nativeBuildInputs)
+  ];
+  capabilities = torch.cudaCapabilities;
+})
+""".replace("PIN", PIN)
+
+
+@needs_nix
+@pytest.mark.parametrize(
+    ("cuda", "capabilities", "said", "of_torch"),
+    [
+        ("12_8", "", "false false true false", "7.5 8.0 8.6 8.9 9.0 10.0 12.0"),
+        ("12_9", "", "false false true false", "7.5 8.0 8.6 8.9 9.0 10.0 10.3 12.0 12.1"),
+        ("12_1", "7.2", "true true false true", "7.2"),
+        ("12_6", "8.7", "true true false true", "8.7"),
+        ("12_9", "10.1", "true true true true", "10.1"),
+        ("13", "11.0", "true false true true", ""),  # Thor: no cuda_compat, and not in the list of torch 2.8
+    ],
+)
+def test_a_jetson_is_built_as_nixpkgs_does(
+    tmp_path: Path, cuda: str, capabilities: str, said: str, of_torch: str
+) -> None:
+    listed = f'"{capabilities}"' if capabilities else ""
+    text = JETSON.replace("CUDA", cuda).replace("CAPABILITIES", listed).replace("SYSTEM", "aarch64-linux")
+    made = one(tmp_path, text)
+    assert (made.attributes["said"], made.attributes["capabilities"]) == (said, of_torch.split())
+
+
+@needs_nix
+@pytest.mark.parametrize(
+    ("cuda", "capabilities", "system", "said"),
+    [
+        ("12_8", '"11.0"', "aarch64-linux", "11.0 (CUDA 12.8 does not support them)"),
+        ("13", '"6.1"', "x86_64-linux", "6.1 (CUDA 13.0 does not support them)"),
+        ("13", '"11.0"', "x86_64-linux", "11.0 (they are for aarch64-linux)"),
+        ("12_6", '"8.7" "8.6"', "aarch64-linux", "8.7 (nixpkgs builds for them alone)"),
+        ("12_8", '"90"', "x86_64-linux", "90 (nixpkgs does not know them)"),
+    ],
+)
+def test_capabilities_that_nixpkgs_refuses(
+    tmp_path: Path, cuda: str, capabilities: str, system: str, said: str
+) -> None:
+    text = JETSON.replace("CUDA", cuda).replace("CAPABILITIES", capabilities).replace("SYSTEM", system)
+    assert f"refuses config.cudaCapabilities: {said}" in problem(tmp_path, text).message
 
 
 @needs_nix
@@ -367,7 +434,8 @@ def test_a_python_with_packages_has_the_output_out_of_each(tmp_path: Path) -> No
 def test_builders_take_functions_of_the_final_attributes(tmp_path: Path, builder: str) -> None:
     text = '(final: { pname = "a"; version = "1"; src = pkgs.fetchPypi { inherit (final) pname version; }; })'
     made = one(tmp_path, f'{{ pkgs }}: (pkgs.{builder} {text}).overrideAttrs {{ version = "2"; }}')
-    assert (made.package, made.attribute, made.name) == ("other", builder, "a-2")
+    prefix = "python3.12-" if builder.startswith("python") else ""
+    assert (made.package, made.attribute, made.name) == ("other", builder, f"{prefix}a-2")
     assert made.sources[0].url.endswith("/a-2.tar.gz")
 
 

@@ -39,6 +39,7 @@ SHARED = {
   preConfigure = (old.preConfigure or "") + ''
     export CXXFLAGS="${toString cpuFlags} $CXXFLAGS"
   '';
+  passthru = (old.passthru or { }) // { cudaCapabilities = [ smCapability ]; };
 })
 """,
 }
@@ -157,8 +158,15 @@ PLANTED: dict[str, tuple[str, str, str, str, str]] = {
         VISION,
         "torchvision.override { torch = customTorch; }",
         "torchvision.override { }",
-        "another-torch",
-        "two torches",
+        "another-torch wrong-gpu",
+        "",
+    ),
+    "a torchvision for all of nixpkgs' GPUs": (
+        VISION,
+        "customTorch = import ./lib/custom-torch.nix { inherit smCapability torchBase; cpuFlags = cpuISA; }",
+        "customTorch = torchBase.override { cudaSupport = true; gpuTargets = [ smCapability ]; }",
+        "wrong-gpu",
+        "12.0, and sm90 is 9.0; nixpkgs has it from torch.cudaCapabilities, which gpuTargets does not change",
     ),
     "a torchvision with nixpkgs' torch": (
         VISION,
@@ -199,7 +207,7 @@ def test_what_is_wrong_inside_is_found_in_the_recipe(tmp_path: Path, planted: st
     files = fleet()
     assert old in files[path]
     found = audited(tmp_path, files | {path: files[path].replace(old, new)})
-    assert {cause.code for cause in found.defects} == {code}, [str(cause.line) for cause in found.defects]
+    assert {cause.code for cause in found.defects} == set(code.split()), [str(cause.line) for cause in found.defects]
     named = {Path(file).name for cause in found.defects for file in cause.files}
     assert named == {path} if not path.startswith("lib/") else len(named) == 4
     assert all(said in finding.message for cause in found.defects for finding in cause.findings)

@@ -238,6 +238,26 @@ def test_errors_of_the_operating_system_are_reported_on_one_line(
     assert capsys.readouterr().err == f"error: {tmp_path}/.github/ci-matrix.yaml: Permission denied [system]\n"
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("cuda13_0-sm110-armv9", "NCCL and MAGMA are built for 11.0 alone; nixpkgs takes it for a Jetson: "),
+        ("cuda12_8-sm61-avx", "NCCL and MAGMA are built for 6.1 alone\n"),
+        (
+            "cuda12_8-sm90-avx2",
+            "NCCL and MAGMA have code for nixpkgs' 7 architectures, 7.5, 8.0, 8.6, 8.9, 9.0, 10.0, 12.0; `cap",
+        ),
+        ("cpu-avx2", ""),
+    ],
+)
+def test_explain_says_what_linked_libraries_are_built_for(
+    capsys: pytest.CaptureFixture[str], name: str, said: str
+) -> None:
+    assert ci("explain", f"pytorch-python313-{name}") == 0
+    found = capsys.readouterr().out
+    assert f"  libraries    {said}" in found if said else "libraries" not in found
+
+
 def test_explain_shows_where_a_variant_is_built_and_tested(capsys: pytest.CaptureFixture[str]) -> None:
     assert ci("explain", "torchvision-python313-cuda12_8-sm90-avx2", "--json") == 0
     built = json.loads(capsys.readouterr().out)["built"]

@@ -42,6 +42,7 @@ in (packages.torchvision.override { inherit torch; }).overrideAttrs (old: {
   pname = name;
   inherit version;
   propagatedBuildInputs = old.propagatedBuildInputs ++ [ torch.out ];
+  preConfigure = old.preConfigure + (if sm == "cpu" then "" else "export TORCH_CUDA_ARCH_LIST=9.0");
 })
 """.replace("PIN", PIN)
 

@@ -3,8 +3,10 @@
 #
 #   config     what `config` has by default
 #   known      { context, base, pin } -> the attributes of nixpkgs
-#   torch      { context, base } -> what its torch has: `arguments`, `inputs` and `extras` of its arguments, `aliases`
+#   torch      { context, base } -> what its torch has: `arguments`; of its arguments `inputs`, `nativeInputs`,
+#              `patches` (names of nixpkgs' own), `variables`, `preConfigure`, `isBroken` and `extras`; `aliases`
 #   user       { base, args } -> what a package has that uses torch
+#   code       { pname, args } -> what nixpkgs' derivation of such a package has for its own GPU code
 #   toolkit    { effective, final } -> the package set of the toolkit that a package is built with
 #   support    { effective, config } -> whether a package is built for the family
 families: { lib, package, members, names }:
@@ -19,6 +21,7 @@ in
   config = foldl' (sum: row: sum // row.config) { } (having "config");
   known = all "known";
   user = all "user";
+  code = all "code";
   toolkit = first "toolkit" null;
   support = first "support" false;
   torch = given:
@@ -29,7 +32,13 @@ in
     in
     {
       arguments = foldl' (sum: one: sum // one.arguments) { } (of "arguments");
-      inputs = args: lib.concatMap (one: one.inputs args) (of "inputs");
+    }
+    // lib.genAttrs [ "inputs" "nativeInputs" "patches" ] (part: args:
+      lib.concatMap (one: one.${part} args) (of part))
+    // {
+      preConfigure = args: lib.concatMapStrings (one: one.preConfigure args) (of "preConfigure");
+      isBroken = args: builtins.any (one: one.isBroken args) (of "isBroken");
+      variables = summed "variables";
       extras = summed "extras";
       aliases = summed "aliases";
     };

@@ -72,7 +72,7 @@ let
       # What the packages know of where they are from; record.nix reads it, too.
       context = {
         inherit pin path system arguments given final known;
-        inherit (pins.of pin) versions;
+        inherit (pins.of pin) versions derivations;
         config = families.config // { allowUnfree = false; } // given;
         overlays = arguments.overlays or [ ];
         # The attributes that each overlay sets.

@@ -10,6 +10,9 @@
 #   attrs       arguments -> the attributes that it starts from
 #   layers      what `overrideAttrs` was given, in order
 #   extras      attributes of the result that no builder sees
+#   finish      the same, from the attributes before any `overrideAttrs` (those that a builder was given)
+#   prefix      what its builder puts before its name
+#   hasDist     final attributes -> whether the builder adds the output `dist`
 #   changes     the names that a recipe or an overlay sets in the Python set that it is from
 #   scope       that Python set
 #
@@ -19,9 +22,9 @@
 let
   inherit (builtins) filter foldl' isAttrs isFunction isList mapAttrs removeAttrs toJSON;
 
-  # Attributes that every package has, so that `old.patches ++ [ … ]` works without an `or`. They are empty whatever
-  # nixpkgs has in them: what shows in the end is the recipe's own. `requiredSystemFeatures` and `ninjaFlags` are not
-  # there, so that a recipe that leaves them to nixpkgs is seen to do so.
+  # Attributes that every package has, so that `old.patches ++ [ … ]` works without an `or`. They are empty unless it is
+  # known what nixpkgs has in them. `requiredSystemFeatures` and `ninjaFlags` are not there, so that a recipe that leaves
+  # them to nixpkgs is seen to do so.
   blank = {
     patches = [ ];
     postPatch = "";
@@ -39,7 +42,6 @@ let
     propagatedBuildInputs = [ ];
     env = { };
     passthru = { };
-    outputs = [ "out" ];
     doCheck = false;
   };
 
@@ -64,6 +66,35 @@ let
   seen = spec: args:
     lib.filterAttrs (name: value: !(value ? __label) && !(lib.isDerivation value && spec.arguments ? ${name})) args;
 
+  # In place of what nixpkgs' own derivation has in a phase, which a record does not show.
+  inherited = "# As in nixpkgs.\n";
+
+  # stdenv takes the `dev` output of each input, unless an output was chosen: nixpkgs, stdenv/generic/make-derivation.nix.
+  inputNames = lib.genAttrs [
+    "depsBuildBuild" "nativeBuildInputs" "buildInputs" "propagatedNativeBuildInputs" "propagatedBuildInputs"
+  ] (_: null);
+  asInput = value:
+    if isList value then map asInput value else if lib.isDerivation value then lib.getDev value else value;
+
+  # What nixpkgs says of a package beside its own `meta`: stdenv/generic/check-meta.nix.
+  judged = { system, config, ... }: meta:
+    let
+      toList = value: if isList value then value else [ value ];
+      unfree = builtins.any (one: !(one.free or true)) (toList (meta.license or [ ]));
+      unsupported =
+        !builtins.elem system (meta.platforms or [ system ]) || builtins.elem system (meta.badPlatforms or [ ]);
+      insecure = meta.knownVulnerabilities or [ ] != [ ];
+    in
+    {
+      inherit unfree unsupported insecure;
+      available =
+        (config.allowBroken or false || !(meta.broken or false))
+        && (config.allowUnfree or false || !unfree)
+        && (config.allowUnsupportedSystem or false || !unsupported)
+        && !insecure;
+    } // meta;
+
+  # The outputs that a package is taken to have whose outputs are not known.
   outputNames = [ "dev" "lib" "bin" "man" "doc" "static" "include" "dist" "cxxdev" ];
 
   make = given:
@@ -78,6 +109,9 @@ let
         changes = [ ];
         scope = { };
         extras = _: { };
+        finish = _: { };
+        prefix = "";
+        hasDist = _: false;
         start = blank;
       } // given;
       # Nix refuses an argument here that nixpkgs' function does not take.
@@ -90,15 +124,21 @@ let
         in { attrs = below.attrs // new; new = below.new ++ [ new ]; };
       built = foldl' step { attrs = base; new = [ ]; } spec.layers;
       final = built.attrs;
-      name = final.name or (if final ? version then "${final.pname}-${final.version}" else final.pname);
+      plainName = final.name or (if final ? version then "${final.pname}-${final.version}" else final.pname);
+      name = spec.prefix + plainName;
 
-      outputs = final.outputs or [ "out" ];
+      # What a builder was given comes in the first layer.
+      isBuilt = spec.start == { } && spec.layers != [ ];
+      original = if isBuilt then (step { attrs = base; new = [ ]; } (builtins.head spec.layers)).attrs else base;
+      taken = mapAttrs (_: asInput) (builtins.intersectAttrs inputNames final);
+
+      outputs = lib.unique (final.outputs or [ "out" ] ++ lib.optional (spec.hasDist final) "dist");
       drv = derivation {
         inherit name outputs;
         inherit (spec.context) system;
         builder = "/bin/sh";
         args = [ "-c" "echo this package only stands in for one of nixpkgs >&2; exit 1" ];
-        attributes = toJSON (plain (removeAttrs final [ "meta" "passthru" "system" ]));
+        attributes = toJSON (plain (removeAttrs (final // taken) [ "meta" "passthru" "system" ]));
         arguments = toJSON (plain (seen spec args));
         nixpkgs = spec.context.pin;
         inherit (spec) python;
@@ -109,24 +149,26 @@ let
       overrideAttrs = layer: again { layers = spec.layers ++ [ layer ]; };
 
       self =
-        lib.genAttrs outputNames (_: self)
+        lib.genAttrs (if isBuilt || final ? outputs then [ ] else outputNames) (_: self)
         // lib.genAttrs outputs (output: self // {
           inherit (drv.${output}) outPath;
           outputName = output;
           outputSpecified = true;
         })
         // final
-        // { meta = final.meta or { }; }
+        // taken
+        // { meta = judged spec.context (final.meta or { }); }
         // spec.extras args
+        // spec.finish original
         // (final.passthru or { })
         // {
           type = "derivation";
           inherit name;
           inherit (drv) drvPath outPath;
           inherit (spec.context) system;
-          pname = final.pname or (lib.getName name);
+          pname = final.pname or (lib.getName plainName);
           outputName = builtins.head outputs;
-          drvAttrs = final;
+          drvAttrs = final // taken;
           inherit outputs;
           passthru = final.passthru or { };
           override = new: again { given = spec.given // (if lib.isFunction new then new args else new); };
@@ -141,6 +183,7 @@ let
             isChecked = spec.given == { } || spec.function != null;
             effective = spec.extras args;
             set = foldl' (a: b: a // b) { } built.new;
+            variables = filter (attribute: builtins.match "[A-Z][A-Z0-9_]*" attribute != null) (builtins.attrNames base);
           };
         };
     in
@@ -148,7 +191,7 @@ let
 
   # A package that the stand-in knows nothing of: a derivation of that name, which can be called like a builder, and
   # has as members whatever the recipes select from anything (`members`).
-  invent = { context, attribute, members, python ? "", changes ? [ ], scope ? { }, version ? "0" }:
+  invent = { context, attribute, members, python ? "", changes ? [ ], scope ? { }, version ? "0", finish ? (_: { }) }:
     let
       here = lib.last (lib.splitString "." attribute);
       member = name: _: invent { inherit context members python scope; attribute = "${attribute}.${name}"; };
@@ -156,7 +199,7 @@ let
         let
           attrs = foldl' (a: b: a // b) { } (filter (c: isAttrs c && !lib.isDerivation c) calls);
           self = make {
-            inherit context attribute changes python scope;
+            inherit context attribute changes python scope finish;
             given = lib.optionalAttrs (calls != [ ]) { inherit calls; };
             attrs = _: { pname = here; inherit version; };
             layers = lib.optional (attrs != { }) (_: attrs);
@@ -169,13 +212,12 @@ let
     called [ ];
 
   # The builders' packages: what the recipe gives, a set or a function of the final attributes, is all that there is.
-  fromRecipe = { context, attribute, changes ? [ ], scope ? { }, python ? "" }: attrs:
-    make {
-      inherit context attribute changes python scope;
+  fromRecipe = spec: attrs:
+    make (spec // {
       start = { };
       attrs = _: { };
       layers = [ (final: _: if lib.isFunction attrs then attrs final else attrs) ];
-    };
+    });
 
   isRecorded = value: lib.isDerivation value && value ? __record;
 
@@ -198,4 +240,4 @@ let
       overrideScope = extra: relabel other (set.overrideScope extra);
     };
 in
-{ inherit make invent fromRecipe isRecorded rename relabel; }
+{ inherit make invent fromRecipe isRecorded rename relabel inherited; }

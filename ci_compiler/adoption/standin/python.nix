@@ -3,7 +3,7 @@
 { lib, package, members, pins, families }:
 { context, name, version, names, base }:
 let
-  inherit (builtins) mapAttrs removeAttrs;
+  inherit (builtins) filter mapAttrs removeAttrs;
   attribute = "${name}Packages";
   spec = self: member: {
     inherit context;
@@ -14,9 +14,17 @@ let
   };
   function = pins.functionOf context.pin;
   ofFamilies = families.torch { inherit context base; };
-  builder = self: member: package.fromRecipe (spec self member);
+  prefix = "python${version}-";
+  builder = self: member: package.fromRecipe (spec self member // {
+    prefix = lib.optionalString (member == "buildPythonPackage") prefix;
+    finish = asModule;
+    # buildPythonPackage's formats that leave a wheel: interpreters/python/mk-python-derivation.nix.
+    hasDist = final:
+      if final ? pyproject then final.pyproject else builtins.elem (final.format or "setuptools") [ "pyproject" "setuptools" "wheel" ];
+  });
+  makeUp = self: member: package.invent (spec self member // { inherit members; finish = asModule; });
   invented = self:
-    mapAttrs (member: _: package.invent (spec self member // { inherit members; }))
+    mapAttrs (member: _: makeUp self member)
       (removeAttrs names (builtins.attrNames context.known));
 
   about = description: {
@@ -36,48 +44,77 @@ let
     fetchSubmodules = true;
   };
 
-  torch = self: package.make (spec self "torch" // {
+  # What nixpkgs' own derivation of a package has, as far as the table of its revision says.
+  own = self: pname:
+    let
+      row = context.derivations.${pname} or { };
+      patch = file: package.make {
+        inherit context;
+        package = "source";
+        attribute = "nixpkgs";
+        attrs = _: { name = file; };
+      };
+    in
+    lib.genAttrs (row.phases or [ ]) (_: package.inherited)
+    // lib.listToAttrs (map (one: let pair = lib.splitString "=" one; in lib.nameValuePair (lib.head pair) (lib.last pair))
+      (row.environment or [ ]))
+    // {
+      outputs = row.outputs or [ "out" "dist" ];
+      patches = more: map patch (row.patches or [ ] ++ more);
+      propagatedBuildInputs = map (name: self.${name} or (makeUp self name)) (row.dependencies or [ ]) ++ [ interpreter ];
+    };
+
+  torch = self: let mine = own self "torch"; in package.make (spec self "torch" // {
     package = "torch";
+    inherit prefix;
+    finish = asModule;
     function = function "torch";
     arguments = ofFamilies.arguments // { gpuTargets = [ ]; inherit (base) blas magma; };
-    attrs = args: {
+    attrs = args: mine // ofFamilies.variables args // {
       pname = "torch";
       version = context.versions.torch;
-      outputs = [ "out" "dev" "lib" "cxxdev" ];
       src = source "pytorch" context.versions.torch;
+      PYTORCH_BUILD_VERSION = context.versions.torch;
+      patches = mine.patches (ofFamilies.patches args);
+      preConfigure = ofFamilies.preConfigure args;
+      nativeBuildInputs = ofFamilies.nativeInputs args;
       buildInputs = [ args.blas ] ++ ofFamilies.inputs args;
-      meta = about "PyTorch: Tensors and Dynamic neural networks in Python with strong GPU acceleration";
+      meta = about "PyTorch: Tensors and Dynamic neural networks in Python with strong GPU acceleration" // {
+        broken = ofFamilies.isBroken args;
+      };
     };
     extras = args: ofFamilies.extras args // {
       inherit (args) gpuTargets;
       blasProvider = args.blas;
       inherit (base) stdenv;
-      pythonModule = interpreter;
-      requiredPythonModules = required [ ];
     };
   });
 
   # As in nixpkgs: packages with what they need, by the output of each that is handed on. It is computed before an
   # `overrideAttrs`, so that torch is there with its `dev` whatever a recipe propagates.
-  required = drvs: lib.unique ([ interpreter ] ++ drvs ++ lib.concatLists (lib.catAttrs "requiredPythonModules" drvs));
+  required = drvs:
+    let modules = filter (one: one.pythonModule or false != false) drvs;
+    in lib.unique ([ interpreter ] ++ modules ++ lib.concatLists (lib.catAttrs "requiredPythonModules" modules));
+  asModule = attrs:
+    let handedOn = lib.flatten [ (attrs.propagatedBuildInputs or [ ]) (attrs.dependencies or [ ]) ];
+    in { pythonModule = interpreter; requiredPythonModules = required (map lib.getDev (filter lib.isDerivation handedOn)); };
 
   # A package that uses torch: the set's own, or the one that `override` is given.
-  user = self: pname: description: package.make (spec self pname // {
+  user = self: pname: description: let mine = own self pname; in package.make (spec self pname // {
     package = pname;
+    inherit prefix;
+    finish = asModule;
     function = function pname;
     arguments = { inherit (self) torch; };
-    attrs = args: {
+    attrs = args: mine // families.code { inherit pname args; } // {
       inherit pname;
       version = context.versions.${pname};
       src = source (lib.removePrefix "torch" pname) context.versions.${pname};
-      propagatedBuildInputs = [ args.torch ];
+      patches = mine.patches [ ];
+      propagatedBuildInputs = [ args.torch ] ++ mine.propagatedBuildInputs;
       meta = about description;
     };
-    extras = args: families.user { inherit base args; } // {
-      inherit (args) torch;
-      pythonModule = interpreter;
-      requiredPythonModules = required [ (lib.getDev args.torch) ];
-    };
+    extras = args: families.user { inherit base args; } // { inherit (args) torch; };
   });
 
   known = self:
@@ -90,7 +127,7 @@ let
       pytorch = alias "pytorch";  # works, and the record says that a recipe came by it
       buildPythonPackage = builder self "buildPythonPackage";
       buildPythonApplication = builder self "buildPythonApplication";
-      toPythonModule = drv: drv;
+      toPythonModule = drv: drv // asModule drv;
       toPythonApplication = drv: drv;
       inherit (base) fetchPypi;
       python = interpreter;

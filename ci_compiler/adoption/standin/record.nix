@@ -18,6 +18,7 @@ let
     else if isList value then (if depth == 0 then "<list>" else map (showTo (depth - 1)) value)
     else if isFunction value then "<function>"
     else if isPath value then { path = toString value; }
+    else if builtins.isString value then lib.replaceStrings [ package.inherited ] [ "" ] value
     else value;
   # A value that may be wrong without the package being wrong, as passthru may: nobody asks for it in a build.
   tried = value: quietly (show value);
@@ -45,10 +46,6 @@ let
   # The packages that a package hands on to those that use it.
   propagated = final:
     filter lib.isDerivation (lib.flatten [ (final.propagatedBuildInputs or [ ]) (final.dependencies or [ ]) ]);
-
-  # The output that `propagatedBuildInputs` takes of a package: the one that was chosen, else `dev` if there is one.
-  propagatedOutput = drv:
-    if drv.outputSpecified or false || !(builtins.elem "dev" drv.outputs) then drv.outputName else "dev";
 
   # The other packages that a recipe changes: those that it gives to `override` or that are among its inputs, those of
   # the Python set, and those of overlays.
@@ -125,7 +122,9 @@ let
       toolkit_support = families.support { inherit effective; inherit (context) config; };
       override = mapAttrs (_: show) r.given;
       changes = quietly (lib.unique (changes r));
-      attributes = mapAttrs (_: show) (removeAttrs final [ "meta" "passthru" ]);
+      # Without the variables that are nixpkgs' own.
+      attributes = mapAttrs (_: show)
+        (removeAttrs final ([ "meta" "passthru" ] ++ lib.subtractLists (attrNames r.set) r.variables));
       set = attrNames r.set;
       passthru = mapAttrs (_: tried) (final.passthru or { });
       torch = if whole && lib.isDerivation torch then described false torch else null;
@@ -134,7 +133,7 @@ let
         if whole then lib.unique (map (value: value.drvPath) (filter (value: value.__record.package == "torch") nodes))
         else [ ];
       propagated_torch = map (p: p.drvPath) torches;
-      propagated_outputs = map propagatedOutput torches;
+      propagated_outputs = map (one: (lib.getDev one).outputName) torches;
       places =
         places "" r.set
         // places "override." r.given
@@ -151,7 +150,7 @@ let
     version = toString (drv.version or "");
     drv_path = drv.drvPath;
     system = drv.system or "";
-    meta = mapAttrs (_: tried) (drv.meta or { });
+    meta = mapAttrs (_: tried) (removeAttrs (drv.meta or { }) [ "available" "insecure" "unfree" "unsupported" ]);
     record = if package.isRecorded drv then recorded whole drv else null;
   };
 in

@@ -63,6 +63,16 @@ def _seed(plan: Plan, one: BuiltVariant) -> str:
     return variant_name(one.variant.package, seeder.suffix) if seeder else ""
 
 
+def _linked(one: BuiltVariant) -> str:
+    """What the libraries are built for that are linked into a compiled recipe; '' for any other."""
+    from ci_compiler.recipes.capabilities import linked_libraries
+    from ci_compiler.spec.model import RecipeKind
+
+    package = one.spec.packages[one.variant.package]
+    compiled = one.spec.backend.has_recipes and package.kind_of(one.variant.name) is RecipeKind.COMPILED
+    return linked_libraries(one.spec, package, one.cell) if compiled else ""
+
+
 def _as_json(plan: Plan, one: BuiltVariant) -> dict[str, Any]:
     from ci_compiler.plan.document import route_row, suites_row, variant_row
     from ci_compiler.plan.expected import as_row, expected_failures
@@ -107,6 +117,7 @@ def _lines(plan: Plan, one: BuiltVariant) -> list[tuple[str, str]]:
         ("recipe", one.recipe),
         *_edges(plan, one),
         *([("seed", f"made from the recipe of {seed}")] if (seed := _seed(plan, one)) else []),
+        *([("libraries", linked)] if (linked := _linked(one)) else []),
         ("workflow", one.shard.path),
         ("job", one.job),
         *one.stages(),
