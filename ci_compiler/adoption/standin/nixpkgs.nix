@@ -73,6 +73,7 @@ let
       context = {
         inherit pin path system arguments given final known;
         inherit (pins.of pin) versions derivations;
+        isKnownPin = pins.knows pin;
         config = families.config // { allowUnfree = false; } // given;
         overlays = arguments.overlays or [ ];
         # The attributes that each overlay sets.

@@ -6,6 +6,7 @@ let
   # What nixpkgs knows of compute capabilities: _cuda/db/bootstrap/cuda.nix and _cuda/lib/cuda.nix.
   facts = fromJSON (readFile ./nixpkgs.json);
   gpus = attrValues (fromJSON (readFile ./gpus.json)).gpus;
+  newest = lib.last (sort lib.versionOlder (attrNames (fromJSON (readFile ./toolkits.json)).toolkits));
   rows = lib.listToAttrs (map (gpu: lib.nameValuePair gpu.capability [ gpu.first_toolkit gpu.last_toolkit ]) gpus)
     // facts.apart;
   sorted = sort lib.versionOlder (attrNames rows);
@@ -20,7 +21,8 @@ let
   isThor = lib.flip lib.versionAtLeast "10.1";
 
   # cudaPackages.backendStdenv: the capabilities asked for, and what nixpkgs refuses: packages/backendStdenv.nix.
-  askedFor = { version, config, system }:
+  # Another revision than those that are known, or a newer toolkit, may know more capabilities.
+  askedFor = { version, config, system, isKnownPin }:
     let
       cudaCapabilities =
         if config.cudaCapabilities or [ ] != [ ] then config.cudaCapabilities
@@ -30,7 +32,10 @@ let
       named = lib.concatStringsSep ", ";
       old = filter (one: !isThor one) jetson;
       refused = filter (problem: problem.names != [ ]) [
-        { names = filter (one: !isKnown one) cudaCapabilities; why = "nixpkgs does not know them"; }
+        {
+          names = filter (one: isKnownPin && lib.versionAtLeast newest version && !isKnown one) cudaCapabilities;
+          why = "nixpkgs does not know them";
+        }
         {
           names = filter (one: isKnown one && !isSupported version (baseline one)) cudaCapabilities;
           why = "CUDA ${version} does not support them";
@@ -68,7 +73,7 @@ let
         cudaOlder = lib.versionOlder version;
         cudaAtLeast = lib.versionAtLeast version;
         cudaNamePrefix = "cuda${version}";
-        backendStdenv = base.stdenv // askedFor { inherit version; inherit (context) config system; };
+        backendStdenv = base.stdenv // askedFor { inherit version; inherit (context) config system isKnownPin; };
         flags = self.cudaFlags;
         cudaFlags = rec {
           inherit (self.backendStdenv) cudaCapabilities;
