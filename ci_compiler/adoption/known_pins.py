@@ -13,7 +13,11 @@ from ci_compiler.spec.releases import facts
 
 def readable() -> tuple[Path, ...]:
     """The files that the Nix file imports or that those read: what families have of nixpkgs, and their tables."""
-    return tuple(path for name in ("standin.nix", "nixpkgs.json", "gpus.json", "toolkits.json") for path in files_of(name).values())
+    return tuple(
+        path
+        for name in ("standin.nix", "nixpkgs.json", "gpus.json", "toolkits.json")
+        for path in files_of(name).values()
+    )
 
 
 def known() -> str:
