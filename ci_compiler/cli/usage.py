@@ -20,6 +20,9 @@ _INSTEAD = {
     "compile": "`ci-compile` alone compiles",
     "generate": "`ci-compile` alone compiles",
     "help": "`--help` shows the commands",
+    "lint": "`ci-compile --check` compares and writes nothing",
+    "list": "`ci-compile variants` lists the variants",
+    "validate": "`ci-compile --check` compares and writes nothing",
     "version": "`--version` prints it",
 }
 """What to write in place of commands that other tools have."""
@@ -43,9 +46,10 @@ def explained(message: str, commands: Collection[str], options: Options) -> str:
 def _command(name: str, commands: Collection[str]) -> str:
     if Path(name).suffix in {".yaml", ".yml"} and Path(name).exists():
         return f"{name} is a file; --spec {name} takes it as the spec"
-    hint = (
-        f"; {_INSTEAD[name]}" if name in _INSTEAD and name not in commands else nearest(name, commands, only_near=True)
-    )
+    from difflib import get_close_matches
+
+    meant = next(iter(get_close_matches(name, [*commands, *_INSTEAD], n=1, cutoff=0.6)), "")
+    hint = f"; {_INSTEAD[meant]}" if meant in {*_INSTEAD} - {*commands} else nearest(name, commands, only_near=True)
     return f"unknown command {name!r}{hint}"
 
 

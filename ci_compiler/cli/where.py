@@ -224,6 +224,6 @@ def _compiled_from_own(root: Path) -> bool:
 
 
 def _shown(path: Path, root: Path) -> str:
-    """`path` as findings and headers show it: relative to the root, or the bare name if it is outside."""
+    """`path` as findings and headers show it: relative to the root, or the bare name of a file that is outside."""
     full, top = Path(os.path.abspath(path)), Path(os.path.abspath(root))  # noqa: PTH100  (links stay as typed)
-    return full.relative_to(top).as_posix() if full.is_relative_to(top) else path.name
+    return full.relative_to(top).as_posix() if full.is_relative_to(top) else path.name if path.is_file() else str(path)

@@ -126,6 +126,10 @@ def _runs(pid: int) -> bool:
 
 def cannot_write(file: str | os.PathLike[str], error: OSError) -> InputError:
     """The error for the user, with the system's message; of the errors in copying a folder, the first."""
+    if isinstance(error, FileExistsError | NotADirectoryError):
+        for place in (Path(file), *Path(file).parents):
+            if place.exists() and not place.is_dir():
+                return wrong(place, Code.CANNOT_WRITE, "is a file, and a folder must be there; give another path")
     why = error.args[0][0][2] if isinstance(error, shutil.Error) else error.strerror
     return wrong(file, Code.CANNOT_WRITE, f"cannot be written: {why}")
 

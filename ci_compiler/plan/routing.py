@@ -34,6 +34,10 @@ Needs = tuple[str, str, str, int, int, str, tuple[Neighbour | None, ...], tuple[
 pool that the spec names for it, the neighbours for the stages that take one, and the machines that its suites need."""
 
 
+_FEW = 3
+"""The most pools that a message names."""
+
+
 @record
 class Route:
     """The pool of each stage of a cell. A stage that is not run is absent, with its reason in `skipped`.
@@ -255,9 +259,10 @@ class _Router:
             wanted = " beside ".join(parts) or f"{disk} GB of disk and {memory} GB of memory"
             if not parts:
                 wanted += "".join(
-                    f"; {pool.name} ({pool.hosted}) has {pool.disk} GB of disk and {pool.memory} GB of memory"
-                    for pool in pools
-                    if pool.hosted and self._fits(stage, cell, pool)
+                    f"; {pool.name}{pool.hosted and f' ({pool.hosted})'} has {_less(pool, disk, memory)}"
+                    for pool in [one for one in pools if self._fits(stage, cell, one) and _less(one, disk, memory)][
+                        :_FEW
+                    ]
                 )
             reason = f"{who} lacks what {stage} needs: {wanted}" if alone else f"{who} on {cell.system} has {wanted}"
         at = ("packages", cell.variants[0].package, "variants", cell.listed, "pool") if alone else ("runners",)
@@ -277,6 +282,13 @@ def _key(cell: Cell, gpu: str, isa: str) -> tuple[object, ...]:
     """What identifies a cell with the other values of `cell` among all cells of the matrix."""
     others = tuple(pair for pair in cell.values if pair[0] not in {"target", "isa"})
     return (cell.branch, cell.python, cell.toolkit, gpu, isa, others)
+
+
+def _less(pool: Pool, disk: int, memory: int) -> str:
+    """What `pool` has less of than these."""
+    parts = [f"{pool.disk} GB of disk"] if pool.disk < disk else []
+    parts += [f"{pool.memory} GB of memory"] if pool.memory < memory else []
+    return " and ".join(parts)
 
 
 def runs_gpu(hardware: Hardware, pool: Pool, gpu: str) -> bool:

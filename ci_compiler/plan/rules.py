@@ -14,7 +14,7 @@ from itertools import chain
 from ci_compiler.codes import Code, Severity
 from ci_compiler.errors import Finding
 from ci_compiler.hardware import CPU, Gpu, Hardware, Toolkit, tables
-from ci_compiler.hardware.families import family_of
+from ci_compiler.hardware.families import DEFAULT, family_of
 from ci_compiler.plan.edge_rules import edge_findings
 from ci_compiler.plan.matrix import Candidate, Cell, OpenCells, Variant, candidates, cells_of, listed_cells
 from ci_compiler.plan.pins import unverified_commits
@@ -281,7 +281,12 @@ def _check_axis_use(spec: Spec, cells: list[Cell], left_out: Iterable[LeftOut]) 
         for axis in matrix.gpus:
             if used and not any((name, axis.name) in used for name in names):
                 mine = (one for one in left_out if one.target == axis.name and one.package in {"", *names})
-                why = "; ".join(dict.fromkeys(one.reason for one in mine)) or "all its variants are excluded"
+                none = (
+                    "all its variants are excluded"
+                    if spec.toolkits
+                    else f"no branch has a toolkit; write `{DEFAULT}: VERSION` in one"
+                )
+                why = "; ".join(dict.fromkeys(one.reason for one in mine)) or none
                 message = f"no variant is built for {axis.name}: {why}"
                 yield spec.finding((*root, "gpus", axis.name), Code.UNUSED_GPU, message, key=True)
     yield from unused(spec, cells)

@@ -12,6 +12,9 @@ from typing import Any
 
 from ci_compiler.spec.load import Path_
 
+_LONGEST = 100
+"""The most characters of a value that a message repeats as what is right."""
+
 TABLES = ("reasons.toml", "shorthand/reasons.toml")
 
 
@@ -28,9 +31,11 @@ def reason(path: Path_, value: str, kind: object = "") -> str:
     """
     for row in _table()["value"]:
         found = re.search(row["value"], value)
-        if found and _ends(path, row["at"].split(".")) and row.get("kind", kind) == kind:
-            text: str = row["text"]
-            return text.format(**found.groupdict())
+        if found and any(_ends(path, at.split(".")) for at in row["at"].split("|")) and row.get("kind", kind) == kind:
+            groups = found.groupdict("")
+            if max(map(len, groups.values()), default=0) <= _LONGEST:
+                text: str = row["text"]
+                return text.format(**groups)
     return ""
 
 

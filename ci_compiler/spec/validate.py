@@ -46,6 +46,12 @@ def _repeated(_validator: Any, _wanted: Any, value: Any, _rule: Any) -> Iterator
 _FEW = 12
 """The most keys that a message lists."""
 
+_FEW_PLACES = 3
+"""The most mappings with a key that a message names."""
+
+_DEEPEST = 2
+"""The levels of the spec in which a key is sought, below the spec itself."""
+
 
 def _unknown_keys(error: Any) -> Iterator[tuple[str, str]]:
     """The keys that the schema does not know, each with the clause that says what is meant."""
@@ -55,7 +61,31 @@ def _unknown_keys(error: Any) -> Iterator[tuple[str, str]]:
     for key in error.instance:
         if key not in known:
             many = "; `ci-compile schema` describes its keys" if len(known) > _FEW else ""
-            yield key, key_hint(key, known) or nearest(key, known, only_near=bool(many)) or many
+            top = not error.absolute_path
+            clauses = (_elsewhere(key, _FEW_PLACES if top or many else 0), nearest(key, known, only_near=True))
+            near = next(filter(None, clauses if top else clauses[::-1]), "")
+            yield key, key_hint(key, known) or near or nearest(key, known, only_near=bool(many)) or many
+
+
+def _elsewhere(key: str, most: int) -> str:
+    """The clause that says which mappings of the fewest levels have `key`; '' if none or more than `most` have it."""
+    level: list[tuple[str, Mapping[str, Any]]] = [("", schema())]
+    while level:
+        found = [where or "the spec" for where, rule in level if key in rule.get("properties", ())]
+        if found:
+            return f"; it is a key of {' and of '.join(found)}" if len(found) <= most else ""
+        level = [
+            below for where, rule in level for below in _below(where, rule) if where.count(".") < _DEEPEST - bool(where)
+        ]
+    return ""
+
+
+def _below(where: str, rule: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The rules of the values of a mapping, by path; NAME stands for a name that the spec chooses."""
+    for name, one in {"NAME": rule.get("additionalProperties"), **rule.get("properties", {})}.items():
+        if isinstance(one, dict):
+            own = schema()["$defs"][one["$ref"].removeprefix("#/$defs/")] if "$ref" in one else one
+            yield f"{where}.{name}".lstrip("."), own
 
 
 def _meant(error: Any) -> Iterator[str]:
@@ -139,7 +169,9 @@ def _wrong_type(error: Any, shown: str, typed: str | None) -> str:
     if wanted == "integer":
         return f"{shown} is not a whole number; write {title or 'one'}"
     if wanted == "array" and not isinstance(error.instance, dict):
-        return f"{shown} is not {_expected(error)}; write [{typed or _text(error.instance)}]"
+        texts = '"type": "string"' in json.dumps(error.schema.get("items", {}))
+        entry = _text(error.instance) if typed is None else json.dumps(typed) if texts else typed
+        return f"{shown} is not {_expected(error)}; write [{entry}]"
     if wanted == "object" and isinstance(error.instance, list) and error.absolute_path:
         return f"a list is not {_expected(error)}; write NAME: with its own keys for each entry"
     if not error.absolute_path and isinstance(error.instance, str) and (found := _TOML.match(error.instance)):
@@ -196,10 +228,8 @@ def _near(value: Any, choices: list[str]) -> str:
 
 
 def _shown(value: Any) -> str:
-    if isinstance(value, dict):
-        return "a mapping"
-    if isinstance(value, list):
-        return "a list"
+    if isinstance(value, dict | list):
+        return f"a{'n empty' if not value else ''} {'mapping' if isinstance(value, dict) else 'list'}"
     text = "nothing" if value is None else hide_secrets(json.dumps(value, ensure_ascii=False))
     return text if len(text) <= 80 else text[:77] + "…"
 

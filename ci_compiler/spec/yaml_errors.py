@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import yaml
@@ -14,6 +15,15 @@ _SAID = {
 }
 """The messages for problems that need no more than a text."""
 
+_CONFLICT = re.compile(r"(?:<{7}|\|{7}|={7}|>{7})(?: |$)")
+"""A line that git writes between the sides of a conflict."""
+
+_BLANK = re.compile(r"[\u00a0\u2000-\u200b\u202f\u3000\ufeff]")
+"""A character that looks like a blank or like nothing, and is text to YAML."""
+
+_NO_COLON = re.compile(r"(?:- +)?(?P<key>[A-Za-z_][\w.-]*)(?P<colon>:)?(?P<value>(?(colon)\S| +\S).*)")
+"""A key and a value without the colon and the blank that part them."""
+
 _OPENED = {"while parsing a flow mapping": "{", "while parsing a flow sequence": "["}
 
 
@@ -25,9 +35,10 @@ def explained(error: yaml.MarkedYAMLError, text: str) -> tuple[int, int, str]:
     if mark is None:
         return 0, 0, f"not YAML: {problem or context or 'cannot be parsed'}"
     opened = error.context_mark or mark
+    earlier = _conflict(lines) or _odd_blank(lines, mark.line) or _long_quote(text, mark)
+    if earlier := earlier or _without_colon(lines, mark.line, problem):
+        return earlier
     line = lines[mark.line] if mark.line < len(lines) else ""
-    if "node content" in problem and line[mark.column : mark.column + 1] == ",":
-        return _at(mark, "nothing stands before this comma; remove it")
     if context in _OPENED and "expected" in problem:
         return _flow(_OPENED[context], opened, mark, line)
     if "unexpected end of stream" in problem and "quoted" in context:
@@ -37,12 +48,63 @@ def explained(error: yaml.MarkedYAMLError, text: str) -> tuple[int, int, str]:
     return _at(mark, _message(problem, context, line, mark.column, opened.line + 1))
 
 
+def _conflict(lines: Sequence[str]) -> tuple[int, int, str] | None:
+    """The first line that git wrote for a conflict."""
+    number = next((number for number, line in enumerate(lines, 1) if _CONFLICT.match(line)), 0)
+    said = (
+        "git left a conflict here; keep one side of it, and remove the lines that git wrote (<<<<<<<, =======, >>>>>>>)"
+    )
+    return (number, 1, said) if number else None
+
+
+def _odd_blank(lines: Sequence[str], last: int) -> tuple[int, int, str] | None:
+    """A blank of another kind in the last two lines with text up to `last`."""
+    for number in _with_text(lines, last)[-2:]:
+        if found := _BLANK.search(lines[number]):
+            said = f"U+{ord(found[0]):04X} looks like a blank and is none to YAML; write a blank, or remove it"
+            return number + 1, found.start() + 1, said
+    return None
+
+
+def _long_quote(text: str, mark: yaml.Mark) -> tuple[int, int, str] | None:
+    """A text in quotes that begins above the line of `mark` and ends on it, by the quote that opens another one."""
+    try:
+        for token in yaml.scan(text, Loader=yaml.CBaseLoader):
+            start, end = token.start_mark, token.end_mark
+            if isinstance(token, yaml.ScalarToken) and token.style in {'"', "'"} and start.line < end.line == mark.line:
+                return _at(start, f"this quote is not closed on its line, but on line {end.line + 1}; close it here")
+    except yaml.YAMLError:
+        pass
+    return None
+
+
+def _without_colon(lines: Sequence[str], last: int, problem: str) -> tuple[int, int, str] | None:
+    """A key without a colon, or without the blank after it, in the last two lines with text up to `last`."""
+    if not ("mapping values" in problem or "expected ':'" in problem):
+        return None
+    for number in _with_text(lines, last)[-2:]:
+        line = lines[number]
+        found = _NO_COLON.fullmatch(line.strip())
+        if found and (found["colon"] or ": " not in f"{line} "):
+            missing = "the blank after this colon is" if found["colon"] else "a colon is"
+            right = f"{found['key']}: {found['value'].strip()}"
+            return number + 1, line.index(found["key"]) + 1, f"{missing} missing; write {_cut(right)}"
+    return None
+
+
+def _with_text(lines: Sequence[str], last: int) -> list[int]:
+    """The numbers of the lines up to `last`, from 0, that are neither empty nor a comment."""
+    return [number for number, line in enumerate(lines[: last + 1]) if line.strip() and line.strip()[0] != "#"]
+
+
 def _message(problem: str, context: str, line: str, column: int, start: int) -> str:
     """The message for a problem at `column` of `line`; what contains it begins on the line `start`."""
     here = line[column : column + 1]
     word = (line[column:].split() or [""])[0].rstrip(",]}")
     if "cannot start any token" in problem:
         return "a tab; indent with spaces" if "\t" in line else f"no value begins with {here}; put the text in quotes"
+    if "node content" in problem and here == ",":
+        return "nothing stands before this comma; remove it"
     if "undefined alias" in problem:
         return f"{word} stands for a value marked &{word[1:]}, and there is none; put text that begins with * in quotes"
     if "unknown escape" in problem:
@@ -50,7 +112,11 @@ def _message(problem: str, context: str, line: str, column: int, start: int) -> 
         return f"\\{escape} means nothing in double quotes; write \\\\, or use single quotes"
     if "did not find expected" in problem and "block" in context:
         what = "key" if "mapping" in context else "entry (-)"
-        return f"this line is not indented as a {what} of what begins on line {start}; compare the lines above it"
+        extra, wanted = (
+            f"nothing is open that this {here} closes; remove it",
+            f"a {what} of what begins on line {start}",
+        )
+        return extra if here in {"]", "}"} else f"this line is not indented as {wanted}; compare the lines above it"
     return next((said for part, said in _SAID.items() if part in problem), f"not YAML: {problem or context}")
 
 
@@ -66,7 +132,10 @@ def _flow(bracket: str, opened: yaml.Mark, mark: yaml.Mark, line: str) -> tuple[
 
 
 def _quoted(lines: Sequence[str], number: int) -> str:
-    line = lines[number].strip() if number < len(lines) else ""
+    return _cut(lines[number].strip() if number < len(lines) else "")
+
+
+def _cut(line: str) -> str:
     return f"`{line if len(line) <= 40 else line[:39] + '…'}`"
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ci_compiler.cli.console import note, print_json, print_rows, table
 from ci_compiler.cli.where import filter_of, spec_of
+from ci_compiler.errors import nearest
 from ci_compiler.plan.document import left_out_row, variant_row
 from ci_compiler.plan.matrix import Cell, Variant
 from ci_compiler.plan.needs import Needs
@@ -34,13 +36,27 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         _print(rows, as_json=arguments.json)
     if not rows and not arguments.quiet:
-        note("no variant matches")
+        note(f"no variant matches{_unknown_word(judged, arguments.patterns)}")
     return 0 if rows else 1
 
 
 def _print(rows: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
     columns = {"name": "variant", "branch": "branch", "version": "version", "system": "system"}
     print_rows(rows, columns, as_json=as_json, spare=["system"])
+
+
+def _unknown_word(judged: Judged, patterns: Sequence[str]) -> str:
+    """The clause about the first word of `patterns` that no variant's name has."""
+    names = [variant.name for cell in judged.cells for variant in cell.variants]
+    words = {word for name in names for word in name.split("-")}
+    given = [word for pattern in patterns for word in pattern.split("-") if re.fullmatch(r"[\w.]+", word)]
+    unknown = next((word for word in given if not any(word in name for name in names)), "")
+    none = f"; `{unknown}` is in no variant's name{nearest(unknown, words, only_near=True)}" if unknown else ""
+    return (
+        none
+        if none.endswith("?")
+        else f"{none}; `ci-compile variants` lists them, and with --left-out why others are not"
+    )
 
 
 def _chosen(judged: Judged, arguments: argparse.Namespace) -> Iterator[tuple[Cell, Variant]]:
