@@ -15,13 +15,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from ci_compiler import __version__
 from ci_compiler.cli import quiet_interrupts
-from ci_compiler.cli.console import print_findings
 from ci_compiler.cli.program import CommandParser, Program, add_options
-from ci_compiler.codes import Code
-from ci_compiler.errors import ExitCode, InputError, wrong
 
 
 class _Completion(argparse.Action):
@@ -51,7 +49,9 @@ def run(program: Program, argv: Sequence[str] | None = None) -> int:
         from ci_compiler.cli.completion import candidates
 
         print(*candidates(program, words[1:]), sep="\n")
-        return ExitCode.DONE
+        return 0
+    if words[:1] == ["help"]:
+        words = [*words[1:2], "--help"]
     parser = _parser(program, words)
     parser.program, parser.words = program, words
     arguments = parser.parse_args(words, argparse.Namespace(words=words))
@@ -59,6 +59,10 @@ def run(program: Program, argv: Sequence[str] | None = None) -> int:
     if not command:
         parser.print_help()
         return 2
+    from ci_compiler.cli.console import print_findings  # `--help` and `--version` need none of these
+    from ci_compiler.codes import Code
+    from ci_compiler.errors import InputError, wrong
+
     try:
         module = import_module(f"{program.package}.{command.replace('-', '_')}")
         code: int = module.run(arguments)
@@ -95,9 +99,14 @@ def _parser(program: Program, words: Sequence[str]) -> CommandParser:
         help="print the completion script for bash, zsh or fish",
     )
     add_options(parser, program.options)
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands", parser_class=CommandParser)
+
+    def subparser(**more: Any) -> Any:
+        return CommandParser(**more) if more["prog"].split()[-1] in named else None  # of the others, the help is listed
+
+    made: Any = subparser
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands", parser_class=made)
     for name, command in program.commands.items():
-        sub = commands.add_parser(name, help=command["help"], description=command["help"], add_help=name in named)
+        sub = commands.add_parser(name, help=command["help"], description=command["help"])
         if name in named:
             add_options(sub, command["options"])
             sub.words = words[words.index(name) + 1 :]

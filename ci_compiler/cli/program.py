@@ -9,12 +9,7 @@ from functools import cache, partial
 from importlib import import_module
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, Never
-
-from ci_compiler.cli.console import print_findings
-from ci_compiler.codes import Code
-from ci_compiler.errors import wrong
-from ci_compiler.record import record
+from typing import Any, NamedTuple, Never
 
 COMMANDS = Path(__file__).with_name("commands.json")
 """The subcommands of both programs with their help, and their options: the keyword arguments of argparse.
@@ -36,8 +31,7 @@ CHOICES: Mapping[str, Callable[[], list[str]]] = {
 """Choices that other modules know; with `"default": "first"`, the first one is the default."""
 
 
-@record
-class Program:
+class Program(NamedTuple):
     """A command: its subcommands, each with its help and options, and the default one ('': none) with its options."""
 
     name: str
@@ -138,7 +132,10 @@ class CommandParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> Never:
         """Prints the finding for `message` of argparse, and ends the program with 2."""
+        from ci_compiler.cli.console import print_findings  # `--help` and `--version` need none of these
         from ci_compiler.cli.usage import explained
+        from ci_compiler.codes import Code
+        from ci_compiler.errors import wrong
 
         if self.program is None and (typo := self._unknown()):  # matters more than what is missing because of it
             message = f"unrecognized arguments: {typo}"

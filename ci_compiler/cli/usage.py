@@ -19,7 +19,6 @@ _INSTEAD = {
     "check": "`ci-compile --check` compares and writes nothing",
     "compile": "`ci-compile` alone compiles",
     "generate": "`ci-compile` alone compiles",
-    "help": "`--help` shows the commands",
     "lint": "`ci-compile --check` compares and writes nothing",
     "list": "`ci-compile variants` lists the variants",
     "validate": "`ci-compile --check` compares and writes nothing",

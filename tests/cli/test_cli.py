@@ -332,7 +332,11 @@ def test_every_subcommand_has_a_module_and_help(
         with pytest.raises(SystemExit) as done:
             run(program, [command, "--help"])
         assert done.value.code == 0
-        assert program.name in capsys.readouterr().out  # type: ignore[attr-defined]
+        said = capsys.readouterr().out
+        assert program.name in said  # type: ignore[attr-defined]
+        with pytest.raises(SystemExit) as done:
+            run(program, ["help", command])
+        assert (done.value.code, capsys.readouterr().out) == (0, said)
 
 
 def on_a_terminal(*argv: str, **environment: str) -> str:
@@ -374,7 +378,7 @@ def test_version_and_help_import_nothing_heavy(argv: list[str]) -> None:
         "print(sorted({name.split('.')[0] for name in sys.modules}), file=sys.stderr)\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    for heavy in ("ruamel", "jsonschema", "rich", "github", "yaml"):
+    for heavy in ("ruamel", "jsonschema", "rich", "github", "yaml", "inspect"):
         assert f"'{heavy}'" not in done.stderr
     assert __version__ in done.stdout or "usage" in done.stdout
 
