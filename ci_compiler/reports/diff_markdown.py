@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from ci_compiler.reports.diff import ChangeGroup, PlanDifference, Rerouted
+from ci_compiler.reports.diff import ChangeGroup, PlanDifference, ProvedGroup, Rerouted
 from ci_compiler.units import duration, guess, machine_hours, markdown_table
 
 NOTHING = "Nothing changes."
@@ -56,6 +56,9 @@ def _blocks(found: PlanDifference) -> Iterator[str]:
     for kind, groups in kinds.items():
         if counts[kind] > _FEW:
             yield _names(f"{counts[kind]:,} {kind}", groups)
+    if found.proved:
+        yield "What tests say of what is added or rebuilt:"
+    yield from _list("groups by tests", map(_proved, found.proved))
     yield from _costs(found, counts["added"] + counts["rebuilt"])
     if found.settings:
         yield "What was edited:"
@@ -66,6 +69,13 @@ def _line(group: ChangeGroup, kind: str) -> str:
     """The line for a group: "`avx2` on `main`: 18 added"."""
     why = f" ({', '.join(map(code, group.reasons))})" if group.reasons else ""
     return f"{_where(group)}: {len(group.names):,} {kind}{why}"
+
+
+def _proved(group: ProvedGroup) -> str:
+    first, *others = (code(name) for _, name in group.variants)
+    more = f" and {len(others):,} more" if others else ""
+    sentences = "; ".join(map(code, (*group.proof.tested, *group.proof.untested)))
+    return f"{first}{more}: {group.proof.verdict}{f' ({sentences})' if sentences else ''}"
 
 
 def _where(group: ChangeGroup) -> str:

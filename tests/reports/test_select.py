@@ -22,12 +22,10 @@ from ci_compiler.hardware.workloads import Workload
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.pipeline import Plan, plan
 from ci_compiler.plan.rules import judge
-from ci_compiler.reports.evidence import evidence
 from ci_compiler.reports.inventory import read_inventory
 from ci_compiler.reports.offers import Wishes
 from ci_compiler.reports.select import Recommendation, rarest, select
 from ci_compiler.spec.build import bundled_spec
-from ci_compiler.stages import stages_that_test
 from tests.checkers.tools import require
 from tests.reports.machines import Case, cases
 from tests.specs import documents, small, spec_of
@@ -432,18 +430,6 @@ def test_output_that_says_too_little(
     code, out, err = command(capsys, monkeypatch, "--machine", "-")
     assert (code, out) == (2, "")
     assert said in err
-
-
-def test_what_an_answer_says_of_tests_is_what_the_plan_does(bundled: Plan) -> None:
-    for cell, route in zip(bundled.judged.cells, bundled.routes, strict=True):
-        said = evidence(bundled.spec, cell.target, route)
-        wanted = {
-            stage.name for stage in stages_that_test() if stage.proves and (cell.target != "cpu" or not stage.needs_gpu)
-        }
-        tested = {text.split()[0] for text in said.tested}
-        assert tested == {stage.name for stage in route.pools} & wanted
-        assert {text.split()[0] for text in said.untested} == wanted - tested
-        assert all(route.pools[stage].name in " ".join(said.tested) for stage in route.pools if stage.name in tested)
 
 
 def test_an_answer_says_what_never_runs(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

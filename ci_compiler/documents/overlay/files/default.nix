@@ -4,16 +4,25 @@
 #   variants.BRANCH.NAME     every build
 #   newest.SYSTEM.NAME       the same without the branch; of several builds of one name, the newest
 #   choose { gpu = "sm90"; isa = "avx2"; }    the packages of one kind of hardware, with a Python that has them
+#
+# `fleetTests` of a build says which of its tests were run, and where.
 let
   inherit (builtins) all attrNames attrValues concatStringsSep filter head listToAttrs mapAttrs removeAttrs;
 
   fleet = import ./fleet.nix;
 
   load = variant:
-    let recipe = import (fleet.branches.${variant.branch} + "/${variant.name}.nix") { };
+    let recipe = import (fleet.branches.${variant.branch} + "/${variant.name}.nix") { } // { fleetTests = tests variant; };
     in
     if variant.recalled == "" then recipe
     else builtins.trace "warning: ${variant.name} of ${variant.branch} is recalled: ${variant.recalled}" recipe;
+
+  tests = variant: fleet.proofs.${variant.proof};
+
+  # What has to be known about a build that is chosen.
+  noted = variant: value:
+    if builtins.substring 0 7 "${tests variant};" == "tested;" then value
+    else builtins.trace "note: ${variant.name} of ${variant.branch}: ${tests variant}" value;
 
   variants = mapAttrs (branch: _: listToAttrs (map (variant: { inherit (variant) name; value = load variant; })
     (filter (variant: variant.branch == branch) fleet.variants))) fleet.branches;
@@ -45,7 +54,7 @@ let
       known = if isas == [ ] then "its GPUs are ${toString gpus}" else "for gpu ${gpu}, its isas are ${toString isas}";
     in
     if found == [ ] then throw "the fleet builds nothing for ${concatStringsSep ", " (map show (attrNames asked))}; ${known}"
-    else withPython (listToAttrs (map (variant: { name = variant.attribute; value = build variant; }) cell));
+    else withPython (listToAttrs (map (variant: { name = variant.attribute; value = noted variant (build variant); }) cell));
 
   # `python3` is the fleet's own, since packages for another derivation of Python cannot be used together with these.
   # What its package set builds, such as transformers, uses the fleet's builds.
