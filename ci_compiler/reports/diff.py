@@ -23,7 +23,7 @@ from ci_compiler.plan.records import Records
 from ci_compiler.recipes.capabilities import variants_with_capabilities
 from ci_compiler.recipes.seeds import seeder_of
 from ci_compiler.reports.costs import Bill, bill_of
-from ci_compiler.reports.evidence import Evidence, proofs
+from ci_compiler.reports.evidence import proofs
 from ci_compiler.reports.forecast import end_of, machine_counts
 from ci_compiler.spec.axes import SHORT_FAMILY
 from ci_compiler.spec.model import RecipeKind, Spec
@@ -69,14 +69,6 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProvedGroup:
-    """Variants that are added or rebuilt and of whose tests the same is known, by branch and name."""
-
-    variants: tuple[Key, ...]
-    proof: Evidence
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PlanDifference:
     """All changes from one plan to another.
 
@@ -96,7 +88,7 @@ class PlanDifference:
     warnings_new: tuple[str, ...]
     warnings_gone: tuple[str, ...]
     settings: tuple[tuple[str, str, str], ...]
-    proved: tuple[ProvedGroup, ...]
+    proved: tuple[ChangeGroup, ...]
     costs: tuple[Cost, ...]
     end: int
     full_before: int
@@ -236,7 +228,7 @@ def diff(before: Plan, after: Plan, branch: str = "", records: Records | None = 
         resharded={names: tuple(variants) for names, variants in resharded.items()},
         warnings_new=tuple(text for text in warns if text not in warned),
         warnings_gone=tuple(text for text in warned if text not in warns),
-        proved=_proved(after, [key for key in new if key in built], records),
+        proved=tuple(_groups(_proved(after, [key for key in new if key in built], records), new)),
         settings=tuple(settings(*(with_defaults(plan.spec.document.value) for plan in (before, after)))),
         costs=costs,
         bill=bill_of(after.spec, {cost.pool: cost.seconds for cost in costs}, runs) if jobs else None,
@@ -248,13 +240,9 @@ def diff(before: Plan, after: Plan, branch: str = "", records: Records | None = 
     )
 
 
-def _proved(plan: Plan, built: Sequence[Key], records: Records | None) -> tuple[ProvedGroup, ...]:
-    known = proofs(plan.spec, plan.judged.cells, plan.routes, records)
-    groups: dict[Evidence, list[Key]] = {}
-    for key in built:
-        groups.setdefault(known[key], []).append(key)
-    ordered = sorted(groups.items(), key=lambda one: -len(one[1]))
-    return tuple(ProvedGroup(variants=tuple(keys), proof=proof) for proof, keys in ordered)
+def _proved(plan: Plan, built: Sequence[Key], records: Records | None) -> dict[Key, tuple[str, ...]]:
+    known = proofs(plan.spec, plan.judged.cells, plan.routes, records) if built else {}
+    return {key: (known[key].verdict, *known[key].tested, *known[key].untested) for key in built}
 
 
 def _costs(plan: Plan, jobs: Sequence[PlannedJob]) -> tuple[Cost, ...]:

@@ -6,9 +6,10 @@ All text from a spec is in code spans, where Markdown, HTML, mentions and refere
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 
-from ci_compiler.reports.diff import ChangeGroup, PlanDifference, ProvedGroup, Rerouted
+from ci_compiler.reports.diff import ChangeGroup, PlanDifference, Rerouted
 from ci_compiler.units import duration, guess, machine_hours, markdown_table
 
 NOTHING = "Nothing changes."
@@ -56,9 +57,7 @@ def _blocks(found: PlanDifference) -> Iterator[str]:
     for kind, groups in kinds.items():
         if counts[kind] > _FEW:
             yield _names(f"{counts[kind]:,} {kind}", groups)
-    if found.proved:
-        yield "What tests say of what is added or rebuilt:"
-    yield from _list("groups by tests", map(_proved, found.proved))
+    yield from _proved(found.proved)
     yield from _costs(found, counts["added"] + counts["rebuilt"])
     if found.settings:
         yield "What was edited:"
@@ -71,11 +70,15 @@ def _line(group: ChangeGroup, kind: str) -> str:
     return f"{_where(group)}: {len(group.names):,} {kind}{why}"
 
 
-def _proved(group: ProvedGroup) -> str:
-    first, *others = (code(name) for _, name in group.variants)
-    more = f" and {len(others):,} more" if others else ""
-    sentences = "; ".join(map(code, (*group.proof.tested, *group.proof.untested)))
-    return f"{first}{more}: {group.proof.verdict}{f' ({sentences})' if sentences else ''}"
+def _proved(groups: Sequence[ChangeGroup]) -> Iterator[str]:
+    """What tests say of what is added or rebuilt: how many variants are tested, and a folded list with the machines."""
+    counts = Counter({group.reasons[0]: 0 for group in groups})
+    for group in groups:
+        counts[group.reasons[0]] += len(group.names)
+    if groups:
+        said = ", ".join(f"{count:,} {verdict}" for verdict, count in counts.items())
+        lines = [f"- {_where(one)}: {'; '.join([one.reasons[0], *map(code, one.reasons[1:])])}" for one in groups]
+        yield _folded(f"tests of what is added or rebuilt: {said}", lines[:_SHOWN_NAMES])
 
 
 def _where(group: ChangeGroup) -> str:

@@ -95,7 +95,7 @@ def _of_variant(spec: Spec, cell: Cell, variant: Variant, route: Route, records:
             else:
                 before = next((_day(one.run.started) for one, end in ran if end == "success"), "")
                 said = _sentence(spec, cell, test, last, f"failed on {_day(last.run.started)}")
-                untested.append(f"{said}; {f'it passed on {before}' if before else 'no pass is known'}")
+                untested.append(f"{said}, and {f'passed on {before}' if before else 'no pass is known'}")
             failing |= end != "success"
         if test.pool and records and not ran:
             untested.append(_sentence(spec, cell, test, None, f"has no result since {_day(records.since)}"))
@@ -127,7 +127,7 @@ def _sentence(spec: Spec, cell: Cell, test: _Test, one: Record | None, said: str
     pool = test.pool
     if labels and not (pool and labels_of(pool) == labels):
         pool = next((other for other in spec.pools if labels_of(other) == labels), None)
-    runs = f"{said}, on" if labels else "; ".join(filter(None, [said, "it runs on" if said else "runs on"]))
+    runs = f"{said}, on" if labels else f"{said}, and runs on" if said else "runs on"
     words = {"stage": test.name, "runs": runs, "built": cell.target, "gpu": pool.gpu if pool else ""}
     words |= {"pool": pool.name if pool else "a machine of no pool", "labels": str(pool.runs_on) if pool else labels}
     if not (labels or pool):

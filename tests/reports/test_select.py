@@ -472,8 +472,8 @@ def test_an_inventory_needs_variants_and_lacks_others(
     code, out, err = command(capsys, monkeypatch, "--inventory", str(file))
     assert code == 1
     rows = [line.split() for line in out.splitlines()]
-    assert ["pytorch-python313-cuda12_9-sm90-avx512", "cuda-12_9", "32", "train"] in rows
-    assert ["pytorch-python313-cuda13_0-sm89-avx2", "cuda-13_0", "10", "desk"] in rows
+    assert ["pytorch-python313-cuda12_9-sm90-avx512", "cuda-12_9", "32", "train", "tested"] in rows
+    assert ["pytorch-python313-cuda13_0-sm89-avx2", "cuda-13_0", "10", "desk", "tested"] in rows
     assert [
         "sm87",
         "armv8_2",
@@ -552,7 +552,7 @@ def test_a_machine_with_a_gpu_of_another_vendor_leaves_the_others_of_an_inventor
     file.write_text("name,gpu,cpu\none,H100,Zen 4\ntwo,MI300X,Zen 4\nthree,Radeon RX 7900,Zen 4\n", "utf-8")
     code, out, err = command(capsys, monkeypatch, "--inventory", str(file))
     assert code == 0
-    assert [line.split()[2:] for line in out.splitlines()] == [["1", "one"]]
+    assert [line.split()[2:] for line in out.splitlines()] == [["1", "one", "tested"]]
     assert [line for line in err.splitlines() if line.startswith("warning")] == [
         f"warning: {file}:{line}:1: {name!r} is not one of NVIDIA's; a machine without their GPUs has the GPU none; "
         "this row is left out [wrong-hardware]"

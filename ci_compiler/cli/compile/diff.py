@@ -67,8 +67,7 @@ def _as_json(found: PlanDifference) -> dict[str, Any]:
         "warnings": {"new": found.warnings_new, "gone": found.warnings_gone},
         "settings": [{"key": key, "before": before, "after": after} for key, before, after in found.settings],
         "proved": [
-            {"variants": [" ".join(key) for key in one.variants], "tests": one.proof.verdict}
-            | {"tested": one.proof.tested, "untested": one.proof.untested}
+            {"branch": one.branch, "names": one.names, "tests": one.reasons[0], "says": one.reasons[1:]}
             for one in found.proved
         ],
         "costs": list(map(asdict, found.costs)),

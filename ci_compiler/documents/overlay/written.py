@@ -139,7 +139,7 @@ def _fleet(plan: Plan, fetched: Mapping[str, Fetched], known: Proofs) -> str:
         "axes": nix.words((*_AXES, *further)),
         **({"serves": _serves(plan.spec)} if further else {}),
         "branches": nix.attributes(branches),
-        "proofs": nix.attributes({f'"{at}"': nix.string(text) for at, text in enumerate(said)}),
+        "proofs": nix.attributes({str(at): nix.string(text) for at, text in enumerate(said)}),
         "variants": nix.block("[", variants, "]"),
     }) + "\n"  # fmt: skip
 

@@ -68,7 +68,7 @@ export function shownAnswer(choice, { everything, cpu }) {
 }
 
 function eyebrow({ best, impossible, doubts, tests }, cpu) {
-  const fit = `${cpu ? "Best for your machine" : "Safe on most CPUs"}, ${tests}`;
+  const fit = `${cpu ? "Best for your machine" : "Safe on most CPUs"}${tests === "tested" ? "" : `, ${tests}`}`;
   const served = doubts.length ? `${fit}, if the driver runs it` : fit;
   const title = best ? served : impossible ? "No such machine" : "Nothing serves this machine";
   const tag = !best
