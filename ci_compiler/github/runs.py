@@ -237,7 +237,9 @@ def _record(run: Run, last: LastBuild) -> Record:
         waited=sum(job.waited for job in own.values()),
         built=build is not None and build.steps.get(NOT_BUILT) != SUCCESS,
         machines={
-            stage: ", ".join(sorted(job.labels)) for stage, job in own.items() if job.labels and job.conclusion in ENDED
+            stage: ", ".join(sorted(job.labels))
+            for stage, job in own.items()
+            if job.labels and job.conclusion in ENDED and stage != BUILD.name
         },
     )
 

@@ -63,7 +63,7 @@ class Record:
 
     `waited`: the seconds that its jobs waited for machines, which `seconds` leaves out. Neither counts the job that
     publishes, which all variants of a pool share. `built`: whether its build did not find the result in a store.
-    `benchmark`: what its benchmark found, if that compared it with a second build. `machines`: of each stage that ran
+    `benchmark`: what its benchmark found, if that compared it with a second build. `machines`: of each test that ran
     to its end, the labels of its machine, sorted and joined; a file keeps those of the newest such record alone.
     """
 

@@ -32,12 +32,13 @@ TESTED, IN_PART, NEVER, FAILING = "tested", "tested in part", "never tested", "f
 class Evidence:
     """Sentences on the tests of a variant: those that passed or, without a history, that a pool runs; and the others.
 
-    `verdict`: both in a word, one of those above.
+    `verdict`: both in a word, one of those above. `stages`: the names of the tests behind `tested`.
     """
 
     tested: tuple[str, ...] = ()
     untested: tuple[str, ...] = ()
     verdict: str = NEVER
+    stages: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return "; ".join((self.verdict, *self.tested, *self.untested))
@@ -85,13 +86,14 @@ def _tests(spec: Spec, cell: Cell, variant: Variant, route: Route) -> Iterator[_
 
 def _of_variant(spec: Spec, cell: Cell, variant: Variant, route: Route, records: Records | None) -> Evidence:
     trace = records.variants.get((cell.branch, variant.name)) if records else None
-    tested, untested, failing = [], [], False
+    tested: dict[str, str] = {}
+    untested, failing = [], False
     for test in _tests(spec, cell, variant, route):
         ran = [(one, end) for one in (trace.records if trace else ()) if (end := _end(one, test))]
         if ran:
             last, end = ran[0]
             if end == "success":
-                tested.append(_sentence(spec, cell, test, last, f"passed on {_day(last.run.started)}"))
+                tested[test.name] = _sentence(spec, cell, test, last, f"passed on {_day(last.run.started)}")
             else:
                 before = next((_day(one.run.started) for one, end in ran if end == "success"), "")
                 said = _sentence(spec, cell, test, last, f"failed on {_day(last.run.started)}")
@@ -100,14 +102,14 @@ def _of_variant(spec: Spec, cell: Cell, variant: Variant, route: Route, records:
         if test.pool and records and not ran:
             untested.append(_sentence(spec, cell, test, None, f"has no result since {_day(records.since)}"))
         elif test.pool and not ran:
-            tested.append(_sentence(spec, cell, test, None, ""))
+            tested[test.name] = _sentence(spec, cell, test, None, "")
         elif not test.pool and test.because and (cell.target != CPU or not test.stage.needs_gpu):
             how = say("no-longer" if ran else "untested")
             untested.append(fill(how, {"stage": test.name, "because": test.because}))
     if not tested and (because := spec.packages[variant.package].why_untested(variant.name)):
         untested.append(say("accepted", because=because))
     verdict = FAILING if failing else NEVER if not tested else IN_PART if untested else TESTED
-    return Evidence(tested=tuple(tested), untested=tuple(untested), verdict=verdict)
+    return Evidence(tested=tuple(tested.values()), untested=tuple(untested), verdict=verdict, stages=tuple(tested))
 
 
 def _end(one: Record, test: _Test) -> str:

@@ -183,7 +183,7 @@ def _records(content: Mapping[str, Any]) -> Records:
 def _records_of(key: Key, row: Mapping[str, Any], runs: Sequence[Run], names: Sequence[str]) -> tuple[Record, ...]:
     at, waited = _all(_whole, row["run"]), _all(_whole, row["waited"])
     results, ends, benchmarks = row["result"], row["ends"], row.get("benchmarks", {})
-    machines = [(_name(stage), _whole(run), _labels(text)) for stage, (run, text) in row.get("machines", {}).items()]
+    machines = [(_name(stage), _whole(one[0]), _labels(one[1])) for stage, one in row.get("machines", {}).items()]
     seconds = {_name(stage): _all(_duration, values) for stage, values in row["seconds"].items()}
     every = [waited, results, *seconds.values()]
     _check(all(len(one) == len(at) for one in every) and len(ends) == len(at) * len(names), "columns of a variant")

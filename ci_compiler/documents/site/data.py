@@ -145,7 +145,7 @@ def _cells(plan: Plan, lasts: Iterable[LastBuild], measured: Iterable[LastBenchm
             "shard": shards[cell.branch, cell.suffix],
             "route": routes.index(route_row(route)),
             "evidence": _evidence(proved, cell, known),
-            "tested": [stage.name for stage in stages_that_test() if stage.proves and stage in route.pools],
+            "tested": _tested(cell, known),
         }
         for cell, route in zip(plan.judged.cells, plan.routes, strict=True)
     ]
@@ -162,6 +162,12 @@ def _evidence(rows: Rows, cell: Cell, known: Proofs) -> int | dict[str, int]:
         for package, one in own.items()
     }
     return at if len(set(at.values())) > 1 else next(iter(at.values()))
+
+
+def _tested(cell: Cell, known: Proofs) -> list[str]:
+    """The test stages that all variants of `cell` passed or, without a history, that a pool runs."""
+    own = [known[cell.branch, one.name].stages for one in cell.variants]
+    return [stage.name for stage in stages_that_test() if all(stage.name in names for names in own)]
 
 
 def _left_out(plan: Plan) -> Iterator[dict[str, Any]]:

@@ -3,29 +3,30 @@
 #
 #   variants.BRANCH.NAME     every build
 #   newest.SYSTEM.NAME       the same without the branch; of several builds of one name, the newest
+#   tests.BRANCH.NAME        what is known of the tests of a build; `choose` traces it unless it is fully tested
 #   choose { gpu = "sm90"; isa = "avx2"; }    the packages of one kind of hardware, with a Python that has them
-#
-# `fleetTests` of a build says which of its tests were run, and where.
 let
   inherit (builtins) all attrNames attrValues concatStringsSep filter head listToAttrs mapAttrs removeAttrs;
 
   fleet = import ./fleet.nix;
 
   load = variant:
-    let recipe = import (fleet.branches.${variant.branch} + "/${variant.name}.nix") { } // { fleetTests = tests variant; };
+    let recipe = import (fleet.branches.${variant.branch} + "/${variant.name}.nix") { };
     in
     if variant.recalled == "" then recipe
     else builtins.trace "warning: ${variant.name} of ${variant.branch} is recalled: ${variant.recalled}" recipe;
 
-  tests = variant: fleet.proofs.${variant.proof};
-
-  # What has to be known about a build that is chosen.
-  noted = variant: value:
-    if builtins.substring 0 7 "${tests variant};" == "tested;" then value
-    else builtins.trace "note: ${variant.name} of ${variant.branch}: ${tests variant}" value;
-
-  variants = mapAttrs (branch: _: listToAttrs (map (variant: { inherit (variant) name; value = load variant; })
+  byBranch = value: mapAttrs (branch: _: listToAttrs (map (variant: { inherit (variant) name; value = value variant; })
     (filter (variant: variant.branch == branch) fleet.variants))) fleet.branches;
+
+  variants = byBranch load;
+  tests = byBranch (variant: fleet.proofs.${variant.proof});
+
+  noted = variant: value:
+    let proof = tests.${variant.branch}.${variant.name};
+    in
+    if builtins.substring 0 7 proof == "tested;" then value
+    else builtins.trace "note: ${variant.name} of ${variant.branch} is ${proof}" value;
 
   build = variant: variants.${variant.branch}.${variant.name};
 
@@ -75,7 +76,7 @@ let
     };
 in
 {
-  inherit choose variants;
+  inherit choose variants tests;
   inherit (fleet) cache;
   rows = fleet.variants;
   # `listToAttrs` takes the first of several attributes of one name.
