@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ci_compiler.plan.records import Record, Records
 
 TESTED, IN_PART, NEVER, FAILING = "tested", "tested in part", "never tested", "failing"
-"""What is said of all tests of a variant together."""
+"""The words for all tests of a variant together."""
 
 
 @record
@@ -75,6 +75,9 @@ class _Test:
     pool: Pool | None
     because: str
 
+    def __str__(self) -> str:
+        return f"the job {self.name}" if self.is_suite else self.name
+
 
 def _tests(spec: Spec, cell: Cell, variant: Variant, route: Route) -> Iterator[_Test]:
     for stage in (one for one in spec.stages if one in stages_that_test() and one.proves):
@@ -105,7 +108,7 @@ def _of_variant(spec: Spec, cell: Cell, variant: Variant, route: Route, records:
             tested[test.name] = _sentence(spec, cell, test, None, "")
         elif not test.pool and test.because and (cell.target != CPU or not test.stage.needs_gpu):
             how = say("no-longer" if ran else "untested")
-            untested.append(fill(how, {"stage": test.name, "because": test.because}))
+            untested.append(fill(how, {"stage": test, "because": test.because}))
     if not tested and (because := spec.packages[variant.package].why_untested(variant.name)):
         untested.append(say("accepted", because=because))
     verdict = FAILING if failing else NEVER if not tested else IN_PART if untested else TESTED
@@ -118,7 +121,9 @@ def _end(one: Record, test: _Test) -> str:
 
     ends = [one.ends.get(test.name, "")]
     if test.is_suite:
-        ends = [end for name, end in one.ends.items() if name == SUITES or name.startswith(f"{test.name} (")]
+        ends = [
+            end for name, end in one.ends.items() if (name == SUITES and test.pool) or name.startswith(f"{test.name} (")
+        ]
     ends = [end for end in ends if end in ENDED]
     return next((end for end in ends if end != "success"), ends[0] if ends else "")
 
@@ -130,10 +135,10 @@ def _sentence(spec: Spec, cell: Cell, test: _Test, one: Record | None, said: str
     if labels and not (pool and labels_of(pool) == labels):
         pool = next((other for other in spec.pools if labels_of(other) == labels), None)
     runs = f"{said}, on" if labels else f"{said}, and runs on" if said else "runs on"
-    words = {"stage": test.name, "runs": runs, "built": cell.target, "gpu": pool.gpu if pool else ""}
+    words = {"stage": str(test), "runs": runs, "built": cell.target, "gpu": pool.gpu if pool else ""}
     words |= {"pool": pool.name if pool else "a machine of no pool", "labels": str(pool.runs_on) if pool else labels}
     if not (labels or pool):
-        return f"{test.name} {said}"
+        return f"{test} {said}"
     on_gpu = pool and pool.gpu and cell.target != CPU and (test.stage.needs_gpu or test.stage.takes_gpu)
     kind = ("tested-gpu" if words["gpu"] == cell.target else "tested-other-gpu") if on_gpu else "tested"
     return fill(say(kind), words)

@@ -257,6 +257,8 @@ def results(decided: Plan, **ends: str) -> Records:
     return Records(since=NOW - 30 * DAY, through=NOW, runs={run.number: run for run in runs}, variants=traces)
 
 
+ROOT = Path(__file__).parents[2]
+
 H100 = Machine(
     system="x86_64-linux",
     isas=("baseline", "avx", "avx2", "avx512"),
@@ -357,6 +359,37 @@ def test_a_test_that_has_no_pool_any_more_was_passed_and_no_longer_runs() -> Non
     assert told[2].startswith("gpu-test no longer runs: no pool for gpu-test")
 
 
+def with_suites() -> Plan:
+    packages = small()["packages"] | {
+        "pytorch": {
+            "attribute": "torch",
+            "suites": {
+                "ops": {"command": "ci/ops.sh", "on": "gpu", "minutes": 5},
+                "wide": {"command": "ci/wide.sh", "on": "gpu", "gpus": 4, "minutes": 5},
+            },
+        }
+    }
+    return plan(spec_of(small(packages=packages)))
+
+
+@pytest.mark.parametrize(
+    ("ends", "said"),
+    [
+        (None, "the job gpu-test suites runs on h100 ("),
+        ({"gpu-test suites (ops, 1/1)": "success"}, "the job gpu-test suites passed on 2026-10-01, and runs on h100 ("),
+        ({"suites": "failure"}, "the job gpu-test suites failed on 2026-10-01, and runs on h100 ("),
+    ],
+)
+def test_suites_are_tests_too(ends: dict[str, str] | None, said: str) -> None:
+    decided = with_suites()
+    known = results(decided, py313="success")
+    [one] = known.variants["main", NAME].records
+    trace = Trace(records=(replace(one, ends={**one.ends, **(ends or {})}),))
+    told = of_one(decided, replace(known, variants={("main", NAME): trace}) if ends else None, NAME)
+    assert [text for text in told if text.startswith(said)]
+    assert told[-1].startswith("the job gpu-test suites on 4 GPUs never runs: ")
+
+
 def test_a_test_without_a_result_says_since_when() -> None:
     told = of_one(plan(spec_of(small())), Records(since=NOW - 30 * DAY, through=NOW), NAME)
     assert told[1].startswith("gpu-test has no result since 2026-09-01, and runs on h100 (")
@@ -395,6 +428,46 @@ def test_the_commands_read_a_history(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "<summary>tests of what is added or rebuilt: 4 tested</summary>" in capsys.readouterr().out
     assert run(PROGRAM, ["overlay", str(tmp_path / "nix"), *where]) == 0
     assert passed in (tmp_path / "nix/fleet.nix").read_text("utf-8")
+
+
+CLAIMS = {
+    "README.md": "Every answer says what was tested, on which machine, and what never was.",
+    ".github/docs/help-users-choose.md": "Every answer says of each test of a variant on which machine it runs, or why",
+    ".github/docs/change-the-matrix.md": "every output says that the GPU test was not run",
+}
+"""What the documents claim, which the tests above and this one prove."""
+
+
+def test_what_documents_claim_of_answers_holds_for_a_gpu_that_no_machine_has(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for file, sentence in CLAIMS.items():
+        page = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", (ROOT / file).read_text("utf-8"))
+        assert sentence in " ".join(page.split())
+    document = small(matrix=small()["matrix"] | {"gpus": {"sm120": {}}})
+    (tmp_path / "spec.json").write_text(json.dumps(document), "utf-8")
+    (tmp_path / "old.json").write_text(json.dumps(small()), "utf-8")
+    (tmp_path / "fleet.csv").write_text("gpu,cpu\nRTX 5090,avx512\n", "utf-8")
+    name = "pytorch-python313-cuda12_8-sm120-avx512"
+    outputs = {
+        "select": ["select", "--gpu", "RTX 5090", "--cpu", "avx512"],
+        "inventory": ["select", "--inventory", str(tmp_path / "fleet.csv"), "--json"],
+        "diff": ["diff", str(tmp_path / "old.json")],
+        "explain": ["explain", name],
+        "overlay": ["overlay", str(tmp_path / "nix")],
+        "page": ["site", str(tmp_path / "site")],
+    }
+    written = {"overlay": "nix/fleet.nix", "page": "site/index.html"}
+    for answer, words in outputs.items():
+        assert run(PROGRAM, [*words, "--root", str(tmp_path), "--spec", str(tmp_path / "spec.json")]) == 0, answer
+        out = capsys.readouterr().out
+        said = (tmp_path / written[answer]).read_text("utf-8") if answer in written else out
+        assert re.search(
+            "gpu-test( never runs:|     not run:) no pool for gpu-test on x86_64-linux has a GPU that", said
+        ), answer
+        assert re.search(r"cpu-test +(runs on )?builder", said), answer
+    matrix = text(plan(spec_of(document)))
+    assert "0 of 4 variants are tested; – is what no pool can test" in matrix
 
 
 def test_manifests_are_no_results(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
