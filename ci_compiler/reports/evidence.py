@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from ci_compiler.hardware import CPU
 from ci_compiler.plan.matrix import Cell, Variant
+from ci_compiler.plan.proof import job_title
 from ci_compiler.plan.routing import Route
 from ci_compiler.plan.suites import bench_of, suites_of
 from ci_compiler.record import record
@@ -67,24 +68,28 @@ def proofs(
 
 @record
 class _Test:
-    """A stage, or the suites of one, with the pool that runs it for a variant, or `because` it is not run."""
+    """A stage, or the suites of one, with the pool that runs it for a variant, or `because` it is not run.
+
+    `title`: what sentences call it.
+    """
 
     name: str
+    title: str
     stage: Stage
     is_suite: bool = False
     pool: Pool | None
     because: str
 
-    def __str__(self) -> str:
-        return f"the job {self.name}" if self.is_suite else self.name
-
 
 def _tests(spec: Spec, cell: Cell, variant: Variant, route: Route) -> Iterator[_Test]:
     for stage in (one for one in spec.stages if one in stages_that_test() and one.proves):
-        yield _Test(name=stage.name, stage=stage, pool=route.pools.get(stage), because=route.skipped.get(stage, ""))
+        pool, because = route.pools.get(stage), route.skipped.get(stage, "")
+        title = job_title(spec, spec.packages[variant.package], stage) if pool else stage.name
+        yield _Test(name=stage.name, title=title, stage=stage, pool=pool, because=because)
     for bench in dict.fromkeys(map(bench_of, suites_of(spec, cell, variant))):
         pool, because = route.suites.get(bench), route.skipped_suites.get(bench, "")
-        yield _Test(name=bench.title, stage=bench.stage, is_suite=True, pool=pool, because=because)
+        title = f"the job {bench.title}"
+        yield _Test(name=bench.title, title=title, stage=bench.stage, is_suite=True, pool=pool, because=because)
 
 
 def _of_variant(spec: Spec, cell: Cell, variant: Variant, route: Route, records: Records | None) -> Evidence:
@@ -108,7 +113,7 @@ def _of_variant(spec: Spec, cell: Cell, variant: Variant, route: Route, records:
             tested[test.name] = _sentence(spec, cell, test, None, "")
         elif not test.pool and test.because and (cell.target != CPU or not test.stage.needs_gpu):
             how = say("no-longer" if ran else "untested")
-            untested.append(fill(how, {"stage": test, "because": test.because}))
+            untested.append(fill(how, {"stage": test.title, "because": test.because}))
     if not tested and (because := spec.packages[variant.package].why_untested(variant.name)):
         untested.append(say("accepted", because=because))
     verdict = FAILING if failing else NEVER if not tested else IN_PART if untested else TESTED
@@ -135,10 +140,10 @@ def _sentence(spec: Spec, cell: Cell, test: _Test, one: Record | None, said: str
     if labels and not (pool and labels_of(pool) == labels):
         pool = next((other for other in spec.pools if labels_of(other) == labels), None)
     runs = f"{said}, on" if labels else f"{said}, and runs on" if said else "runs on"
-    words = {"stage": str(test), "runs": runs, "built": cell.target, "gpu": pool.gpu if pool else ""}
+    words = {"stage": test.title, "runs": runs, "built": cell.target, "gpu": pool.gpu if pool else ""}
     words |= {"pool": pool.name if pool else "a machine of no pool", "labels": str(pool.runs_on) if pool else labels}
     if not (labels or pool):
-        return f"{test} {said}"
+        return f"{test.title} {said}"
     on_gpu = pool and pool.gpu and cell.target != CPU and (test.stage.needs_gpu or test.stage.takes_gpu)
     kind = ("tested-gpu" if words["gpu"] == cell.target else "tested-other-gpu") if on_gpu else "tested"
     return fill(say(kind), words)

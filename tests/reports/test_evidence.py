@@ -390,6 +390,14 @@ def test_suites_are_tests_too(ends: dict[str, str] | None, said: str) -> None:
     assert told[-1].startswith("the job gpu-test suites on 4 GPUs never runs: ")
 
 
+def test_a_test_that_only_imports_says_so() -> None:
+    packages = small()["packages"] | {"other": {"needs": ["pytorch"], "attribute": "other"}}
+    versions = {"main": small()["branches"]["main"] | {"versions": {"pytorch": "2.8.0", "other": "1"}}}
+    decided = plan(spec_of(small(packages=packages, branches=versions)))
+    told = of_one(decided, None, "other-python313-cuda12_8-sm90-avx512")
+    assert told[0].startswith("cpu-test (imported only) runs on builder (")
+
+
 def test_a_test_without_a_result_says_since_when() -> None:
     told = of_one(plan(spec_of(small())), Records(since=NOW - 30 * DAY, through=NOW), NAME)
     assert told[1].startswith("gpu-test has no result since 2026-09-01, and runs on h100 (")
