@@ -20,6 +20,7 @@ from ci_compiler.spec.versions import VARIABLE, decides_versions, with_decided
 
 if TYPE_CHECKING:
     from ci_compiler.plan.pipeline import Plan
+    from ci_compiler.plan.records import Records
     from ci_compiler.plan.selection import GitHubEvent
 
 SPEC = Path(carried.SPEC)
@@ -227,3 +228,12 @@ def _shown(path: Path, root: Path) -> str:
     """`path` as findings and headers show it: relative to the root, or the bare name of a file that is outside."""
     full, top = Path(os.path.abspath(path)), Path(os.path.abspath(root))  # noqa: PTH100  (links stay as typed)
     return full.relative_to(top).as_posix() if full.is_relative_to(top) else path.name if path.is_file() else str(path)
+
+
+def records_of(arguments: argparse.Namespace) -> Records | None:
+    """The results in the file of `--history`; None without it. Raises InputError."""
+    if arguments.history is None:
+        return None
+    from ci_compiler.reports.history import read_records  # most answers have no history
+
+    return read_records(arguments.history)

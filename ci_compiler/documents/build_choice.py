@@ -10,6 +10,7 @@ from ci_compiler.hardware.families import DEFAULT, family_of
 from ci_compiler.hardware.workloads import Workload
 from ci_compiler.plan.needs import Needs
 from ci_compiler.recipes.work_arounds import switched_off
+from ci_compiler.reports.evidence import proofs
 from ci_compiler.reports.finder import Finder
 from ci_compiler.reports.install import install, shared_suffixes
 from ci_compiler.reports.offers import Profile, Wishes
@@ -79,12 +80,13 @@ def defaults(plan: Plan) -> Iterator[str]:
     here = [one for one in in_build_order(plan.spec.packages) if one.repository is None and not one.system]
     if rows := [row for package in here[:1] for row in _default_rows(plan, package)]:
         yield "If you do not know the CPU, take these: almost every server and desktop of the last ten years runs them."
-        yield markdown_table(["CPUs", "instruction set", "GPU", "branch", "install"], rows)
+        yield markdown_table(["CPUs", "instruction set", "GPU", "branch", "tests", "install"], rows)
 
 
 def _default_rows(plan: Plan, package: Package) -> Iterator[list[str]]:
     hardware, cells = plan.spec.hardware, plan.judged.cells
-    shared, finder = shared_suffixes(cells), Finder(plan.spec, cells, package.name)
+    known = proofs(plan.spec, cells, plan.routes)
+    shared, finder = shared_suffixes(cells), Finder(plan.spec, cells, package.name, known)
     wishes = Wishes(package=package.name)
     for system in hardware.systems.values():
         for name in (one for one in plan.spec.gpus if one != ALL.name):
@@ -96,7 +98,8 @@ def _default_rows(plan: Plan, package: Package) -> Iterator[list[str]]:
             if found and found.target == name and is_undecided(hardware, found):
                 cell = next(one for one in cells if one.branch == found.branch and found.name in dict(one.variants))
                 lines = install(Needs(plan.spec, cells), shared, cell, {package.name: found.name})
-                yield [system.title, *map(code, (found.isa, name, found.branch)), "<br>".join(map(code, lines))]
+                says = known[found.branch, found.name].verdict
+                yield [system.title, *map(code, (found.isa, name, found.branch)), says, "<br>".join(map(code, lines))]
 
 
 # What builds cost, and what they lack.
@@ -139,7 +142,7 @@ def recalled_table(plan: Plan) -> Iterator[str]:
     from ci_compiler.reports.recalls import recalled_variants  # most specs recall nothing
 
     rows = []
-    for one in recalled_variants(plan.spec, plan.judged.cells):
+    for one in recalled_variants(plan):
         instead = f"{code(one.instead.name)} ({one.instead.branch})" if one.instead else NONE
         rows.append([code(one.name), one.branch, one.version, markdown_text(one.because), instead])
     if rows:

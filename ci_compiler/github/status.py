@@ -65,6 +65,7 @@ class ReportedJob:
     """A job of a run, as GitHub lists it: its name after its callers' names, status, conclusion ('' before the end).
 
     The seconds that it waited for a machine and that it ran, and the conclusion of each of its steps by its name.
+    `labels` are those that it asked of its machine.
     """
 
     name: str
@@ -73,6 +74,7 @@ class ReportedJob:
     waited: int = 0
     seconds: int = 0
     steps: Mapping[str, str] = field(default_factory=dict)
+    labels: tuple[str, ...] = ()
 
     @property
     def failed(self) -> tuple[str, ...]:
@@ -129,6 +131,7 @@ def reported_job(job: Mapping[str, Any]) -> ReportedJob:
         waited=max(started - created, 0) if created and started else 0,
         seconds=max(ended - started, 0) if done and started and ended else 0,
         steps={str(step["name"]): str(step["conclusion"] or "") for step in job.get("steps") or ()},
+        labels=tuple(map(str, job.get("labels") or ())),
     )
 
 

@@ -35,6 +35,12 @@ GONE = 90 * DAY
 PASSED = "passed"
 """The result of a variant all of whose stages succeeded."""
 
+ENDED = frozenset({"success", "failure", "timed_out"})
+"""The conclusions of a job that ran to its end."""
+
+SUITES = "suites"
+"""Stands for all test suites of a variant, as if they were one stage."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
@@ -57,7 +63,8 @@ class Record:
 
     `waited`: the seconds that its jobs waited for machines, which `seconds` leaves out. Neither counts the job that
     publishes, which all variants of a pool share. `built`: whether its build did not find the result in a store.
-    `benchmark`: what its benchmark found, if that compared it with a second build.
+    `benchmark`: what its benchmark found, if that compared it with a second build. `machines`: of each test that ran
+    to its end, the labels of its machine, sorted and joined; a file keeps those of the newest such record alone.
     """
 
     run: Run
@@ -67,6 +74,7 @@ class Record:
     waited: int = 0
     built: bool = True
     benchmark: BenchmarkResult | None = None
+    machines: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def total(self) -> int:

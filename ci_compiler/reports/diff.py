@@ -19,9 +19,11 @@ from ci_compiler.plan.lookup import BuiltVariant, built_variants
 from ci_compiler.plan.matrix import Cell, Variant, applying, open_values
 from ci_compiler.plan.needs import Needs
 from ci_compiler.plan.pipeline import Plan
+from ci_compiler.plan.records import Records
 from ci_compiler.recipes.capabilities import variants_with_capabilities
 from ci_compiler.recipes.seeds import seeder_of
 from ci_compiler.reports.costs import Bill, bill_of
+from ci_compiler.reports.evidence import proofs
 from ci_compiler.reports.forecast import end_of, machine_counts
 from ci_compiler.spec.axes import SHORT_FAMILY
 from ci_compiler.spec.model import RecipeKind, Spec
@@ -70,10 +72,11 @@ class Cost:
 class PlanDifference:
     """All changes from one plan to another.
 
-    `resharded`: variants by the shard before and after. `warnings_new`, `warnings_gone`: as `message [code]`.
-    `settings`: every value of the spec that differs, with its dotted path. Times are in seconds: `end` for
-    building the added and rebuilt variants, `full_before` and `full_after` for a full build. `guessed`,
-    `guessed_full`: the packages whose minutes in these are a guess. `bill`: what the first costs, by the prices.
+    `resharded`: variants by the shard before and after. `warnings_new`, `warnings_gone`: as `message [code]`. `proved`:
+    what tests say of the added and rebuilt variants, most variants first. `settings`: every value of the spec that
+    differs, with its dotted path. Times are in seconds: `end` for building the added and rebuilt variants,
+    `full_before` and `full_after` for a full build. `guessed`, `guessed_full`: the packages whose minutes in these are
+    a guess. `bill`: what the first costs, by the prices.
     """
 
     variants: int
@@ -85,6 +88,7 @@ class PlanDifference:
     warnings_new: tuple[str, ...]
     warnings_gone: tuple[str, ...]
     settings: tuple[tuple[str, str, str], ...]
+    proved: tuple[ChangeGroup, ...]
     costs: tuple[Cost, ...]
     end: int
     full_before: int
@@ -191,8 +195,11 @@ def _recipe_inputs(spec: Spec, cell: Cell, name: str) -> Iterator[tuple[str, str
         yield f"work-around {one.name} of {name}", json.dumps(asdict(one)) if used else ""
 
 
-def diff(before: Plan, after: Plan, branch: str = "") -> PlanDifference:
-    """What changes from `before` to `after`, of the variants of `branch` alone if it is given."""
+def diff(before: Plan, after: Plan, branch: str = "", records: Records | None = None) -> PlanDifference:
+    """What changes from `before` to `after`, of the variants of `branch` alone if it is given.
+
+    `records`: the history, if one is given; its results are those of the builds before.
+    """
     old, new = (
         {(one.cell.branch, one.variant.name): one for one in built_variants(plan) if branch in {"", one.cell.branch}}
         for plan in (before, after)
@@ -221,6 +228,7 @@ def diff(before: Plan, after: Plan, branch: str = "") -> PlanDifference:
         resharded={names: tuple(variants) for names, variants in resharded.items()},
         warnings_new=tuple(text for text in warns if text not in warned),
         warnings_gone=tuple(text for text in warned if text not in warns),
+        proved=tuple(_groups(_proved(after, [key for key in new if key in built], records), new)),
         settings=tuple(settings(*(with_defaults(plan.spec.document.value) for plan in (before, after)))),
         costs=costs,
         bill=bill_of(after.spec, {cost.pool: cost.seconds for cost in costs}, runs) if jobs else None,
@@ -230,6 +238,11 @@ def diff(before: Plan, after: Plan, branch: str = "") -> PlanDifference:
         guessed=guessed_of(after.spec, jobs),
         guessed_full=guessed_of(after.spec, full),
     )
+
+
+def _proved(plan: Plan, built: Sequence[Key], records: Records | None) -> dict[Key, tuple[str, ...]]:
+    known = proofs(plan.spec, plan.judged.cells, plan.routes, records) if built else {}
+    return {key: (known[key].verdict, *known[key].tested, *known[key].untested) for key in built}
 
 
 def _costs(plan: Plan, jobs: Sequence[PlannedJob]) -> tuple[Cost, ...]:

@@ -6,7 +6,8 @@ All text from a spec is in code spans, where Markdown, HTML, mentions and refere
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 
 from ci_compiler.reports.diff import ChangeGroup, PlanDifference, Rerouted
 from ci_compiler.units import duration, guess, machine_hours, markdown_table
@@ -56,6 +57,7 @@ def _blocks(found: PlanDifference) -> Iterator[str]:
     for kind, groups in kinds.items():
         if counts[kind] > _FEW:
             yield _names(f"{counts[kind]:,} {kind}", groups)
+    yield from _proved(found.proved)
     yield from _costs(found, counts["added"] + counts["rebuilt"])
     if found.settings:
         yield "What was edited:"
@@ -66,6 +68,17 @@ def _line(group: ChangeGroup, kind: str) -> str:
     """The line for a group: "`avx2` on `main`: 18 added"."""
     why = f" ({', '.join(map(code, group.reasons))})" if group.reasons else ""
     return f"{_where(group)}: {len(group.names):,} {kind}{why}"
+
+
+def _proved(groups: Sequence[ChangeGroup]) -> Iterator[str]:
+    """What tests say of what is added or rebuilt: how many variants are tested, and a folded list with the machines."""
+    counts = Counter({group.reasons[0]: 0 for group in groups})
+    for group in groups:
+        counts[group.reasons[0]] += len(group.names)
+    if groups:
+        said = ", ".join(f"{count:,} {verdict}" for verdict, count in counts.items())
+        lines = [f"- {_where(one)}: {'; '.join([one.reasons[0], *map(code, one.reasons[1:])])}" for one in groups]
+        yield _folded(f"tests of what is added or rebuilt: {said}", lines[:_SHOWN_NAMES])
 
 
 def _where(group: ChangeGroup) -> str:

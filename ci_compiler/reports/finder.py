@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 
 from ci_compiler.hardware import CPU, Gpu, System
 from ci_compiler.hardware.drivers import too_new_driver
 from ci_compiler.hardware.workloads import Workload
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.reports import reasons
+from ci_compiler.reports.evidence import Proofs
 from ci_compiler.reports.offers import (
     Offer,
     Profile,
@@ -38,10 +39,11 @@ _FREE = ("branch", "target")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Noted:
-    """An offer that is not the best, with the reason or with what it would need."""
+    """An offer that is not the best, with the reason or with what it would need, and the verdict of its tests."""
 
     offer: Offer
     note: str
+    tests: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,9 +78,9 @@ class Answer:
 
 
 class Finder:
-    """The decisions about the variants of one package."""
+    """The decisions about the variants of one package, of whose tests `known` is known."""
 
-    def __init__(self, spec: Spec, cells: Iterable[Cell], package: str) -> None:
+    def __init__(self, spec: Spec, cells: Iterable[Cell], package: str, known: Proofs) -> None:
         self.spec, self.hardware, self.package = spec, spec.hardware, package
         self._cells = tuple(cells)
         self._newest = next(iter(branch_order(spec, package)), "")
@@ -86,7 +88,10 @@ class Finder:
         self._newest_toolkit = max(toolkits, key=lambda one: spec.hardware.toolkit(one).version, default="")
         self._isas = cache(lambda workload: isa_order(spec.hardware, workload))
         # every offer, best first, with the drivers that they need on `gpu`, with or without what is recalled
-        self._every = cache(lambda gpu, workload: offers(spec, self._cells, package, gpu, workload))
+        lacks = {key: len(one.untested) for key, one in known.items()}
+        self._every = cache(lambda gpu, workload: offers(spec, self._cells, package, gpu, workload, lacks))
+        self._known = known
+        self._plain = cache(lambda workload: offers(spec, self._cells, package, None, workload))
         self.recalled = {
             (variant.name, cell.branch): because
             for cell in (self._cells if spec.recalls else ())
@@ -104,6 +109,23 @@ class Finder:
     def _fitting(self, profile: Profile, workload: Workload) -> list[Offer]:
         """The offers that the machine runs with a driver that is new enough, best first."""
         return [offer for offer in self.ranked(profile.gpu, workload) if fits(self.spec, profile, offer)]
+
+    @cached_property
+    def contested(self) -> bool:
+        """Whether tests decide between variants that fit equally well."""
+        return self._every(None, Workload.GENERAL) != self._plain(Workload.GENERAL)
+
+    def _rival(self, profile: Profile, wishes: Wishes, best: Offer) -> Iterator[str]:
+        """The variant that would be `best` if more of its tests had passed."""
+        if not self.contested:
+            return
+        among = [one for one in self.fitting(profile, wishes.workload) if wishes.allow(one)]
+        alike = {(one.branch, one.name) for one in among if _fit(one) == _fit(best)}
+        order = [one for one in self._plain(wishes.workload) if (one.branch, one.name) in alike]
+        first = order[0].branch, order[0].name
+        lacks = [len(self._known[key].untested) for key in (first, (best.branch, best.name))]
+        if lacks[0] > lacks[1]:
+            yield reasons.say("tested-first", other=first[1], on=first[0], verdict=self._known[first].verdict)
 
     def unknown_cpu(self, profile: Profile, wishes: Wishes) -> Profile:
         """`profile` with the CPU that stands for an unknown one: the rule of `select`, the page and BUILD_MATRIX.
@@ -196,6 +218,7 @@ class Finder:
             newest = best.branch == self._newest and best.toolkit in {"", self._newest_toolkit}
             wanted = min(profile.isas, key=self._isas(wishes.workload).index)
             yield from reasons.why(profile, wishes, best, newest=newest, later=later, known=known)
+            yield from self._rival(profile, wishes, best)
             if not best.values or "isa" in dict(best.values):
                 yield reasons.why_isa(self.hardware, profile, wishes.workload, best.isa, wanted)
             if best.values:
@@ -244,6 +267,11 @@ class Finder:
                         yield Noted(offer=other, note=reasons.alternative(self.hardware, axis, best, other))
 
         return {best: list(others(best)) for best in ranked}
+
+
+def _fit(offer: Offer) -> tuple[str, ...]:
+    """What offers have in common of which the tests decide, besides what their branches have in common."""
+    return offer.target, offer.toolkit, offer.version, offer.isa, offer.system
 
 
 def _bests(fitting: Sequence[Offer]) -> Iterator[tuple[int, Offer | None]]:

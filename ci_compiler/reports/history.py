@@ -82,6 +82,13 @@ def read_history(path: Path) -> History:
         raise wrong(path, Code.BROKEN_HISTORY, str(error)) from None
 
 
+def read_records(path: Path) -> Records:
+    """The results in `history.json`. Raises InputError."""
+    if (found := read_history(path).records) is None:
+        raise wrong(path, Code.BROKEN_HISTORY, "has manifests, which say nothing of tests; name a `history.json`")
+    return found
+
+
 def history_of(records: Records, *, before: int | None = None) -> History:
     """The durations of `records`: of those `before` a time, if it is given."""
     found: dict[tuple[str, str, str], list[float]] = {}

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from ci_compiler.outside import json_of
 from ci_compiler.plan.benchmarks import BenchmarkResult, kept, of_kept
-from ci_compiler.plan.records import Key, Record, Records, Run, Trace
+from ci_compiler.plan.records import SUITES, Key, Record, Records, Run, Trace
 from ci_compiler.stages import stages
 from ci_compiler.workflows.tasks import HISTORY
 
@@ -41,11 +41,9 @@ ENDS = {
 }
 """The conclusions of a stage by the letter that stands for them; `-`: it did not run."""
 
-SUITES = "suites"
-"""Stands for all test suites of a variant, as if they were one stage."""
-
 _MARK = "history of ci-compile"
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._/@+-]{0,250}")
+_LABELS = re.compile(r"[\w .,:@/+-]{1,3000}", re.ASCII)
 _REPOSITORY = re.compile(r"([A-Za-z0-9-]+/[A-Za-z0-9._-]+)?")
 _LETTERS = {word: letter for letter, word in ENDS.items() if letter != "n"}
 _GOING = frozenset({"queued", "in_progress", "waiting", "pending", "requested"})
@@ -75,7 +73,7 @@ def text_of(records: Records) -> str:
         },
     }
     lines = [
-        _dumped({"branch": branch, "name": name, "gone": trace.gone} | columns(trace.records, at) | _measured(trace))
+        _dumped({"branch": branch, "name": name, "gone": trace.gone} | columns(trace.records, at) | _further(trace))
         for (branch, name), trace in records.variants.items()
     ]
     return f'{_dumped(head)[:-1]},"variants":[\n{f",{chr(10)}".join(lines)}\n]}}\n'
@@ -102,10 +100,16 @@ def columns(records: Sequence[Record], at: Mapping[int, int]) -> dict[str, Any]:
     }
 
 
-def _measured(trace: Trace) -> dict[str, Any]:
-    """What the benchmarks of a variant found, by run."""
+def _further(trace: Trace) -> dict[str, Any]:
+    """What benchmarks of a variant found, by run, and the labels of the machine of each stage, with its last run."""
     found = {str(one.run.number): kept(one.benchmark) for one in trace.records if one.benchmark}
-    return {"benchmarks": found} if found else {}
+    machines = {
+        stage: [one.run.number, one.machines[stage]]
+        for stage in stage_names()
+        for one in reversed(trace.records)
+        if stage in one.machines
+    }
+    return ({"benchmarks": found} if found else {}) | ({"machines": machines} if machines else {})
 
 
 def _letter(record: Record, stage: str) -> str:
@@ -179,6 +183,7 @@ def _records(content: Mapping[str, Any]) -> Records:
 def _records_of(key: Key, row: Mapping[str, Any], runs: Sequence[Run], names: Sequence[str]) -> tuple[Record, ...]:
     at, waited = _all(_whole, row["run"]), _all(_whole, row["waited"])
     results, ends, benchmarks = row["result"], row["ends"], row.get("benchmarks", {})
+    machines = [(_name(stage), _whole(one[0]), _labels(one[1])) for stage, one in row.get("machines", {}).items()]
     seconds = {_name(stage): _all(_duration, values) for stage, values in row["seconds"].items()}
     every = [waited, results, *seconds.values()]
     _check(all(len(one) == len(at) for one in every) and len(ends) == len(at) * len(names), "columns of a variant")
@@ -195,6 +200,7 @@ def _records_of(key: Key, row: Mapping[str, Any], runs: Sequence[Run], names: Se
                 waited=waited[index],
                 built="n" not in letters.values(),
                 benchmark=_benchmark(key, benchmarks.get(str(run.number))),
+                machines={stage: text for stage, number, text in machines if number == run.number},
             )
         )
     return tuple(found)
@@ -216,6 +222,11 @@ def _all(read: Callable[[Any], _Item], values: Any) -> list[_Item]:
 
 def _name(value: Any) -> str:
     _check(isinstance(value, str) and _NAME.fullmatch(value), "name")
+    return str(value)
+
+
+def _labels(value: Any) -> str:
+    _check(isinstance(value, str) and _LABELS.fullmatch(value), "machine")
     return str(value)
 
 

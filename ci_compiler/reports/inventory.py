@@ -24,11 +24,11 @@ from ci_compiler.hardware.pasted import beside, machine, read
 from ci_compiler.hardware.products import ForeignGpuError, device
 from ci_compiler.outside import decoded, json_of, reading
 from ci_compiler.plan.matrix import Cell
-from ci_compiler.plan.routing import Route
 from ci_compiler.plan.rules import Judged
 from ci_compiler.record import record
+from ci_compiler.reports.evidence import Proofs
 from ci_compiler.reports.offers import Offer, Wishes, isa_order
-from ci_compiler.reports.select import Recommendation, noted_json, select, with_evidence
+from ci_compiler.reports.select import Recommendation, noted_json, select
 from ci_compiler.spec.model import Spec
 
 COLUMNS = ("name", "count", "gpu", "cpu", "driver")
@@ -54,11 +54,12 @@ class Served:
 
 @record
 class Needed:
-    """A variant that machines need: how many do, their names, and the commands that install it."""
+    """A variant that machines need: how many do, their names, what tests say, and the commands that install it."""
 
     offer: Offer
     machines: int
     names: tuple[str, ...]
+    tests: str
     install: tuple[str, ...]
 
 
@@ -89,14 +90,13 @@ def cluster(
     entries: Sequence[Entry],
     wishes: Wishes,
     *,
-    routes: Sequence[Route],
+    known: Proofs,
     everything: bool,
 ) -> Cluster:
-    """What the machines of `entries` need of `wishes.package`, or of all packages; `routes` are those of the cells."""
-    answers = [select(spec, judged.cells, one.machine, wishes, everything=everything) for one in entries]
+    """What the machines of `entries` need of `wishes.package`, or of all packages; `known`: what tests say."""
     served = tuple(
-        Served(entry=one, choice=with_evidence(choice, spec, judged.cells, routes))
-        for one, choice in zip(entries, answers, strict=True)
+        Served(entry=one, choice=select(spec, judged.cells, one.machine, wishes, everything=everything, known=known))
+        for one in entries
     )
     by_best: dict[Offer, list[Served]] = {}
     by_gap: dict[tuple[str, str], list[Served]] = {}
@@ -106,7 +106,10 @@ def cluster(
         gap = None if one.choice.impossible else _gap(spec, judged.cells, one.entry.machine, wishes)
         if gap:
             by_gap.setdefault(gap, []).append(one)
-    needed = (Needed(offer=offer, install=own[0].choice.install, **_machines(own)) for offer, own in by_best.items())
+    needed = (
+        Needed(offer=offer, tests=own[0].choice.tests, install=own[0].choice.install, **_machines(own))
+        for offer, own in by_best.items()
+    )
     lacking = (
         Lacking(gpu=gpu, isa=isa, instead=own[0].choice.best, why=_why(spec, judged, gpu, isa), **_machines(own))
         for (gpu, isa), own in by_gap.items()
@@ -287,6 +290,7 @@ def cluster_json(one: Cluster) -> dict[str, Any]:
                 "count": row.entry.count,
                 "best": row.choice.best.as_json() if row.choice.best else None,
                 "problems": list(row.choice.problems),
+                "tests": row.choice.tests,
                 "tested": list(row.choice.tested),
                 "untested": list(row.choice.untested),
                 "doubts": list(row.choice.doubts),
@@ -295,7 +299,8 @@ def cluster_json(one: Cluster) -> dict[str, Any]:
             for row in one.served
         ],
         "needed": [
-            {**row.offer.as_json(), "machines": row.machines, "names": list(row.names), "install": list(row.install)}
+            row.offer.as_json()
+            | {"machines": row.machines, "names": list(row.names), "tests": row.tests, "install": list(row.install)}
             for row in one.needed
         ],
         "lacking": [asdict(row) | {"instead": row.instead.name if row.instead else None} for row in one.lacking],

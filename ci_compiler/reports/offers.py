@@ -2,14 +2,15 @@
 
 A variant fits if its system is the machine's, the CPU runs its ISA, a GPU of the machine runs its code, and the driver
 runs its toolkit and that GPU. Variants that fit are ranked by these criteria, in this order: a GPU variant before a
-CPU-only one, the GPU's own architecture before a compatible one, the newest toolkit, the ISA that suits the workload,
-the newest Python.
+CPU-only one, the GPU's own architecture before a compatible one, the newest toolkit and version, the ISA that suits the
+workload. Those that are alike in all this fit equally well: the ones with fewer tests that did not pass, or that no
+pool runs, are first, then the newest Python.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -91,19 +92,32 @@ def recalled(spec: Spec, branch: str, variant: Variant) -> str:
     return recall.because if recall and recall.concerns(branch, version) else ""
 
 
-def offers(spec: Spec, cells: Iterable[Cell], package: str, gpu: Gpu | None, workload: Workload) -> list[Offer]:
-    """The variants of `package`, best first, with the drivers that they need on `gpu` (None: on their own GPU)."""
+def offers(
+    spec: Spec,
+    cells: Iterable[Cell],
+    package: str,
+    gpu: Gpu | None,
+    workload: Workload,
+    lacks: Mapping[tuple[str, str], int] | None = None,
+) -> list[Offer]:
+    """The variants of `package`, best first, with the drivers that they need on `gpu` (None: on their own GPU).
+
+    `lacks`: how many of its tests a variant lacks, by branch and name.
+    """
     branches = {name: at for at, name in enumerate(branch_order(spec, package))}
     isas = {name: at for at, name in enumerate(isa_order(spec.hardware, workload))}
     pythons = {name: at for at, name in enumerate(python_order(spec))}
+    levels = branch_levels(spec, [package])
     places = {axis: {name: at for at, name in enumerate(_best_first(spec, axis))} for axis in declared_axes(spec)}
 
     def rank(offer: Offer) -> tuple[object, ...]:
         major, minor = (0, 0) if offer.target == CPU else spec.hardware.gpu(offer.target).capability
         first, second = spec.hardware.toolkit(offer.toolkit).version if offer.toolkit else (0, 0)
-        toolkit = -first, -second, branches[offer.branch]
+        toolkit = -first, -second, levels[offer.branch]
+        proof = (lacks or {}).get((offer.branch, offer.name), 0)
         axes = (places[axis].get(dict(offer.values).get(axis, ""), 0) for axis in places)
-        return offer.target == CPU, -major, -minor, *toolkit, isas[offer.isa], pythons.get(offer.python, 0), *axes
+        fit = offer.target == CPU, -major, -minor, *toolkit, isas[offer.isa]
+        return *fit, proof, branches[offer.branch], pythons.get(offer.python, 0), *axes
 
     found = (
         Offer(
@@ -208,13 +222,24 @@ def isa_order(hardware: Hardware, workload: Workload) -> list[str]:
 def branch_order(spec: Spec, package: str) -> list[str]:
     """The branches with `package`, newest first: by toolkit, by the package's version, then in the spec's order."""
     names = [name for name in spec.branches if spec.packages[package].on(name)]
+    return sorted(names, key=lambda name: _newness(spec, package, name), reverse=True)
 
-    def newness(name: str) -> tuple[tuple[int, int], list[int]]:
-        branch = spec.branches[name]
-        newest = max((spec.hardware.toolkit(toolkit).version for toolkit in branch.toolkits), default=(0, 0))
-        return newest, _numbers(branch.versions.get(package, ""))
 
-    return sorted(names, key=newness, reverse=True)
+def _newness(spec: Spec, package: str, name: str) -> tuple[tuple[int, int], tuple[int, ...]]:
+    """The newest toolkit of a branch, and its version of `package`."""
+    branch = spec.branches[name]
+    newest = max((spec.hardware.toolkit(toolkit).version for toolkit in branch.toolkits), default=(0, 0))
+    return newest, tuple(_numbers(branch.versions.get(package, "")))
+
+
+def branch_levels(spec: Spec, packages: Sequence[str]) -> dict[str, int]:
+    """The places of the branches with `packages`, newest first; those of one toolkit and versions share a place."""
+    order = dict.fromkeys(name for package in packages for name in branch_order(spec, package))
+    known: dict[object, int] = {}
+    return {
+        name: known.setdefault(tuple(_newness(spec, one, name) for one in packages), at)
+        for at, name in enumerate(order)
+    }
 
 
 def python_order(spec: Spec) -> list[str]:

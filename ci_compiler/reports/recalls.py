@@ -11,7 +11,9 @@ from ci_compiler.hardware import CPU
 from ci_compiler.plan.lookup import BuiltVariant
 from ci_compiler.plan.matrix import Cell, version_in
 from ci_compiler.plan.needs import Needs
+from ci_compiler.plan.pipeline import Plan
 from ci_compiler.record import record
+from ci_compiler.reports.evidence import proofs
 from ci_compiler.reports.finder import Finder
 from ci_compiler.reports.offers import Offer, Profile, Wishes, recalled
 from ci_compiler.spec.build import parse_spec
@@ -30,15 +32,17 @@ class Recalled:
     instead: Offer | None
 
 
-def recalled_variants(spec: Spec, cells: Sequence[Cell]) -> Iterator[Recalled]:
-    """The recalled variants among `cells`."""
+def recalled_variants(plan: Plan) -> Iterator[Recalled]:
+    """The recalled variants."""
+    spec, cells = plan.spec, plan.judged.cells
     if not spec.recalls:
         return
+    known = proofs(spec, cells, plan.routes)
     finders: dict[str, Finder] = {}
     for cell in cells:
         for variant in cell.variants:
             if because := recalled(spec, cell.branch, variant):
-                finder = finders.setdefault(variant.package, Finder(spec, cells, variant.package))
+                finder = finders.setdefault(variant.package, Finder(spec, cells, variant.package, known))
                 yield Recalled(
                     name=variant.name,
                     package=variant.package,

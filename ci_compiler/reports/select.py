@@ -13,10 +13,9 @@ from ci_compiler.hardware.products import gpu_of
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.needs import Needs
 from ci_compiler.plan.releases import dnn_of
-from ci_compiler.plan.routing import Route
 from ci_compiler.recipes.work_arounds import switched_off
 from ci_compiler.reports import reasons
-from ci_compiler.reports.evidence import evidence
+from ci_compiler.reports.evidence import UNKNOWN, Evidence, Proofs
 from ci_compiler.reports.finder import Finder, Noted, Step
 from ci_compiler.reports.install import install, shared_suffixes, verify, whole
 from ci_compiler.reports.offers import Offer, Profile, Wishes, runs_with
@@ -28,11 +27,11 @@ class Recommendation:
     """The answer. `best` None: nothing fits. `problems` say why no variant fits a GPU or the whole machine, or which
     variant is recalled that would be better.
 
-    `tested` and `untested` are those of `Evidence`. `doubts` say what to check before `best` is installed,
-    `without` what is switched off in it or left out. `dnn` is the version of its library for neural networks ('':
-    unknown, or without). `runners_up` fit and differ from the best in one axis each. `better` do not fit; if
-    nothing fits, they are the nearest variants. `verify` proves that what `install` installed works. `impossible`:
-    no such machine exists.
+    `tests`, `tested` and `untested` are those of `Evidence`, with its verdict first. `doubts` say what to check before
+    `best` is installed, `without` what is switched off in it or left out. `dnn` is the version of its library for
+    neural networks ('': unknown, or without). `runners_up` fit and differ from the best in one axis each. `better` do
+    not fit; if nothing fits, they are the nearest variants. `verify` proves that what `install` installed works.
+    `impossible`: no such machine exists.
     """
 
     best: Offer | None
@@ -40,6 +39,7 @@ class Recommendation:
     problems: tuple[str, ...] = ()
     why: tuple[str, ...] = ()
     doubts: tuple[str, ...] = ()
+    tests: str = ""
     tested: tuple[str, ...] = ()
     untested: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
@@ -58,21 +58,27 @@ class Recommendation:
 
 def noted_json(several: Iterable[Noted]) -> list[dict[str, Any]]:
     """Offers with their notes as JSON."""
-    return [noted.offer.as_json() | {"note": noted.note} for noted in several]
+    return [noted.offer.as_json() | {"note": noted.note, "tests": noted.tests} for noted in several]
 
 
 def select(
-    spec: Spec, cells: Iterable[Cell], machine: Machine, wishes: Wishes, *, everything: bool = False
+    spec: Spec,
+    cells: Iterable[Cell],
+    machine: Machine,
+    wishes: Wishes,
+    *,
+    everything: bool = False,
+    known: Proofs = UNKNOWN,
 ) -> Recommendation:
     """The best variant among `cells` for `machine`. The names in `wishes` must be in the spec.
 
-    A machine without a system has an unknown CPU. `everything`: install all packages of the variant's cell.
-    `with_evidence` adds what is tested.
+    A machine without a system has an unknown CPU. `everything`: install all packages of the variant's cell. `known`:
+    the evidence of the tests of all variants.
     """
     cells = tuple(cells)
     device = max(machine.gpus, key=lambda one: (one.capability, -one.index), default=None)
     driver = driver_number(device.driver) if device else 0
-    finder = Finder(spec, cells, wishes.package)
+    finder = Finder(spec, cells, wishes.package, known)
     profile = _profile(finder, machine, device, wishes)
     step = finder.answer(profile, wishes).at(driver)
     anywhere = finder.answer(profile, replace(wishes, branch="", python="", toolkit="")).at(driver)
@@ -83,6 +89,10 @@ def select(
     def filled(text: str, offer: Offer | None) -> str:
         return reasons.fill(text, (reasons.of_offer(offer) if offer else {}) | facts)
 
+    def noted(one: Noted) -> Noted:
+        return replace(one, tests=_proof(known, one.offer).verdict)
+
+    proof = _proof(known, best)
     cell = next((one for one in cells if _is_of(one, best)), None)
     names = {} if not (cell and best) else whole(spec, cell) if everything else {best.package: best.name}
     return Recommendation(
@@ -91,22 +101,21 @@ def select(
         problems=tuple(filled(text, best) for text in step.problems),
         why=tuple(filled(text, best) for text in _why(spec, machine, step)),
         doubts=tuple(filled(text, best) for text in step.doubts),
+        tests=proof.verdict,
+        tested=proof.tested,
+        untested=proof.untested,
         without=_without(spec, cell, wishes.package, names if everything else None) if cell else (),
         dnn=dnn_of(spec, cell, wishes.package) if cell else "",
-        runners_up=tuple(replace(one, note=filled(one.note, one.offer)) for one in runners_up),
-        better=_better(step, anywhere, wishes),
+        runners_up=tuple(noted(replace(one, note=filled(one.note, one.offer))) for one in runners_up),
+        better=tuple(map(noted, _better(step, anywhere, wishes))),
         install=install(Needs(spec, cells), shared_suffixes(cells), cell, names) if cell else (),
         verify=verify(spec, cell, names) if cell else (),
     )
 
 
-def with_evidence(choice: Recommendation, spec: Spec, cells: Iterable[Cell], routes: Iterable[Route]) -> Recommendation:
-    """`choice` with what is tested of the best variant; `routes` are those of `cells`."""
-    for cell, route in zip(cells, routes, strict=True):
-        if _is_of(cell, choice.best):
-            proof = evidence(spec, cell.target, route)
-            return replace(choice, tested=proof.tested, untested=proof.untested)
-    return choice
+def _proof(known: Proofs, offer: Offer | None) -> Evidence:
+    """What is known of the tests of `offer`; of none, and where nothing is known, nothing."""
+    return known.get((offer.branch, offer.name) if offer else ("", ""), Evidence(verdict=""))
 
 
 def _profile(finder: Finder, machine: Machine, device: GpuDevice | None, wishes: Wishes) -> Profile:

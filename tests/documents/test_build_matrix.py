@@ -117,7 +117,7 @@ def test_the_undecided_get_a_line_to_install(bundled: Plan) -> None:
     rows = next(table for table in tables(text(bundled)) if table[0][-1] == "install")[2:]
     names = {variant.name for cell in bundled.judged.cells for variant in cell.variants}
     assert {isa for _, isa, *_ in rows} == {"`avx2`", "`armv8_2`"}
-    for _, isa, gpu, branch, command in rows:
+    for _, isa, gpu, branch, _, command in rows:
         name = re.fullmatch(r"`flox install flox-cuda/([^@`]+)(@.*)?`", command)[1]
         assert name in names
         assert name.endswith(isa.strip("`"))

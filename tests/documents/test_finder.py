@@ -19,8 +19,9 @@ from ci_compiler.hardware.drivers import driver_number
 from ci_compiler.hardware.machine import Machine, isas_of
 from ci_compiler.hardware.workloads import Workload
 from ci_compiler.plan.pipeline import Plan, plan
+from ci_compiler.reports.evidence import proofs
 from ci_compiler.reports.offers import Wishes
-from ci_compiler.reports.select import Recommendation, select, with_evidence
+from ci_compiler.reports.select import Recommendation, select
 from ci_compiler.spec.build import bundled_spec
 from tests.checkers.tools import require, run
 from tests.hardware.pasted import texts
@@ -98,9 +99,10 @@ def test_it_gives_the_same_answers_on_every_machine_of_the_table(bundled: Plan, 
     cells = bundled.judged.cells
     for question in asked[::2]:
         question["wishes"]["everything"] = True
+    known = proofs(bundled.spec, cells, bundled.routes)
     for at, (case, answer) in enumerate(zip(table, answers(embedded, asked), strict=True)):
-        expected = select(bundled.spec, cells, case.machine, case.wishes, everything=at % 2 == 0)
-        assert looked_up(answer) == shown(with_evidence(expected, bundled.spec, cells, bundled.routes)), str(case)
+        expected = select(bundled.spec, cells, case.machine, case.wishes, everything=at % 2 == 0, known=known)
+        assert looked_up(answer) == shown(expected), str(case)
 
 
 @pytest.mark.parametrize("name", ["flash-attention", "llama-cpp", "hf-kernels"])
@@ -116,15 +118,9 @@ def test_it_gives_the_same_answers_for_open_matrices(name: str) -> None:
     wishes = [Wishes(package=package) for package in decided.spec.packages]
     asked = [as_question(machine, wish) for machine in some for wish in wishes]
     found = answers(data(decided), asked)
+    known = proofs(decided.spec, decided.judged.cells, decided.routes)
     expected = [
-        with_evidence(
-            select(decided.spec, decided.judged.cells, machine, wish),
-            decided.spec,
-            decided.judged.cells,
-            decided.routes,
-        )
-        for machine in some
-        for wish in wishes
+        select(decided.spec, decided.judged.cells, machine, wish, known=known) for machine in some for wish in wishes
     ]
     assert any(one.best for one in expected)
     for one, answer in zip(expected, found, strict=True):
@@ -151,15 +147,9 @@ def test_it_gives_the_same_answers_for_any_spec_and_machine(
     asked = [as_question(machine, wish) for machine, wish in zip(some, wishes, strict=True)]
     for question in asked[::2]:
         question["wishes"]["everything"] = True
+    known = proofs(spec, decided.judged.cells, decided.routes)
     for at, (machine, wish, answer) in enumerate(zip(some, wishes, answers(data(decided), asked), strict=True)):
-        expected = shown(
-            with_evidence(
-                select(spec, decided.judged.cells, machine, wish, everything=at % 2 == 0),
-                spec,
-                decided.judged.cells,
-                decided.routes,
-            )
-        )
+        expected = shown(select(spec, decided.judged.cells, machine, wish, everything=at % 2 == 0, known=known))
         if len({one.sm for one in machine.gpus}) > 1 and expected["best"]:
             del expected["why"][0]  # the page has one GPU, so it does not say which is the strongest
         assert looked_up(answer) == expected

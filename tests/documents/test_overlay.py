@@ -184,6 +184,20 @@ def test_the_flake_and_the_module_name_the_cache_and_its_key(tmp_path: Path) -> 
     assert "nix run .#cached-pytorch-python313-cuda12_8-sm90-avx2 #" in (overlay / "README.md").read_text("utf-8")
 
 
+def test_a_choice_that_is_not_tested_whole_is_noted(tmp_path: Path) -> None:
+    overlay = written(tmp_path, matrix=small()["matrix"] | {"gpus": {"cpu": {}, "sm120": {}}})
+    for recipe in overlay.glob("recipes/*/*.nix"):
+        recipe.write_text(f'{{ ... }}: "{recipe.stem}"', "utf-8")
+    for gpu, noted in (("cpu", False), ("sm120", True)):
+        expression = f'((import {overlay}).choose {{ gpu = "{gpu}"; isa = "avx512"; }}).torch'
+        words = nix.command("--option", "restrict-eval", "false", "--eval", "--expr", expression)
+        done = subprocess.run(words, env=nix.environment(tmp_path), capture_output=True, encoding="utf-8", check=True)
+        said = (
+            "of main is tested in part; cpu-test runs on builder (self-hosted, linux, x64, nix-builder); gpu-test never"
+        )
+        assert (said in done.stderr) == noted
+
+
 @pytest.mark.parametrize(
     ("asked", "message"),
     [

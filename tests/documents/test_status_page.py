@@ -43,7 +43,7 @@ def year(bundled: Plan) -> Records:
 def site(bundled: Plan, year: Records, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("site")
     (folder / STATUS).write_text(status_page(bundled, year, REPOSITORY), "utf-8")
-    (folder / NAME).write_text(finder(bundled, REPOSITORY, status=True), "utf-8")
+    (folder / NAME).write_text(finder(bundled, REPOSITORY, records=year), "utf-8")
     return folder
 
 

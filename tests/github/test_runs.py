@@ -85,6 +85,16 @@ def test_a_record_has_the_times_of_each_stage_without_the_waiting(served: GitHub
     assert (record.run.shard, record.run.seconds) == ("build-main-sm90", 126)
 
 
+def test_a_record_has_the_labels_of_the_machine_of_each_test(served: GitHub, stack: Plan) -> None:
+    made = ran(served, 2)
+    for job in served.jobs[made["id"]]:
+        job["labels"] = ["self-hosted", "linux", "nix-builder"]
+    ran(served, 1, conclusion="cancelled")
+    cancelled, record = records(read(served, stack))
+    assert dict(record.machines) == {"cpu-test": "linux, nix-builder, self-hosted"}
+    assert not cancelled.machines
+
+
 def test_the_job_that_publishes_every_variant_takes_no_time_of_one(served: GitHub, stack: Plan) -> None:
     """Else the forecast, which publishes one variant after the other, would count it once for each of them."""
     made = ran(served, 2)

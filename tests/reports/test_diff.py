@@ -276,7 +276,7 @@ def test_long_lists_are_folded_away() -> None:
     open_text = text.split("<details>")[0] + text.split("</details>")[-1]
     assert "`sm80`, `sm86`, `sm89` on `main`: 12 added" in open_text
     assert "pytorch-python313" not in open_text
-    assert text.count("`pytorch-python313-cuda12_8-sm8") == 6
+    assert text.count("`pytorch-python313-cuda12_8-sm8") == 12  # once as added, once with its tests
 
 
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])

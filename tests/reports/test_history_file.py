@@ -28,6 +28,7 @@ def history() -> Records:
         seconds={"build": 7200, "cpu-test": 300},
         waited=40,
         benchmark=compared(NAME, NAME, gpu=Gain(-1.5, 0.25)),
+        machines={"cpu-test": "linux, self-hosted"},
     )
     second = Record(run=going, result="running", ends={"build": "running"}, built=False)
     found = Record(run=run, result="passed", ends={"build": "success"}, seconds={"build": 20}, built=False)
@@ -55,6 +56,19 @@ def test_several_suites_are_one_column_that_fails_if_one_fails() -> None:
     records = Records(runs={run.number: run}, variants={("main", "a"): Trace(records=(one,))})
     [read] = parsed(text_of(records).encode()).variants["main", "a"].records
     assert read.ends == {"build": "success", "suites": "failure"}
+
+
+def test_the_machine_of_the_last_result_of_each_test_is_kept() -> None:
+    runs = [Run(number=at, shard="build-main-sm90", started=at) for at in (3, 2, 1)]
+    ends = [{"cpu-test": "cancelled"}, {"cpu-test": "success"}, {"cpu-test": "success"}]
+    machines: list[dict[str, str]] = [{}, {"cpu-test": "b"}, {"cpu-test": "a"}]
+    every = tuple(
+        Record(run=run, result="passed", ends=end, machines=on)
+        for run, end, on in zip(runs, ends, machines, strict=True)
+    )
+    records = Records(runs={run.number: run for run in runs}, variants={("main", "a"): Trace(records=every)})
+    read = parsed(text_of(records).encode()).variants["main", "a"].records
+    assert [dict(one.machines) for one in read] == [{}, {"cpu-test": "b"}, {}]
 
 
 def test_the_results_are_those_of_status() -> None:
@@ -92,6 +106,10 @@ def changed(change: Callable[[Any], object]) -> bytes:
         (changed(lambda one: one["runs"].update(id=["1", "2"])), "wrong number"),
         (changed(lambda one: one["runs"].update(id=[1])), "wrong runs"),
         (changed(lambda one: one.update(variants=[7])), "lacks"),
+        *(
+            (changed(lambda one, value=value: one["variants"][0].update(machines={"cpu-test": value})), said)
+            for value, said in (([1, "<b>"], "machine"), ([-1, "a"], "number"), ([1], "lacks"), (7, "lacks"))
+        ),
         *(
             (
                 changed(lambda one, value=value: one["variants"][0].update(benchmarks={"19000000001": value})),

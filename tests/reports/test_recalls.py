@@ -13,9 +13,10 @@ from ci_compiler.cli.compile import PROGRAM
 from ci_compiler.documents.build_matrix import text
 from ci_compiler.documents.site.data import data
 from ci_compiler.plan.pipeline import Plan, plan
+from ci_compiler.reports.evidence import proofs
 from ci_compiler.reports.offers import Wishes
 from ci_compiler.reports.recalls import recalled_variants
-from ci_compiler.reports.select import Recommendation, select, with_evidence
+from ci_compiler.reports.select import Recommendation, select
 from tests.documents.test_finder import answers, as_question, looked_up, shown
 from tests.output import checked
 from tests.reports.machines import Case
@@ -33,8 +34,8 @@ def recalling(**entry: Any) -> Plan:
 
 
 def chosen(decided: Plan, package: str = "pytorch") -> Recommendation:
-    choice = select(decided.spec, decided.judged.cells, H100, Wishes(package=package))
-    return with_evidence(choice, decided.spec, decided.judged.cells, decided.routes)
+    known = proofs(decided.spec, decided.judged.cells, decided.routes)
+    return select(decided.spec, decided.judged.cells, H100, Wishes(package=package), known=known)
 
 
 def test_select_names_another_variant_and_says_why() -> None:
@@ -85,7 +86,7 @@ def test_where_nothing_is_left_nothing_is_named() -> None:
     every = plan(spec_of(small()))
     names = [one.name for cell in every.judged.cells for one in cell.variants if one.package == "pytorch"]
     decided = plan(spec_of(small(recalls={name: {"because": WHY} for name in names})))
-    assert {one.instead for one in recalled_variants(decided.spec, decided.judged.cells)} == {None}
+    assert {one.instead for one in recalled_variants(decided)} == {None}
     assert chosen(decided).best is None
 
 

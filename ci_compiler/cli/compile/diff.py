@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ci_compiler.cli.console import note, print_json
-from ci_compiler.cli.where import SPEC, root_of, spec_of
+from ci_compiler.cli.where import SPEC, records_of, root_of, spec_of
 from ci_compiler.errors import InputError
 from ci_compiler.git import Git
 from ci_compiler.plan.pipeline import plan
@@ -30,7 +30,7 @@ def run(arguments: argparse.Namespace) -> int:
     profiles = [one for one in profile_changes(before, after) if arguments.profile in {None, one.name}]
     if name := arguments.profile:
         before, after = of_profile_in_both(before, after, name)
-    found = diff(before, after)
+    found = diff(before, after, records=records_of(arguments))
     unseen = _unseen(root, arguments.base)
     if unseen:
         note(unseen)
@@ -66,6 +66,10 @@ def _as_json(found: PlanDifference) -> dict[str, Any]:
         ],
         "warnings": {"new": found.warnings_new, "gone": found.warnings_gone},
         "settings": [{"key": key, "before": before, "after": after} for key, before, after in found.settings],
+        "proved": [
+            {"branch": one.branch, "names": one.names, "tests": one.reasons[0], "says": one.reasons[1:]}
+            for one in found.proved
+        ],
         "costs": list(map(asdict, found.costs)),
         "seconds": found.end,
         "full_build": {"before": found.full_before, "after": found.full_after},

@@ -9,7 +9,7 @@ from pathlib import Path
 from ci_compiler.backends.checkout import REMOTE
 from ci_compiler.cli.console import print_findings
 from ci_compiler.cli.drift import write_or_check
-from ci_compiler.cli.where import plan_of, root_of, templates_of
+from ci_compiler.cli.where import plan_of, records_of, root_of, templates_of
 from ci_compiler.codes import Code
 from ci_compiler.documents.overlay.written import Fetched, cache_of, fetched_branches, overlay, territory
 from ci_compiler.errors import wrong
@@ -31,7 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise wrong("DIR", Code.WRONG_VALUE, f"{folder} cannot be replaced in one step; name a folder below it")
     branches = fetched_branches(decided)
     fetched = _fetched(arguments, root, decided, branches) if branches else {}
-    made = overlay(decided, templates_of(root, spec), fetched)
+    made = overlay(decided, templates_of(root, spec), fetched, records_of(arguments))
     _warn(spec)
     files = {f"{folder.name}/{path}": text for path, text in made.items()}
     count = counted(made["fleet.nix"].count("name = "), "variant")

@@ -51,7 +51,7 @@ def _recalled(decided: Plan, names: set[str]) -> list[dict[str, str]]:
             "version": one.version,
             "instead": f"{one.instead.name} ({one.instead.branch})" if one.instead else "nothing",
         }
-        for one in recalled_variants(decided.spec, decided.judged.cells)
+        for one in recalled_variants(decided)
         if one.name in names
     ]
 

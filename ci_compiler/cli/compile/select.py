@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ci_compiler.cli.console import note, print_findings, print_json, table
-from ci_compiler.cli.where import filter_of, spec_of
+from ci_compiler.cli.where import filter_of, records_of, spec_of
 from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
 from ci_compiler.hardware import UnknownHardwareError, products
@@ -22,8 +22,9 @@ from ci_compiler.plan.routing import route
 from ci_compiler.plan.rules import Judged, judge
 from ci_compiler.plan.sharding import ALL
 from ci_compiler.reports import offers
+from ci_compiler.reports.evidence import Proofs, proofs
 from ci_compiler.reports.offers import Wishes
-from ci_compiler.reports.select import Recommendation, rarest, select, with_evidence
+from ci_compiler.reports.select import Recommendation, rarest, select
 from ci_compiler.runner.detect.this_machine import this_machine
 from ci_compiler.spec.model import Spec
 
@@ -50,12 +51,11 @@ def run(arguments: argparse.Namespace) -> int:
         toolkit=filter_of(arguments, "toolkit", spec.every_toolkit) or "",
         workload=Workload(arguments.workload),
     )
+    known = proofs(spec, judged.cells, route(spec, judged.cells)[0], records_of(arguments))
     if arguments.inventory is not None:
-        return _cluster(arguments, spec, judged, wishes, everything=everything)
+        return _cluster(arguments, spec, judged, wishes, known, everything=everything)
     machine = _machine(spec, arguments)
-    routes, _ = route(spec, judged.cells)
-    choice = select(spec, judged.cells, machine, wishes, everything=everything)
-    choice = with_evidence(choice, spec, judged.cells, routes)
+    choice = select(spec, judged.cells, machine, wishes, everything=everything, known=known)
     if choice.impossible:
         given = next((f"--{one}" for one in ("cpu", "gpu", "machine") if getattr(arguments, one) is not None), "GPU")
         other = "; `--cpu` names that of the machine that is meant (unknown: any)" if given == "--gpu" else ""
@@ -138,19 +138,22 @@ def _pasted(spec: Spec, arguments: argparse.Namespace) -> Machine:
         raise wrong(_shown(arguments.machine), Code.WRONG_HARDWARE, str(error)) from None
 
 
-def _cluster(arguments: argparse.Namespace, spec: Spec, judged: Judged, wishes: Wishes, *, everything: bool) -> int:
+def _cluster(
+    arguments: argparse.Namespace, spec: Spec, judged: Judged, wishes: Wishes, known: Proofs, *, everything: bool
+) -> int:
     """Prints what an inventory needs and what the fleet lacks for it; 1 if it lacks anything."""
     from ci_compiler.reports.inventory import cluster, cluster_json, notes, read_inventory
 
     entries, foreign = read_inventory(spec.hardware, _input(arguments.inventory), _shown(arguments.inventory))
     print_findings(foreign)
-    routes, _ = route(spec, judged.cells)
-    found = cluster(spec, judged, entries, wishes, everything=everything, routes=routes)
+    found = cluster(spec, judged, entries, wishes, everything=everything, known=known)
     if arguments.json:
         print_json(cluster_json(found))
     else:
-        rows = [[one.offer.name, one.offer.branch, one.machines, ", ".join(one.names)] for one in found.needed]
-        table(["variant", "branch", "machines", "of"], rows)
+        rows = [
+            [one.offer.name, one.offer.branch, one.machines, ", ".join(one.names), one.tests] for one in found.needed
+        ]
+        table(["variant", "branch", "machines", "of", "tests"], rows)
         if found.lacking:
             print("\nlacking")
             gaps = [
@@ -181,7 +184,8 @@ def _print(machine: Machine, choice: Recommendation) -> None:
         if notes:
             heading = title if choice.best or title != "better with" else "nearest, with"
             print(f"\n{heading}")
-            table(["variant", "branch", "note"], [[one.offer.name, one.offer.branch, one.note] for one in notes])
+            rows = [[one.offer.name, one.offer.branch, one.note, one.tests] for one in notes]
+            table(["variant", "branch", "note", "tests"], rows)
 
 
 def _lines(machine: Machine, choice: Recommendation) -> Iterator[tuple[str, str]]:

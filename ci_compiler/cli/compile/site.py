@@ -40,7 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
     decided, on = plan_of(arguments), _report_pages(arguments) if arguments.pages else True
     records = _records(arguments, decided) if arguments.history and on else None
     lasts, measured = _known(arguments, decided, records) if arguments.status and on else ([], [])
-    finder = page(decided, repository, lasts, measured, status=records is not None)
+    finder = page(decided, repository, lasts, measured, records=records)
     texts = {**(_history(decided, records, repository) if records is not None else {}), NAME: finder}
     for name, text in texts.items():
         _write(folder / name, text)

@@ -19,10 +19,12 @@ from ci_compiler.hardware.families import DEFAULT, family_of
 from ci_compiler.plan.matrix import Cell, Variant
 from ci_compiler.plan.pins import named_commits
 from ci_compiler.plan.pipeline import Plan
+from ci_compiler.plan.records import Records
 from ci_compiler.recipes import nix_text as nix
 from ci_compiler.recipes.render import recipes
 from ci_compiler.record import record
-from ci_compiler.reports.offers import branch_order, python_order, recalled
+from ci_compiler.reports.evidence import UNKNOWN, Proofs, proofs
+from ci_compiler.reports.offers import branch_levels, python_order, recalled
 from ci_compiler.reports.reasons import listed
 from ci_compiler.spec.axes import AXES, PARTS
 from ci_compiler.spec.model import RecipeKind, Spec, in_build_order
@@ -37,7 +39,7 @@ _AXES = {
 }  # fmt: skip
 """What tells one cell from another: the names in the overlay, and the fields of a cell."""
 _TAKEN = {
-    *_AXES, *("name", "attribute", "version", "device", "code", "recalled"),
+    *_AXES, *("name", "attribute", "version", "device", "code", "recalled", "proof"),
     *("assert", "else", "if", "in", "inherit", "let", "or", "rec", "then", "with"),
 }  # fmt: skip
 """The attributes of a variant that are no axis of the spec, and the words of Nix."""
@@ -75,12 +77,18 @@ def cache_of(spec: Spec) -> Cache | None:
     return spec.cache if spec.backend.publishes_into_cache else None
 
 
-def overlay(plan: Plan, templates: Mapping[str, str], fetched: Mapping[str, Fetched]) -> dict[str, str]:
-    """The files by path. `fetched` says where each of `fetched_branches` is. Raises InputError."""
+def overlay(
+    plan: Plan, templates: Mapping[str, str], fetched: Mapping[str, Fetched], records: Records | None = None
+) -> dict[str, str]:
+    """The files by path. `fetched` says where each of `fetched_branches` is. Raises InputError.
+
+    `records`: the history, if one is given.
+    """
     spec = plan.spec
     if not any(_published(plan)):
         raise wrong(spec.document.file, Code.EMPTY_MATRIX, "no branch is published, so there is nothing to serve")
-    files = {"fleet.nix": f"# {_heading(spec)}\n{_fleet(plan, fetched)}"}
+    known = proofs(spec, plan.judged.cells, plan.routes, records)
+    files = {"fleet.nix": f"# {_heading(spec)}\n{_fleet(plan, fetched, known)}"}
     for branch in dict.fromkeys(cell.branch for cell, _ in _published(plan)):
         if branch not in fetched:
             made = recipes(spec, plan.judged, branch, templates, self_contained=True)
@@ -90,20 +98,23 @@ def overlay(plan: Plan, templates: Mapping[str, str], fetched: Mapping[str, Fetc
     return files | {path.name: fill(path.read_text("utf-8"), words) for path in sorted(_FILES.glob("*.*"))}
 
 
-def _published(plan: Plan) -> Iterator[tuple[Cell, Variant]]:
+def _published(plan: Plan, known: Proofs = UNKNOWN) -> Iterator[tuple[Cell, Variant]]:
     """The variants of the branches that are published, best first: `choose` in default.nix takes the first that fits.
 
-    The newest toolkit comes first, then the newest branch, then the newest Python. Variants that fit no axis come last.
+    The newest toolkit comes first, then the newest versions, what lacks the fewest of its tests, as far as they are
+    `known`, the first branch, and the newest Python. Variants that fit no axis come last.
     """
     spec = plan.spec
-    orders = (branch_order(spec, package.name) for package in in_build_order(spec.packages))
-    branches = {name: at for at, name in enumerate(dict.fromkeys(name for order in orders for name in order))}
+    levels = branch_levels(spec, [package.name for package in in_build_order(spec.packages)])
+    branches = {name: at for at, name in enumerate(levels)}
     pythons = {name: at for at, name in enumerate(python_order(spec))}
 
     def rank(cell: Cell) -> tuple[object, ...]:
         first, second = spec.hardware.toolkit(cell.toolkit).version if cell.toolkit else (0, 0)
         few = -len(cell.values)  # packages that ignore axes are found by the cells of those that do not
-        return bool(cell.listed), few, -first, -second, branches[cell.branch], pythons.get(cell.python, 0)
+        lacks = sum(len(known[cell.branch, one.name].untested) for one in cell.variants if known)
+        newest = -first, -second, levels[cell.branch]
+        return bool(cell.listed), few, *newest, lacks, branches[cell.branch], pythons.get(cell.python, 0)
 
     cells = (cell for cell in plan.judged.cells if spec.branches[cell.branch].publish)
     return ((cell, variant) for cell in sorted(cells, key=rank) for variant in cell.variants)
@@ -112,18 +123,23 @@ def _published(plan: Plan) -> Iterator[tuple[Cell, Variant]]:
 # fleet.nix.
 
 
-def _fleet(plan: Plan, fetched: Mapping[str, Fetched]) -> str:
-    published = list(_published(plan))
+def _fleet(plan: Plan, fetched: Mapping[str, Fetched], known: Proofs) -> str:
+    published = list(_published(plan, known))
+    said = list(dict.fromkeys(str(known[cell.branch, one.name]) for cell, one in published))
     cache = cache_of(plan.spec)
     served = {"url": nix.string(cache.url), "publicKey": nix.string(cache.public_key)} if cache else {}
     branches = {cell.branch: _folder(cell.branch, fetched.get(cell.branch)) for cell, _ in published}
     further = _further(plan)
-    variants = [_row(_variant(plan.spec, cell, variant, further)) for cell, variant in published]
+    variants = [
+        _row(_variant(plan.spec, cell, one, further) | {"proof": str(said.index(str(known[cell.branch, one.name])))})
+        for cell, one in published
+    ]
     return nix.attributes({
         "cache": nix.attributes(served) if served else "null",
         "axes": nix.words((*_AXES, *further)),
         **({"serves": _serves(plan.spec)} if further else {}),
         "branches": nix.attributes(branches),
+        "proofs": nix.attributes({str(at): nix.string(text) for at, text in enumerate(said)}),
         "variants": nix.block("[", variants, "]"),
     }) + "\n"  # fmt: skip
 

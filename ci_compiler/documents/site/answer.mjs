@@ -67,9 +67,8 @@ export function shownAnswer(choice, { everything, cpu }) {
   ];
 }
 
-function eyebrow({ best, impossible, doubts, tested, untested }, cpu) {
-  const proof = untested.length ? (tested.length ? ", tested in part" : ", never tested") : "";
-  const fit = `${cpu ? "Best for your machine" : "Safe on most CPUs"}${proof}`;
+function eyebrow({ best, impossible, doubts, tests }, cpu) {
+  const fit = `${cpu ? "Best for your machine" : "Safe on most CPUs"}${tests === "tested" ? "" : `, ${tests}`}`;
   const served = doubts.length ? `${fit}, if the driver runs it` : fit;
   const title = best ? served : impossible ? "No such machine" : "Nothing serves this machine";
   const tag = !best
@@ -120,7 +119,7 @@ function betterOf({ better }, title) {
       {},
       make("strong", { text: `${title} with ${one.note}: ` }),
       make("code", {}, named(one.name)),
-      ` on ${one.branch}`,
+      ` on ${one.branch}, ${one.tests}`,
     ),
   );
   return make("div", { class: "better" }, lines);
@@ -133,7 +132,7 @@ function othersOf(notes, everything) {
       "li",
       {},
       make("code", {}, named(one.name)),
-      make("span", { class: "note", text: `${one.branch} · ${one.note}` }),
+      make("span", { class: "note", text: `${one.branch} · ${one.note} · ${one.tests}` }),
       copying(installOf(data, one, everything).join("\n")),
     ),
   );

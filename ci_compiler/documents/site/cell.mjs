@@ -1,6 +1,6 @@
 // The dialog for a cell of the matrix: versions, recipes, pools and how to build it, or why it is left out.
 import { byId, command, copying, data, link, make, named, repository, sentence } from "./elements.mjs";
-import { dnnOf, installOf, offerOf, withoutOf } from "./finder.mjs";
+import { dnnOf, installOf, offerOf, proofOf, withoutOf } from "./finder.mjs";
 import { expectationsOf, gainOf, lastOf, runOf } from "./runs.mjs";
 
 function openDialog(title, ...content) {
@@ -74,7 +74,7 @@ export function openCell(cell) {
       "section",
       {},
       make("h3", { text: "Packages" }),
-      table(["recipe", "version", "install"], offers.map(packageRow)),
+      table(["recipe", "version", "tests", "install"], offers.map(packageRow)),
     ),
     make(
       "section",
@@ -107,6 +107,7 @@ function packageRow(offer) {
   return [
     link(script ?? `${offer.name}.nix`, `blob/${offer.branch}/${recipe}`),
     offer.version,
+    proofOf(data, offer).tests,
     copying(installOf(data, offer).join("\n")),
   ];
 }

@@ -6,7 +6,6 @@ Cells, routes and what is left out are rows of the plan's document (`plan.docume
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from ci_compiler.documents.site.tables import Rows, Tables
@@ -26,7 +25,7 @@ from ci_compiler.plan.sharding import FOLDER
 from ci_compiler.plan.unbuilt import Selection
 from ci_compiler.recipes.work_arounds import switched_off
 from ci_compiler.reports import reasons
-from ci_compiler.reports.evidence import evidence
+from ci_compiler.reports.evidence import Proofs, proofs
 from ci_compiler.reports.install import install, shared_suffixes, verify, whole
 from ci_compiler.reports.offers import needed_driver, python_order, recalled
 from ci_compiler.reports.select import rarest
@@ -37,6 +36,7 @@ from ci_compiler.variant import RECIPES
 if TYPE_CHECKING:
     from ci_compiler.github.benchmarks import LastBenchmark  # PyGithub is slow to import
     from ci_compiler.github.status import LastBuild
+    from ci_compiler.plan.records import Records
 
 _SENTENCES = (
     "where-branch", "where-python", "need-branch", "need-python", "need-isa", "isa-undecided", "isa-portable",
@@ -46,10 +46,15 @@ _SENTENCES = (
 
 
 def data(
-    plan: Plan, repository: str = "", lasts: Iterable[LastBuild] = (), measured: Iterable[LastBenchmark] = ()
+    plan: Plan,
+    repository: str = "",
+    lasts: Iterable[LastBuild] = (),
+    measured: Iterable[LastBenchmark] = (),
+    records: Records | None = None,
 ) -> dict[str, Any]:
     """The page's data: `repository` is the `OWNER/NAME` on GitHub for its links, the others as in `page`."""
     spec = plan.spec
+    known = proofs(spec, plan.judged.cells, plan.routes, records)
     return {
         "repository": repository,
         "recipes": RECIPES,
@@ -79,11 +84,11 @@ def data(
         },
         "pythons": python_order(spec),
         "axis": list(spec.gpus),
-        **_cells(plan, lasts, measured),
+        **_cells(plan, lasts, measured, known),
         "pools": {pool.name: str(pool.runs_on) for pool in spec.pools},
         "left_out": list(_left_out(plan)),
         "sentences": {key: reasons.say(key) for key in _SENTENCES},
-        **Tables(spec, plan.judged.cells).as_data(),
+        **Tables(spec, plan.judged.cells, known).as_data(),
     }
 
 
@@ -116,13 +121,13 @@ def _hardware(hardware: Hardware) -> dict[str, Any]:
     }
 
 
-def _cells(plan: Plan, lasts: Iterable[LastBuild], measured: Iterable[LastBenchmark]) -> dict[str, Any]:
+def _cells(plan: Plan, lasts: Iterable[LastBuild], measured: Iterable[LastBenchmark], known: Proofs) -> dict[str, Any]:
     """The cells, and the rows that they share: their routes and their commands."""
     shards = {(cell.branch, cell.suffix): shard.name for shard in plan.shards for cell, _ in shard.cells}
     shared, needs = shared_suffixes(plan.judged.cells), Needs(plan.spec, plan.judged.cells)
     routes, installs, verified, without, dnn = Rows(), Rows(), Rows(), Rows(), Rows()
     gains = {(one.cell.branch, one.variant.name): _gain(one) for one in measured if one.result.gains}
-    proofs = Rows()
+    proved = Rows()
     runs, last = Rows(), {(one.cell.branch, one.variant.name): _last(one) for one in lasts if one.stages}
     cells = [
         {
@@ -139,14 +144,30 @@ def _cells(plan: Plan, lasts: Iterable[LastBuild], measured: Iterable[LastBenchm
             **_held("measured", _known(cell, gains)),
             "shard": shards[cell.branch, cell.suffix],
             "route": routes.index(route_row(route)),
-            "evidence": proofs.index(asdict(evidence(plan.spec, cell.target, route))),
-            "tested": [stage.name for stage in stages_that_test() if stage.proves and stage in route.pools],
+            "evidence": _evidence(proved, cell, known),
+            "tested": _tested(cell, known),
         }
         for cell, route in zip(plan.judged.cells, plan.routes, strict=True)
     ]
     tables = {"routes": routes, "installs": installs, "verify": verified, "lasts": runs}
-    tables |= {"without": without, "dnn": dnn, "evidence": proofs}
+    tables |= {"without": without, "dnn": dnn, "evidence": proved}
     return {"cells": cells, **{name: table.rows for name, table in tables.items()}}
+
+
+def _evidence(rows: Rows, cell: Cell, known: Proofs) -> int | dict[str, int]:
+    """The row of what tests say of the packages of `cell`: by package where it differs."""
+    own = {one.package: known[cell.branch, one.name] for one in cell.variants}
+    at = {
+        package: rows.index({"tests": one.verdict, "tested": one.tested, "untested": one.untested})
+        for package, one in own.items()
+    }
+    return at if len(set(at.values())) > 1 else next(iter(at.values()))
+
+
+def _tested(cell: Cell, known: Proofs) -> list[str]:
+    """The test stages that all variants of `cell` passed or, without a history, that a pool runs."""
+    own = [known[cell.branch, one.name].stages for one in cell.variants]
+    return [stage.name for stage in stages_that_test() if all(stage.name in names for names in own)]
 
 
 def _left_out(plan: Plan) -> Iterator[dict[str, Any]]:

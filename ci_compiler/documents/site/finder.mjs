@@ -75,6 +75,12 @@ export const withoutOf = (data, offer) => data.without[data.cells[offer.at].with
 /** The version of the library for neural networks in a variant; "" if it has none, or the version is not known. */
 export const dnnOf = (data, offer) => data.dnn[data.cells[offer.at].dnn]?.[offer.package] ?? "";
 
+/** What tests say of a variant, in a word and in sentences. */
+export function proofOf({ cells, evidence }, { at, package: package_ }) {
+  const own = cells[at].evidence;
+  return evidence[own[package_] ?? own];
+}
+
 /** The commands that install a variant and its dependencies; `everything`: all packages of its cell. */
 export function installOf(data, offer, everything) {
   const { install, suffix } = data.cells[offer.at];
@@ -110,7 +116,7 @@ export function select(data, asked_, wishes) {
   const offer = (at, driver = runs.get(at)) => ({ ...offerOf(data, at, wishes.package), driver });
   const said = (row, about) =>
     (data.said[row] ?? []).map((text) => fill(text, { ...about, needed: about?.driver, ...facts }));
-  const noted = (one, note) => ({ ...one, note: fill(note, { ...one, needed: one.driver }) });
+  const noted = (one, note) => ({ ...one, note: fill(note, { ...one, needed: one.driver }), tests: proofOf(data, one).tests });
   const instead = (one) =>
     ["branch", "python"]
       .filter((axis) => wishes[axis] && wishes[axis] !== one[axis])
@@ -120,7 +126,7 @@ export function select(data, asked_, wishes) {
   const better = (step.better ?? []).map(([at, driver, row]) => noted(offer(at, driver), data.said[row][0]));
   if (anywhere.best !== undefined && anywhere.best !== step.best) {
     const one = offer(anywhere.best);
-    better.push({ ...one, note: instead(one).join(` ${sentences.and} `) });
+    better.push({ ...one, note: instead(one).join(` ${sentences.and} `), tests: proofOf(data, one).tests });
   }
   if (!better.length && step.nearest !== undefined) better.push(noted(offer(step.nearest), sentences["need-isa"]));
   const why = asked_.cpu || best === null ? said(step.why, best) : portable(data, said(step.why, best), best);
@@ -132,12 +138,12 @@ export function select(data, asked_, wishes) {
     problems: said(step.problems),
     why,
     doubts: said(step.doubts, best),
-    ...(best === null ? { tested: [], untested: [] } : data.evidence[data.cells[best.at].evidence]),
+    ...(best === null ? { tests: "", tested: [], untested: [] } : proofOf(data, best)),
     without: best === null ? [] : [...withoutOf(data, best), ...leftOut(data, best, wishes)],
     dnn: best === null ? "" : dnnOf(data, best),
     runners_up: alike
       .filter(([at]) => runs.has(at) && asked(data.cells[at]))
-      .map(([at, row]) => ({ ...offer(at), note: said(row, offer(at))[0] })),
+      .map(([at, row]) => ({ ...offer(at), note: said(row, offer(at))[0], tests: proofOf(data, offer(at)).tests })),
     better,
     install: best === null ? [] : installOf(data, best, wishes.everything),
     verify: best === null ? [] : verifyOf(data, best, wishes.everything),

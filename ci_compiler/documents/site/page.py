@@ -27,6 +27,7 @@ from ci_compiler.workflows.render import header
 if TYPE_CHECKING:
     from ci_compiler.github.benchmarks import LastBenchmark  # PyGithub is slow to import
     from ci_compiler.github.status import LastBuild
+    from ci_compiler.plan.records import Records
 
 NAME = "index.html"
 
@@ -46,21 +47,21 @@ def page(
     lasts: Iterable[LastBuild] = (),
     measured: Iterable[LastBenchmark] = (),
     *,
-    status: bool = False,
+    records: Records | None = None,
 ) -> str:
     """The finder. `repository` is the `OWNER/NAME` on GitHub for its links; '' if it is not known.
 
-    `lasts` are the last results of variants, where they are known, and `measured` those of their benchmarks. `status`:
-    whether the page of results is beside it.
+    `lasts` are the last results of variants, where they are known, and `measured` those of their benchmarks. `records`:
+    the history, if there is one, and so the page of results beside it.
     """
     parts = {
         "lead": html.escape(f"Name your GPU, and get {reasons.listed(_titles(plan))} built for it."),
         "summary": html.escape(_summary(plan)),
-        "status": f' <a href="{STATUS}">Results over time</a>' if status else "",
+        "status": f' <a href="{STATUS}">Results over time</a>' if records is not None else "",
         "source": html.escape(f"Compiled by ci-compile from {plan.spec.document.file}."),
         "title": html.escape(f"Find the build for your machine · {plan.spec.owner}"),
     }
-    return assembled(plan, "page.html", ["page.css"], SCRIPTS, parts, data(plan, repository, lasts, measured))
+    return assembled(plan, "page.html", ["page.css"], SCRIPTS, parts, data(plan, repository, lasts, measured, records))
 
 
 def assembled(

@@ -14,6 +14,7 @@ from ci_compiler.hardware import CPU, Gpu, Hardware
 from ci_compiler.hardware.drivers import too_new_driver
 from ci_compiler.hardware.workloads import Workload
 from ci_compiler.plan.matrix import Cell
+from ci_compiler.reports.evidence import Proofs
 from ci_compiler.reports.finder import Answer, Finder, Step
 from ci_compiler.reports.offers import Offer, Profile, Wishes, branch_order, fits, needed_driver, runs_code
 from ci_compiler.spec.model import Spec
@@ -43,8 +44,8 @@ class Rows:
 class Tables:
     """The tables of one plan; `as_data` returns them for the page."""
 
-    def __init__(self, spec: Spec, cells: Sequence[Cell]) -> None:
-        self.spec, self.cells = spec, cells
+    def __init__(self, spec: Spec, cells: Sequence[Cell], known: Proofs) -> None:
+        self.spec, self.cells, self.known = spec, cells, known
         self._at = {(cell.branch, one.name): at for at, cell in enumerate(cells) for one in cell.variants}
         self._drivers, self._answers, self._steps, self._said = Rows(), Rows(), Rows(), Rows()
         self._portables = Rows()
@@ -75,7 +76,7 @@ class Tables:
         groups = Rows()  # shared by packages whose answers differ only in the name and version of the package
         group_of = {package: groups.index(self._group(package)) for package in self.spec.packages}
         finders = [
-            Finder(self.spec, self.cells, next(name for name, own in group_of.items() if own == group))
+            Finder(self.spec, self.cells, next(name for name, own in group_of.items() if own == group), self.known)
             for group in range(len(groups.rows))
         ]
         return {
@@ -100,8 +101,9 @@ class Tables:
 
     def _group(self, package: str) -> list[object]:
         holds = [any(variant.package == package for variant in cell.variants) for cell in self.cells]
-        finder = Finder(self.spec, self.cells, package)
-        return [branch_order(self.spec, package), holds, sorted(finder.recalled.items())]
+        finder = Finder(self.spec, self.cells, package, self.known)
+        own = package if finder.contested else ""  # the answers name the variants with fewer tests
+        return [branch_order(self.spec, package), holds, sorted(finder.recalled.items()), own]
 
     def _highest(self, isas: Iterable[str]) -> str:
         """Those of `isas` that no other one of them includes, as the page shows them."""

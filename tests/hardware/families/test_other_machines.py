@@ -10,6 +10,7 @@ import pytest
 
 from ci_compiler.hardware import products
 from ci_compiler.hardware.machine import Machine
+from ci_compiler.reports.evidence import proofs
 from ci_compiler.reports.inventory import Entry, cluster
 from ci_compiler.reports.offers import Wishes
 from ci_compiler.reports.select import select
@@ -53,7 +54,8 @@ def test_select_names_its_family_target_and_toolkit_or_says_no(row: list[str]) -
 def test_the_inventory_says_what_they_need_and_lack() -> None:
     known = [row for row in ROWS if row[3]]
     entries = [Entry(name=f"{row[0]}, {row[1]}", count=2, machine=machine(row[0], row[1])) for row in known]
-    found = cluster(SPEC.spec, SPEC.judged, entries, WISHES, routes=SPEC.routes, everything=False)
+    proved = proofs(SPEC.spec, SPEC.judged.cells, SPEC.routes)
+    found = cluster(SPEC.spec, SPEC.judged, entries, WISHES, known=proved, everything=False)
     assert {one.offer.name: one.machines for one in found.needed} == {
         f"ext-{chosen}-{'aarch64-darwin' if chosen == 'metal' else 'x86_64-linux'}": 2 * count
         for chosen in {row[3] for row in known}

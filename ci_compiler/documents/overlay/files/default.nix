@@ -3,6 +3,7 @@
 #
 #   variants.BRANCH.NAME     every build
 #   newest.SYSTEM.NAME       the same without the branch; of several builds of one name, the newest
+#   tests.BRANCH.NAME        what is known of the tests of a build; `choose` traces it unless it is fully tested
 #   choose { gpu = "sm90"; isa = "avx2"; }    the packages of one kind of hardware, with a Python that has them
 let
   inherit (builtins) all attrNames attrValues concatStringsSep filter head listToAttrs mapAttrs removeAttrs;
@@ -15,8 +16,17 @@ let
     if variant.recalled == "" then recipe
     else builtins.trace "warning: ${variant.name} of ${variant.branch} is recalled: ${variant.recalled}" recipe;
 
-  variants = mapAttrs (branch: _: listToAttrs (map (variant: { inherit (variant) name; value = load variant; })
+  byBranch = value: mapAttrs (branch: _: listToAttrs (map (variant: { inherit (variant) name; value = value variant; })
     (filter (variant: variant.branch == branch) fleet.variants))) fleet.branches;
+
+  variants = byBranch load;
+  tests = byBranch (variant: fleet.proofs.${variant.proof});
+
+  noted = variant: value:
+    let proof = tests.${variant.branch}.${variant.name};
+    in
+    if builtins.substring 0 7 proof == "tested;" then value
+    else builtins.trace "note: ${variant.name} of ${variant.branch} is ${proof}" value;
 
   build = variant: variants.${variant.branch}.${variant.name};
 
@@ -45,7 +55,7 @@ let
       known = if isas == [ ] then "its GPUs are ${toString gpus}" else "for gpu ${gpu}, its isas are ${toString isas}";
     in
     if found == [ ] then throw "the fleet builds nothing for ${concatStringsSep ", " (map show (attrNames asked))}; ${known}"
-    else withPython (listToAttrs (map (variant: { name = variant.attribute; value = build variant; }) cell));
+    else withPython (listToAttrs (map (variant: { name = variant.attribute; value = noted variant (build variant); }) cell));
 
   # `python3` is the fleet's own, since packages for another derivation of Python cannot be used together with these.
   # What its package set builds, such as transformers, uses the fleet's builds.
@@ -66,7 +76,7 @@ let
     };
 in
 {
-  inherit choose variants;
+  inherit choose variants tests;
   inherit (fleet) cache;
   rows = fleet.variants;
   # `listToAttrs` takes the first of several attributes of one name.
