@@ -392,7 +392,9 @@ def test_suites_are_tests_too(ends: dict[str, str] | None, said: str) -> None:
 
 def test_a_test_that_only_imports_says_so() -> None:
     packages = small()["packages"] | {"other": {"needs": ["pytorch"], "attribute": "other"}}
-    versions = {"main": small()["branches"]["main"] | {"versions": {"pytorch": "2.8.0", "other": "1"}}}
+    versions = {
+        "main": small()["branches"]["main"] | {"versions": small()["branches"]["main"]["versions"] | {"other": "1"}}
+    }
     decided = plan(spec_of(small(packages=packages, branches=versions)))
     told = of_one(decided, None, "other-python313-cuda12_8-sm90-avx512")
     assert told[0].startswith("cpu-test (imported only) runs on builder (")
