@@ -21,9 +21,8 @@ from ci_compiler.spec.load import Path_
 from ci_compiler.spec.model import Branch, GpuAxis, Matrix, Package, Spec
 from ci_compiler.spec.packages import RecipeKind
 from ci_compiler.spec.patterns import matcher
-from ci_compiler.spec.proof_references import placeholder_findings, proof_findings
 from ci_compiler.spec.publishers import REGISTRY
-from ci_compiler.spec.recipe_references import recipe_findings
+from ci_compiler.spec.recipe_references import placeholder_findings, proof_findings, recipe_findings
 from ci_compiler.spec.triggers import Profiles
 from ci_compiler.spec.unknown_names import look_up, why_unknown
 from ci_compiler.spec.work_arounds import work_arounds
