@@ -35,6 +35,7 @@ from ci_compiler.spec.forms import (
     TOOLKIT,
     WORD,
     BranchName,
+    BranchNames,
     Label,
     Minutes,
     Owner,
@@ -47,13 +48,37 @@ from ci_compiler.spec.forms import (
 from ci_compiler.spec.load import Document, Path_
 from ci_compiler.spec.packages import Branch, Package, RecipeKind, Repository, Source
 from ci_compiler.spec.pools import Cache, Pool, Prices, Publish, RunsOn
-from ci_compiler.spec.recalls import Recall
 from ci_compiler.spec.recipe_keys import WorkAround
 from ci_compiler.spec.shorthand.hardware import HardwareRows
 from ci_compiler.spec.suites import ExpectedStageFailure
 from ci_compiler.spec.triggers import Profiles, PullRequest, Schedule, Sync, Watch
 from ci_compiler.spec.upstream import ActionName, ActionPin, Images, Update
 from ci_compiler.stages import BUILD, PUBLISH, Stage, StageKind, TestPolicy, stages, stages_that_test
+
+
+@declared()
+class Recall:
+    """Why a published variant must not be installed. It ends when the entry is removed, or the version changes."""
+
+    because: str = key(
+        "What is wrong with it, in a few words.",
+        title="one line of text, without braces",
+        pattern=r"^[^\x00-\x1f\x7f{}]+$",
+        maxLength=200,
+        examples=["its convolutions return NaN on this GPU"],
+    )
+    branches: BranchNames = key("The branches whose build is recalled. Left out: every branch.", default=())
+    versions: tuple[PackageVersion, ...] = key(
+        "The versions of the package that are recalled. Left out: every version.",
+        minItems=1,
+        default=(),
+        examples=[["2.8.0"]],
+    )
+
+    def concerns(self, branch: str, version: str) -> bool:
+        """Whether the build of `version` on `branch` is recalled."""
+        return (not self.branches or branch in self.branches) and (not self.versions or version in self.versions)
+
 
 __all__ = [
     "Branch",
