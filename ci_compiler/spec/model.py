@@ -27,7 +27,6 @@ from ci_compiler.spec.axes import (
     pythons_of,
     setting_rows,
 )
-from ci_compiler.spec.benchmark import Benchmark
 from ci_compiler.spec.build_order import in_build_order
 from ci_compiler.spec.command import Command
 from ci_compiler.spec.declare import declared, entries, form, key
@@ -50,7 +49,7 @@ from ci_compiler.spec.packages import Branch, Package, RecipeKind, Repository, S
 from ci_compiler.spec.pools import Cache, Pool, Prices, Publish, RunsOn
 from ci_compiler.spec.recipe_keys import WorkAround
 from ci_compiler.spec.shorthand.hardware import HardwareRows
-from ci_compiler.spec.suites import ExpectedStageFailure
+from ci_compiler.spec.suites import Benchmark, ExpectedStageFailure
 from ci_compiler.spec.triggers import Profiles, PullRequest, Schedule, Sync, Watch
 from ci_compiler.spec.upstream import ActionName, ActionPin, Images, Update
 from ci_compiler.stages import BUILD, PUBLISH, Stage, StageKind, TestPolicy, stages, stages_that_test

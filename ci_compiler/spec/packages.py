@@ -5,7 +5,6 @@ from enum import StrEnum
 from typing import Annotated, Any, Literal
 
 from ci_compiler.spec.axes import AcceleratorRow, AxisName, Conditions, Join, Matrix, When, joins, to_when
-from ci_compiler.spec.benchmark import DeclaredBenchmark
 from ci_compiler.spec.command import Command
 from ci_compiler.spec.declare import declared, form, key
 from ci_compiler.spec.edges import GATHERS, NEEDS, Edge, WrittenEdges, to_edges
@@ -30,8 +29,7 @@ from ci_compiler.spec.forms import (
 from ci_compiler.spec.patterns import matcher
 from ci_compiler.spec.recipe_keys import RecipeKeys
 from ci_compiler.spec.shorthand.keys import TOOLKITS, ToolkitVersion
-from ci_compiler.spec.smoke import Smoke
-from ci_compiler.spec.suites import Suite, SuiteName, each_row
+from ci_compiler.spec.suites import DeclaredBenchmark, Smoke, Suite, SuiteName, each_row
 from ci_compiler.spec.upstream import Upstream
 from ci_compiler.variant import recipe_path
 

@@ -13,8 +13,7 @@ from ci_compiler.spec.load import Path_
 from ci_compiler.spec.model import Package, RecipeKind, Spec
 from ci_compiler.spec.placeholders import mentioned, unknown
 from ci_compiler.spec.presets import presets
-from ci_compiler.spec.smoke import SmokeTest
-from ci_compiler.spec.suites import Suite
+from ci_compiler.spec.suites import SmokeTest, Suite
 from ci_compiler.spec.values import names_of
 from ci_compiler.spec.work_arounds import work_arounds
 from ci_compiler.stages import BENCHMARK, TestPolicy

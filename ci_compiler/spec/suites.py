@@ -1,4 +1,4 @@
-"""Keys of the spec about the test suites of a package, which run after its smoke test, and about expected failures."""
+"""Keys of the spec about what proves a package: smoke test, suites, expected failures, and benchmark."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -6,12 +6,114 @@ from dataclasses import replace
 from itertools import product
 from typing import Annotated, Any, Literal
 
+from ci_compiler.backends.command import SCRIPT
 from ci_compiler.spec.axes import Accelerator, ValuesByAxis, value_lists
 from ci_compiler.spec.command import FilePattern, Line
 from ci_compiler.spec.declare import declared, form, key
 from ci_compiler.spec.forms import LINE, BranchNames, Day, Minutes, Reason, VariantPattern
 from ci_compiler.spec.patterns import matcher
 from ci_compiler.stages import Stage, stages_that_test
+
+ScriptPath = Annotated[str, form(title="the path of a file in the repository", pattern=f"^{SCRIPT}$")]
+
+ProgramLine = Annotated[
+    str,
+    form(
+        title="a program and its arguments (one line; the program is a path inside the package)",
+        pattern=r"^(?![/~-])(?!\S*\.\.)[^\x00-\x1f\x7f]{1,500}$",
+    ),
+]
+
+Expression = Annotated[str, form(title="a regular expression (one line)", minLength=1, maxLength=500, pattern=LINE)]
+
+
+@declared()
+class SmokeTest:
+    """What proves a package: either `python` or `run`."""
+
+    python: ScriptPath = key(
+        "A Python file of the repository, which the built interpreter runs; the package passes if it ends without an "
+        "error.",
+        default="",
+        published=False,
+        examples=["tests/smoke.py"],
+    )
+    run: ProgramLine = key(
+        "A program of the package, by its path below the package's root, with arguments; the package passes if it "
+        "ends with status 0 and `expect` matches.",
+        default="",
+        published=False,
+        examples=["bin/llama-cli --version"],
+    )
+    expect: Expression = key(
+        "A regular expression that must match somewhere in what `run` prints; `@version@` and the variant's other "
+        "values are filled in. Left out: the status alone decides.",
+        default="",
+        published=False,
+        examples=["version: @version@"],
+    )
+
+
+@declared()
+class Smoke(SmokeTest):
+    """What proves a package, in place of an import: either `python` or `run`, for every test stage or for one kind."""
+
+    cpu: SmokeTest | None = key("What proves it in a stage without a GPU.", default=None, published=False)
+    gpu: SmokeTest | None = key("What proves it in a stage on a GPU.", default=None, published=False)
+
+    def on(self, *, gpu: bool) -> SmokeTest | None:
+        """What proves the package in a stage with or without a GPU; None if nothing is declared for it."""
+        own = self.gpu if gpu else self.cpu
+        return own or (self if self.python or self.run else None)
+
+
+FEWEST_RUNS = 5
+"""The fewest runs from which the error of a gain is estimated."""
+
+
+@declared()
+class DeclaredBenchmark:
+    """What measures a package, in place of the bundled measurements: either `python` or `run`. It prints its
+    measurements as lines of JSON.
+    """
+
+    python: ScriptPath = key(
+        "A Python file of the repository, which the built interpreter runs.",
+        default="",
+        published=False,
+        examples=["benchmarks/attention.py"],
+    )
+    run: ProgramLine = key(
+        "A program of the package, by its path below the package's root, with arguments.",
+        default="",
+        published=False,
+        examples=["bin/llama-bench -o jsonl"],
+    )
+
+
+@declared()
+class Benchmark:
+    """How the stage `benchmark` measures, and when it fails. `tests` switches the stage on."""
+
+    floor: int | None = key(
+        "The stage fails if a build is slower than its last publication by more than this many percent, beyond the "
+        "error of the measurement. With a floor, every build is compared with its last publication; without one, with "
+        "its neighbour where it has one, and the stage never fails for what it measures.",
+        title="a number of percent from 1 to 99",
+        minimum=1,
+        maximum=99,
+        default=None,
+        published=False,
+        examples=[5],
+    )
+    runs: int = key(
+        "Number of processes in which each build is measured.",
+        title=f"a number of runs from {FEWEST_RUNS} to 50",
+        minimum=FEWEST_RUNS,
+        maximum=50,
+        default=7,
+    )
+
 
 SuiteName = Annotated[
     str,

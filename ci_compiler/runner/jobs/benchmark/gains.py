@@ -20,7 +20,7 @@ from itertools import accumulate
 from statistics import fmean, median
 
 from ci_compiler.plan.benchmarks import Gain
-from ci_compiler.spec.benchmark import FEWEST_RUNS
+from ci_compiler.spec.suites import FEWEST_RUNS
 
 _CONFIDENCE = 1 - 2 * 0.5**FEWEST_RUNS
 
