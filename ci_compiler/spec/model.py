@@ -27,9 +27,9 @@ from ci_compiler.spec.axes import (
     pythons_of,
     setting_rows,
 )
-from ci_compiler.spec.build_order import in_build_order
 from ci_compiler.spec.command import Command
 from ci_compiler.spec.declare import declared, entries, form, key
+from ci_compiler.spec.edges import in_build_order
 from ci_compiler.spec.forms import (
     TOOLKIT,
     WORD,

@@ -15,8 +15,8 @@ from ci_compiler.errors import Finding, nearest
 from ci_compiler.hardware import CPU
 from ci_compiler.hardware.families import family_of
 from ci_compiler.spec.axes import SHORT_FAMILY
-from ci_compiler.spec.build_order import circle, circle_in_words
 from ci_compiler.spec.command import Command
+from ci_compiler.spec.edges import circle, circle_in_words
 from ci_compiler.spec.load import Path_
 from ci_compiler.spec.model import Branch, GpuAxis, Matrix, Package, Spec
 from ci_compiler.spec.packages import RecipeKind
