@@ -15,7 +15,7 @@ from ci_compiler.canary.parts import ENVIRONMENT, FOLDER, GUIDE, MARK, SPEC_FILE
 from ci_compiler.plan.sharding import FOLDER as WORKFLOWS
 from ci_compiler.spec.build import parse_spec
 from ci_compiler.spec.model import Cache, Pool, RunsOn, Spec
-from ci_compiler.spec.shorthand.keys import TOOLKITS
+from ci_compiler.spec.shorthand.lists import TOOLKITS
 from ci_compiler.workflows import setup_action
 from ci_compiler.workflows.common import runs_on
 from ci_compiler.workflows.pins import pinned

@@ -13,7 +13,7 @@ from ci_compiler.record import record
 from ci_compiler.spec.declare import declared, entries, form, key
 from ci_compiler.spec.forms import BranchNames, IsaNames, PackageName, Python, Reason, VariantPattern
 from ci_compiler.spec.read import read
-from ci_compiler.spec.shorthand.keys import ToolkitVersion
+from ci_compiler.spec.shorthand.lists import ToolkitVersion
 
 SHORT_FAMILY = "cuda"
 """The family of the GPUs of the short form."""

@@ -28,7 +28,7 @@ from ci_compiler.spec.forms import (
 )
 from ci_compiler.spec.patterns import matcher
 from ci_compiler.spec.recipe_keys import RecipeKeys
-from ci_compiler.spec.shorthand.keys import TOOLKITS, ToolkitVersion
+from ci_compiler.spec.shorthand.lists import TOOLKITS, ToolkitVersion
 from ci_compiler.spec.suites import DeclaredBenchmark, Smoke, Suite, SuiteName, each_row
 from ci_compiler.spec.upstream import Upstream
 from ci_compiler.variant import recipe_path
