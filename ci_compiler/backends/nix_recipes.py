@@ -29,8 +29,7 @@ from ci_compiler.backends.nix_seeds import share_seeds, take_seeds
 from ci_compiler.backends.nix_store import PROFILE, reachable
 from ci_compiler.backends.own_store import store_of
 from ci_compiler.backends.protocol import BinaryCache, Tool
-from ci_compiler.backends.staged import fetch_staged, stage, staged_name, staging
-from ci_compiler.backends.staged_earlier import point, take
+from ci_compiler.backends.staged import fetch_staged, point, stage, staged_name, staging, take
 from ci_compiler.backends.tested import attest, attested
 from ci_compiler.codes import Code
 from ci_compiler.errors import StageError, failure, wrong
