@@ -2,16 +2,54 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
-from statistics import median
+from itertools import accumulate, chain
+from statistics import fmean, median
 from typing import NamedTuple
 
 from ci_compiler.plan.benchmarks import Gain
-from ci_compiler.runner.jobs.benchmark.gains import deviation, gain, overall
 from ci_compiler.runner.jobs.benchmark.lines import Output
+from ci_compiler.spec.suites import FEWEST_RUNS
+
+_CONFIDENCE = 1 - 2 * 0.5**FEWEST_RUNS
+
+
+def deviation(values: Sequence[float]) -> float:
+    """The median absolute deviation from the median."""
+    middle = median(values)
+    return median(abs(value - middle) for value in values)
+
+
+def gain(own: Sequence[float], beside: Sequence[float]) -> Gain:
+    """The gain of `own` over `beside`, the seconds of a call in each round."""
+    return _gain(_logarithms(own, beside))
+
+
+def overall(pairs: Iterable[tuple[Sequence[float], Sequence[float]]]) -> Gain | None:
+    """The gain in the geometric mean over several measurements; None for none."""
+    rounds = list(zip(*(_logarithms(own, beside) for own, beside in pairs), strict=True))
+    return _gain([fmean(one) for one in rounds]) if rounds else None
+
+
+def _logarithms(own: Sequence[float], beside: Sequence[float]) -> list[float]:
+    return [math.log(other / one) for one, other in zip(own, beside, strict=True)]
+
+
+def _gain(ratios: Sequence[float]) -> Gain:
+    ordered, middle = sorted(ratios), median(ratios)
+    rank = _rank(len(ordered))
+    far = max(ordered[-1 - rank] - middle, middle - ordered[rank])
+    return Gain(percent=100 * math.expm1(middle), error=100 * math.exp(middle) * math.expm1(far))
+
+
+def _rank(rounds: int) -> int:
+    """How many of the smallest and of the largest ratios the interval leaves out."""
+    outside = accumulate(2 * math.comb(rounds, rank) * 0.5**rounds for rank in range(rounds))
+    return max(0, sum(1 for one in outside if one <= 1 - _CONFIDENCE) - 1)
+
 
 OWN, BESIDE = "own", "beside"
 """The names of the arms."""
