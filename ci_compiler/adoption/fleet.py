@@ -1,4 +1,11 @@
-"""The spec of a fleet: what it states about branches, packages and axes, from names and facts."""
+"""The spec of a fleet: what it states about branches, packages and axes, from names and facts.
+
+`matrix_of` finds the matrix that states a set of variants in few characters: products and their exceptions.
+
+Each GPU's entry has a few possible forms: empty, with branches or toolkits, with its own ISAs, with further ISAs by
+branch. GPUs with the same variants get the same form: the shortest, counted together with the exclusions that it
+needs. The exclusions of all entries are then found together.
+"""
 
 from __future__ import annotations
 

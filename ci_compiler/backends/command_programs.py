@@ -4,6 +4,9 @@ Each gets the variant's values in its environment, as `VARIANT_` and the value's
 of the repository. The setup of a test and publishing also get `VARIANT_FILES`, the folder of the files, and the build
 and tests `VARIANT_NEEDS`, with a folder for each needed package. Only the commands about publishing get the publishing
 secrets.
+
+The spec may put a build script into a container of the machine's engine. The container has the checkout, at the same
+path and for the same user, and the variables of the variant: nothing else of the job.
 """
 
 from __future__ import annotations

@@ -4,6 +4,12 @@ A staged build is one store path that contains a binary cache: the paths of the 
 spec does not serve with the same content. Its name in the store is derived from its content, so that no other write
 can take its place, and it is new for each build. Two builds of a recipe that is not bit-reproducible travel side by
 side, and the manifest names the one that it describes.
+
+Whoever builds a derivation again on a machine with another store finds its staged builds by pointers. A pointer in the
+staging store is a path whose name is derived from the derivation, and whose content is the path of the newest staged
+build of it. Everybody who writes there can write a pointer, so that it shows nothing. What it leads to is taken only if
+the outputs are signed by one of `cache.builder-keys`. A builder's daemon signs what it built itself, from the
+derivation and nothing else; on whose behalf it did makes no difference.
 """
 
 from __future__ import annotations

@@ -9,6 +9,9 @@
 6. `workflows.render`: the text of every file.
 
 Reading the spec and writing the files happen outside, in `spec.load` and `files.drift`.
+
+Rows of suites that have values of the variants' axes are bound to the variants that they install. `serves` decides
+that, as it does for needs: a row may ask for a Python or a toolkit for which nothing is built.
 """
 
 from __future__ import annotations

@@ -6,6 +6,8 @@ instruction sets win, and finally the order in the spec.
 
 A pool that is `untrusted` takes no part in this. It runs only what a maintainer has built of a fork's pull request, one
 cell per job (`routes_of_forks`).
+
+The build scripts that the spec puts into containers can run on Linux, on a machine with an engine.
 """
 
 from __future__ import annotations

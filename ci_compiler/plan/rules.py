@@ -3,6 +3,8 @@
 `judge` sorts the candidates of the matrix into cells that are built and cells that are left out, each with a reason.
 An impossible cell that the spec names explicitly is an error; one that results from multiplying the axes is left out
 and recorded. `findings.toml` has the source of the fact behind each rule.
+
+What a variant is built with must exist, and no variant may be built with itself by way of others.
 """
 
 from __future__ import annotations

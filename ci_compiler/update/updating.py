@@ -4,6 +4,8 @@
     git, index   final       lines    nixpkgs, sources
 
 Nothing is written here. Any failure is an InputError, so that the spec stays as it was.
+
+Where a tool decides the values of an axis, `update` runs the command that the spec declares, and writes what it lists.
 """
 
 from __future__ import annotations

@@ -1,4 +1,16 @@
-"""The results of a benchmark, from what the processes printed: the times of each arm, and the gains."""
+"""The results of a benchmark, from what the processes printed: the times of each arm, and the gains.
+
+The gain of one build over another is that of the median of the rounds' ratios. Both builds of a ratio ran in the same
+round, one shortly after the other, so a machine that becomes slower during the benchmark changes both.
+
+Its error is a confidence interval of that median by order statistics (the sign test turned around), which assumes
+nothing about the distribution of the noise: for n rounds, the interval from the k-th smallest to the k-th largest ratio
+contains the true median with the probability 1 - 2 P(B < k), where B is binomial (n, 1/2). k is the largest for which
+this is at least 93.75 %, what the whole range of five rounds gives: k = 1 up to eight rounds, 2 from nine. The error
+is the distance from the median to the farther end. Because it reaches as far to the other side, it covers more: with
+normal noise 97 % for five rounds, 98.8 % for six and 99.5 % for seven (400,000 simulated experiments each). A single
+disturbed round makes the error larger, and moves the gain little. Nothing is random.
+"""
 
 from __future__ import annotations
 
