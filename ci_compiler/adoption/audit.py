@@ -7,6 +7,11 @@
 2. `audit_checks`, `audit_text`: what is wrong in a recipe itself, whoever wrote it.
 3. `comparison`: what the compiler would write in another way.
 4. `causes`: findings with one cause become one.
+
+Recipes of one package are written alike: what each sets is the same in all, or follows from its toolkit, target, ISA or
+Python. A value that nearly all others with the same toolkit (or target, …) have in another way, and that no recipe with
+the same values on two axes shares, is a slip of the hand or a choice that the name hides: a patch that is missing,
+another revision, a flag that was left out. Whether it is wrong is not known here.
 """
 
 from __future__ import annotations

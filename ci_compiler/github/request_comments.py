@@ -1,4 +1,8 @@
-"""The one comment that the workflow keeps on a pull request, and the status that it sets on a commit."""
+"""The one comment that the workflow keeps on a pull request, and the status that it sets on a commit.
+
+`/build COMMIT` on a fork's pull request must be the whole comment, with the whole hash of a commit. A push that races
+with the comment therefore never changes what is built: the hash is that of the code that the maintainer read.
+"""
 
 from __future__ import annotations
 

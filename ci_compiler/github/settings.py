@@ -2,6 +2,8 @@
 
 Nothing is changed: a setting that is wrong has the calls that would set it, for a shell. What the token may not read is
 neither right nor wrong.
+
+Settings include the environments that the compiled workflows name, and the places of their secrets.
 """
 
 from __future__ import annotations

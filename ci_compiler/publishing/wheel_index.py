@@ -3,6 +3,8 @@
 The JSON page of a project is the truth: it is replaced only if nobody changed it since it was read, so that writers at
 the same time lose nothing of each other. The HTML page follows from it, and is written until it is that of the last
 JSON page. A file appears on pages only when it is whole, and is never written twice.
+
+The pages are text: HTML (PEP 503) and JSON (PEP 691).
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 Pure: `this_machine` records the texts, and the functions here parse them. They accept any text, since tools of any age
 and drivers in any state write it: what cannot be parsed becomes a problem, or counts as absent.
+
+Mounts come from /proc/PID/mountinfo: which file system holds a folder, and where a trial build ran.
 """
 
 from __future__ import annotations

@@ -2,6 +2,9 @@
 
 The package runs in another process, so that a crash is a finding and does not end the test. The hardware is checked
 before the import, because a missing CPU instruction would only show as the number of a signal.
+
+The part of a package that no test covers, instructions beyond the instruction set and libraries not loaded, is a notice
+and never a failure: code that asks the CPU first may contain any instruction.
 """
 
 from __future__ import annotations
