@@ -132,7 +132,6 @@ class Spec:
         "PyTorch, TorchVision and TorchAudio. Alone in the file, it is the whole spec.",
         title="the name of a bundled spec, torch",
         default=None,
-        published=False,
     )
     owner: Owner = key("FloxHub organisation (or user) that the variants are published to.", examples=["my-org"])
     backend: Backend = key(
@@ -190,7 +189,6 @@ class Spec:
         pattern=r"^[A-Za-z0-9_.]*\{[a-z][a-z0-9_-]*\}([A-Za-z0-9_.]|-|\{[a-z][a-z0-9_-]*\})*$",
         examples=["{torch}-{accelerator}-{platform}"],
         default="",
-        published=False,
     )
     settings: Mapping[Word, tuple[SettingRow, ...]] = key(
         "Values that differ between variants without naming them; a build finds each in its environment as "
@@ -201,7 +199,7 @@ class Spec:
         published=False,
         examples=[{"toolkit-version": [{"when": {"accelerator": "cuda 12"}, "value": "12.9.2"}]}],
     )
-    matrix: Matrix | None = key("The axes of every package that has none of its own.", default=None, published=False)
+    matrix: Matrix | None = key("The axes of every package that has none of its own.", default=None)
     pools: tuple[Pool, ...] = key(
         "The pools of machines, by name. A job goes to the least scarce pool that has what its stage needs.",
         name="runners",
@@ -241,9 +239,9 @@ class Spec:
         published=False,
     )
     benchmark: Benchmark = key(default=Benchmark())
-    prices: Prices | None = key(default=None, published=False)
+    prices: Prices | None = key(default=None)
     publish: Publish = key(default=Publish())
-    cache: Cache | None = key(default=None, published=False)
+    cache: Cache | None = key(default=None)
     recalls: Mapping[Word, Recall] = key(
         "Published variants that turned out wrong, by name. `select`, the finder page and the build matrix name "
         "others.",
@@ -253,10 +251,10 @@ class Spec:
     attest: bool = key("Whether each build attests its manifest and its outputs (actions/attest).", default=False)
     pull_request: PullRequest = key(default=PullRequest())
     profiles: Profiles = key(default=Profiles(), published=False)
-    schedule: Schedule | None = key(default=None, published=False)
-    sync: Sync | None = key(default=None, published=False)
-    update: Update | None = key(default=None, published=False)
-    images: Images | None = key(default=None, published=False)
+    schedule: Schedule | None = key(default=None)
+    sync: Sync | None = key(default=None)
+    update: Update | None = key(default=None)
+    images: Images | None = key(default=None)
     pins: Mapping[ActionName, ActionPin] = key(
         "Commits of actions in place of the compiler's own, by action.",
         default={},
@@ -267,7 +265,7 @@ class Spec:
         "skips the check with a notice.",
         default=True,
     )
-    watch: Watch | None = key(default=None, published=False)
+    watch: Watch | None = key(default=None)
     pages: bool = key(
         "Whether `pages.yml` publishes the finder page. Where GitHub Pages is off, it skips that with a notice.",
         default=True,
@@ -277,7 +275,6 @@ class Spec:
         "nothing in a fork. Needed where the repository is itself a fork of another one.",
         examples=["my-org/build-pytorch"],
         default="",
-        published=False,
     )
     hosted: Label = key(
         "GitHub-hosted machine for the checks that run no code of a variant. Linux only.",

@@ -53,7 +53,6 @@ class Source:
         "The commit that the tag named when the hash was taken. `ci-compile update` writes it, and reports a tag that "
         "was moved since.",
         default="",
-        published=False,
     )
 
 
@@ -67,13 +66,11 @@ class Pin:
         pattern=REVISION,
         examples=["fe5e41d7ffc0421f0913e8472ce6238ed0daf8e3"],
         default="",
-        published=False,
     )
     nixpkgs_hash: Hash = key(
         "Hash of that commit's archive, which `ci-compile hash` fills in. Required where a branch publishes into a "
         "`cache`; with it the recipes also evaluate in Nix's pure mode.",
         default="",
-        published=False,
     )
     allow_broken: bool = key(
         "Whether the recipes build their own package where nixpkgs marks it as broken (for a CUDA toolkit that nixpkgs "
@@ -198,9 +195,7 @@ class ListedVariant:
 
     name: str
     system: Word = key("Nix system that builds it.", examples=["aarch64-darwin"])
-    pool: PoolName = key(
-        "The pool that builds and tests it, if not the least scarce one of its system.", default="", published=False
-    )
+    pool: PoolName = key("The pool that builds and tests it, if not the least scarce one of its system.", default="")
     branches: BranchNames = key(default=(), published=False)
 
     def on(self, branch: str) -> bool:
@@ -219,7 +214,6 @@ class Package(RecipeKeys):
         pattern="^[A-Za-z_][A-Za-z0-9_-]{0,99}$",
         examples=["torch"],
         default="",
-        published=False,
     )
     title: str = key(
         "The package's name in documents and descriptions; its name in the spec, if not given.",
@@ -229,7 +223,6 @@ class Package(RecipeKeys):
         pattern=LINE,
         examples=["PyTorch"],
         default="",
-        published=False,
     )
     jobs: int = key(
         "The most compilers that a build runs at a time. Compiled recipes run no more than Nix' `cores` on the builder "
@@ -240,7 +233,7 @@ class Package(RecipeKeys):
         maximum=1024,
         default=32,
     )
-    repository: Repository | None = key(default=None, published=False)
+    repository: Repository | None = key(default=None)
     recipes: tuple[tuple[str, RecipeKind], ...] = key(
         "Where its recipes come from: `compiled` from this file, rendered from a `template`, or the repository's "
         "`own`, which are never written. A mapping says so by pattern; the first pattern that matches counts, and "
@@ -252,7 +245,7 @@ class Package(RecipeKeys):
         default=(("*", RecipeKind.COMPILED),),
         published=False,
     )
-    matrix: Matrix | None = key("The package's axes, in place of the general matrix.", default=None, published=False)
+    matrix: Matrix | None = key("The package's axes, in place of the general matrix.", default=None)
     ignores: tuple[AxisName, ...] = key(
         "Axes, or parts of the accelerator (`family`, `toolkit`, `target`), in which its builds do not differ: it is "
         "built once for all of their values, and its names do without them.",
@@ -264,7 +257,6 @@ class Package(RecipeKeys):
     when: When | None = key(
         "The cells that it is built for. Left out: every cell of its matrix.",
         default=None,
-        published=False,
         written=Conditions,
         convert=to_when,
     )
@@ -282,14 +274,13 @@ class Package(RecipeKeys):
         "own.",
         examples=["x86_64-linux"],
         default="",
-        published=False,
     )
     variants: Mapping[Word, ListedVariant] = key(
         "Variants that fit no axis, by name.",
         examples=[{"pytorch-python313-darwin-mps": {"system": "aarch64-darwin"}}],
         default={},
     )
-    upstream: Upstream | None = key(default=None, published=False)
+    upstream: Upstream | None = key(default=None)
     edges: tuple[Edge, ...] = key(
         "Packages of which a variant is built with one variant: that of the same cell, or of the axes that an entry "
         "fixes.",
@@ -325,8 +316,8 @@ class Package(RecipeKeys):
         maximum=1000,
         default=2,
     )
-    command: Command | None = key(default=None, published=False)
-    smoke: Smoke | None = key(default=None, published=False)
+    command: Command | None = key(default=None)
+    smoke: Smoke | None = key(default=None)
     suites: Mapping[SuiteName, Suite] = key(
         "Test suites, by name, which run after the smoke test.",
         examples=[{"ops": {"command": "python -m pytest --junitxml=report.xml", "minutes": 30, "junit": "report.xml"}}],
@@ -334,7 +325,7 @@ class Package(RecipeKeys):
         written=Mapping[SuiteName, Suite],
         convert=each_row,
     )
-    benchmark: DeclaredBenchmark | None = key(default=None, published=False)
+    benchmark: DeclaredBenchmark | None = key(default=None)
     untested: tuple[tuple[str, str], ...] = key(
         "Why its variants that no pool tests are published all the same: a reason, or reasons by pattern of variant "
         "names; the first pattern that matches counts. Without a reason, such a variant is not published.",

@@ -29,7 +29,6 @@ class RecipeKeys:
         "The Nix file, from the repository's root, that its template recipes are rendered from.",
         examples=["nix/vllm.nix"],
         default="",
-        published=False,
     )
     shared: tuple[FilePath, ...] = key(
         "Files and folders, from the repository's root, that all its recipes read; a change there rebuilds them.",
@@ -41,7 +40,6 @@ class RecipeKeys:
         "`package`.",
         examples=["torch"],
         default="",
-        published=False,
     )
     set: Literal["python", "top"] = key(
         "The package set that has the attribute: nixpkgs' Python packages or nixpkgs itself.", default="python"
@@ -102,7 +100,6 @@ class RecipeKeys:
         "Whether `config.cudaCapabilities` names the GPU's capability, which rebuilds the CUDA libraries that the "
         "package uses. Left out: if nothing else in the recipe names it, or nixpkgs' defaults lack it.",
         default=None,
-        published=False,
     )
     self_contained: bool = key(
         "Whether each compiled recipe holds all of its text. Otherwise what the recipes of a branch share stands once, "
@@ -137,14 +134,12 @@ class WorkAround:
     packages: tuple[str, ...] = key(
         "Packages whose recipes have it. Left out: all.", default=(), published=False, examples=[["vllm"]]
     )
-    build: Literal["gpu", "cpu", ""] = key(
-        "The builds that have it, `gpu` or `cpu`. Left out: both.", default="", published=False
-    )
-    overlay: str = key("A Nix overlay.", default="", published=False)
+    build: Literal["gpu", "cpu", ""] = key("The builds that have it, `gpu` or `cpu`. Left out: both.", default="")
+    overlay: str = key("A Nix overlay.", default="")
     cmake: tuple[str, ...] = key("Flags added to `cmakeFlags`.", default=())
     exports: Mapping[str, str] = key(
         "Variables exported in `preConfigure`, with their value as the shell reads it.", default={}
     )
-    post_patch: str = key("Shell code at the end of `postPatch`.", default="", published=False)
-    pre_configure: str = key("Shell code at the end of `preConfigure`.", default="", published=False)
+    post_patch: str = key("Shell code at the end of `postPatch`.", default="")
+    pre_configure: str = key("Shell code at the end of `preConfigure`.", default="")
     pre_build: tuple[str, ...] = key("Shell code at the end of `preBuild`, by line.", default=())

@@ -35,21 +35,18 @@ class SmokeTest:
         "A Python file of the repository, which the built interpreter runs; the package passes if it ends without an "
         "error.",
         default="",
-        published=False,
         examples=["tests/smoke.py"],
     )
     run: ProgramLine = key(
         "A program of the package, by its path below the package's root, with arguments; the package passes if it "
         "ends with status 0 and `expect` matches.",
         default="",
-        published=False,
         examples=["bin/llama-cli --version"],
     )
     expect: Expression = key(
         "A regular expression that must match somewhere in what `run` prints; `@version@` and the variant's other "
         "values are filled in. Left out: the status alone decides.",
         default="",
-        published=False,
         examples=["version: @version@"],
     )
 
@@ -58,8 +55,8 @@ class SmokeTest:
 class Smoke(SmokeTest):
     """What proves a package, in place of an import: either `python` or `run`, for every test stage or for one kind."""
 
-    cpu: SmokeTest | None = key("What proves it in a stage without a GPU.", default=None, published=False)
-    gpu: SmokeTest | None = key("What proves it in a stage on a GPU.", default=None, published=False)
+    cpu: SmokeTest | None = key("What proves it in a stage without a GPU.", default=None)
+    gpu: SmokeTest | None = key("What proves it in a stage on a GPU.", default=None)
 
     def on(self, *, gpu: bool) -> SmokeTest | None:
         """What proves the package in a stage with or without a GPU; None if nothing is declared for it."""
@@ -80,13 +77,11 @@ class DeclaredBenchmark:
     python: ScriptPath = key(
         "A Python file of the repository, which the built interpreter runs.",
         default="",
-        published=False,
         examples=["benchmarks/attention.py"],
     )
     run: ProgramLine = key(
         "A program of the package, by its path below the package's root, with arguments.",
         default="",
-        published=False,
         examples=["bin/llama-bench -o jsonl"],
     )
 
@@ -103,7 +98,6 @@ class Benchmark:
         minimum=1,
         maximum=99,
         default=None,
-        published=False,
         examples=[5],
     )
     runs: int = key(
@@ -231,7 +225,6 @@ class Suite:
     junit: FilePattern = key(
         "Pattern of the JUnit XML files that the command writes. Left out: the status of the command alone decides.",
         default="",
-        published=False,
         examples=["reports/*.xml"],
     )
     times: FilePattern = key(
@@ -239,7 +232,6 @@ class Suite:
         "pytest runs the tests of the shard alone, so that all shards take equally long. The command must run pytest "
         "on all tests; it gets no `SHARD` and no `SHARDS`.",
         default="",
-        published=False,
         examples=["ci/times/ops.json"],
     )
     network: bool = key(
@@ -254,9 +246,7 @@ class Suite:
         published=False,
     )
 
-    matrix: SuiteMatrix | None = key(
-        "Rows that the suite runs for, each in jobs of its own.", default=None, published=False
-    )
+    matrix: SuiteMatrix | None = key("Rows that the suite runs for, each in jobs of its own.", default=None)
 
     declared_as: str = ""
     """The key in the spec of a suite that is a row of a matrix."""
@@ -325,7 +315,6 @@ class ExpectedStageFailure:
         maxLength=300,
         examples=["https://github.com/my-org/build-pytorch/issues/7"],
         default="",
-        published=False,
     )
 
     def concerns(self, name: str, branch: str, stage: Stage) -> bool:

@@ -117,7 +117,6 @@ class PushProfile:
         "push itself then starts no shard.",
         title="a period (15m, 30m, 60m, 2h, 4h, 6h, 12h)",
         default=None,
-        published=False,
         examples=["60m"],
     )
     tests: Tests = _tests()
@@ -156,7 +155,6 @@ class NightlyProfile:
         minimum=1,
         maximum=64,
         default=None,
-        published=False,
         examples=[12],
     )
     tests: Tests = _tests()
@@ -181,8 +179,8 @@ class Profiles:
 
     pull_request: RequestProfile = key(default=RequestProfile())
     push: PushProfile = key(default=PushProfile())
-    nightly: NightlyProfile | None = key(default=None, published=False)
-    release: ReleaseProfile | None = key(default=None, published=False)
+    nightly: NightlyProfile | None = key(default=None)
+    release: ReleaseProfile | None = key(default=None)
 
     @property
     def variants(self) -> Mapping[str, AnyOf]:

@@ -17,10 +17,7 @@ class Upstream:
     """Where `ci-compile update` finds the releases of a package. PyTorch, TorchVision and TorchAudio need none."""
 
     repository: RepositoryName = key(
-        "The GitHub repository whose tags are the releases.",
-        examples=["vllm-project/vllm"],
-        default="",
-        published=False,
+        "The GitHub repository whose tags are the releases.", examples=["vllm-project/vllm"], default=""
     )
     tags: str = key(
         "The form of a release's tag.",
@@ -32,7 +29,6 @@ class Upstream:
         "The project in the package index at PIP_INDEX_URL. Releases that were yanked there are not taken.",
         examples=["vllm"],
         default="",
-        published=False,
     )
     submodules: bool = key("Whether a source needs the repository's submodules.", default=False)
     line: int = key(
