@@ -49,6 +49,12 @@ class LeftOut:
     reason: str
     path: Path_
 
+    @classmethod
+    def of(cls, part: Candidate | Cell, package: str, code: Code, reason: str, path: Path_) -> LeftOut:
+        """What is left out of `part`, as far as it is of `package`."""
+        place = {name: getattr(part, name) for name in ("branch", "toolkit", "target", "isa", "python")}
+        return cls(**place, package=package, code=code, reason=reason, path=path)
+
 
 @record
 class Judged:
@@ -108,7 +114,7 @@ def _judge_matrix(
             message = f"{candidate.target} with {candidate.isa} on {candidate.branch}: {reason}"
             findings.append(spec.finding(candidate.path, code, message))
         else:
-            left_out.append(_left_out(candidate, own, code, reason, candidate.path))
+            left_out.append(LeftOut.of(candidate, own, code, reason, candidate.path))
     if opened:
         cells = list(_merged(spec, [cells]))
     kept, excluded, unused = _exclude(spec, path, matrix, cells)
@@ -159,20 +165,6 @@ def _impossible(hardware: Hardware, candidate: Candidate) -> tuple[Code, str] | 
     return next(hardware_problems(gpu, toolkit, candidate.system), None)
 
 
-def _left_out(part: Candidate | Cell, package: str, code: Code, reason: str, path: Path_) -> LeftOut:
-    return LeftOut(
-        branch=part.branch,
-        toolkit=part.toolkit,
-        target=part.target,
-        isa=part.isa,
-        python=part.python,
-        package=package,
-        code=code,
-        reason=reason,
-        path=path,
-    )
-
-
 def _packages_of(packages: Sequence[Package], branch: str) -> tuple[Package, ...]:
     """Those of `packages` that are built on `branch`, dependencies first, without those of another repository."""
     wanted = {package.name: package for package in packages if package.on(branch)}
@@ -195,7 +187,7 @@ def _exclude(
             here = not exclusion.branches or cell.branch in exclusion.branches
             here = here and (exclusion.when is None or exclusion.when.holds(cell.conditions))
             out = [variant for variant in cell.variants if matches(variant.name)] if here else []
-            left_out += [_left_out(cell, variant.package, Code.EXCLUDED, exclusion.because, path) for variant in out]
+            left_out += [LeftOut.of(cell, variant.package, Code.EXCLUDED, exclusion.because, path) for variant in out]
             rest = tuple(variant for variant in cell.variants if variant not in out) if out else cell.variants
             if rest:
                 kept.append(replace(cell, variants=rest) if out else cell)
