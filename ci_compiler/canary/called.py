@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ci_compiler.canary.parts import ENVIRONMENT, IDENTITY, SECRET, SETUP, SPEC_FILE, TOKEN, VARIABLE, passed, probe
+from ci_compiler.canary.parts import ENVIRONMENT, IDENTITY, SECRET, SETUP, SPEC_FILE, VARIABLE, passed, probe
 from ci_compiler.spec.model import Spec
 from ci_compiler.workflows import cell as compiled
-from ci_compiler.workflows.common import expression, local, result_of
+from ci_compiler.workflows.common import TOKEN, expression, local, result_of
 from ci_compiler.workflows.model import CallJob, Job, RunStep, Step, Workflow, input_node
 from ci_compiler.workflows.writer import Node
 

@@ -18,7 +18,6 @@ from ci_compiler.canary.parts import (
     IDENTITY,
     SECRET,
     SETUP,
-    TOKEN,
     VARIABLE,
     facts,
     keep,
@@ -27,7 +26,7 @@ from ci_compiler.canary.parts import (
 )
 from ci_compiler.spec.model import Spec
 from ci_compiler.workflows import called
-from ci_compiler.workflows.common import SELECTED, expression, local, one_at_a_time
+from ci_compiler.workflows.common import SELECTED, TOKEN, expression, local, one_at_a_time
 from ci_compiler.workflows.model import (
     READ,
     CallJob,
