@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from ci_compiler.backends.command import SCRIPT, TOKEN
 from ci_compiler.spec.axes import SettingRow, SettingRows, setting_rows
 from ci_compiler.spec.declare import declared, form, key
-from ci_compiler.spec.forms import LINE
+from ci_compiler.spec.forms import LINE, Gigabytes
 from ci_compiler.spec.publishers import Publisher, publisher
 from ci_compiler.spec.read import read
 
@@ -121,9 +121,7 @@ class CompilerCache:
     program: Literal["ccache", "sccache"] = key(
         "The program, which the machine, or the `container`, has. CMake starts the compilers through it."
     )
-    size: int = key(
-        "The most that it holds for a variant, in GB.", title="a number of gigabytes", minimum=1, maximum=100, default=1
-    )
+    size: Gigabytes = key("The most that it holds for a variant, in GB.", maximum=100, default=1)
     releases: bool = key("Whether runs that publish use it.", default=True)
 
 

@@ -15,6 +15,7 @@ from ci_compiler.spec.forms import (
     BranchName,
     BranchNames,
     Commit,
+    Gigabytes,
     Hash,
     Minutes,
     PackageName,
@@ -303,19 +304,9 @@ class Package(RecipeKeys):
         title="{gpu: MINUTES, cpu: MINUTES}",
         default={"gpu": 60, "cpu": 30},
     )
-    disk: int = key(
-        "Disk that a build takes, in GB.", title="a number of gigabytes", minimum=1, maximum=100000, default=10
-    )
-    memory: int = key(
-        "Memory that a build takes, in GB.", title="a number of gigabytes", minimum=1, maximum=100000, default=8
-    )
-    memory_per_job: int = key(
-        "Memory that one of its compilers takes, in GB.",
-        title="a number of gigabytes",
-        minimum=1,
-        maximum=1000,
-        default=2,
-    )
+    disk: Gigabytes = key("Disk that a build takes, in GB.", maximum=100000, default=10)
+    memory: Gigabytes = key("Memory that a build takes, in GB.", maximum=100000, default=8)
+    memory_per_job: Gigabytes = key("Memory that one of its compilers takes, in GB.", maximum=1000, default=2)
     command: Command | None = key(default=None)
     smoke: Smoke | None = key(default=None)
     suites: Mapping[SuiteName, Suite] = key(

@@ -10,6 +10,7 @@ from ci_compiler.spec.declare import declared, form, key
 from ci_compiler.spec.forms import (
     Amount,
     CacheUrl,
+    Gigabytes,
     IsaNames,
     Label,
     LabelSet,
@@ -123,16 +124,8 @@ class Pool:
         "Number of machines in the pool.", title="the number of machines", minimum=1, maximum=10000, default=1
     )
     cores: int = key("Cores of a machine.", title="the number of cores", minimum=1, maximum=4096, default=32)
-    memory: int = key(
-        "Memory of a machine, in GB.", title="a number of gigabytes", minimum=1, maximum=100000, default=64
-    )
-    disk: int = key(
-        "Disk of a machine for builds and the store, in GB.",
-        title="a number of gigabytes",
-        minimum=1,
-        maximum=1000000,
-        default=200,
-    )
+    memory: Gigabytes = key("Memory of a machine, in GB.", maximum=100000, default=64)
+    disk: Gigabytes = key("Disk of a machine for builds and the store, in GB.", maximum=1000000, default=200)
     image: str = key(
         "Container image of its runners. Left out: the owner's `ci-builder` (with a GPU: `ci-gpu-tester`) of the "
         "compiler's version.",

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Literal
+from typing import Any, Literal
 
 from ci_compiler.spec.declare import declared, key
 from ci_compiler.spec.forms import (
@@ -15,6 +15,11 @@ from ci_compiler.spec.forms import (
     RecipeInputs,
 )
 from ci_compiler.spec.presets import Override, by_build
+
+
+def _by_build(description: str, **more: Any) -> Any:
+    """A key with values for all builds, or by kind of build; `more` is as for `key`."""
+    return key(description, convert=by_build, default={}, published=False, **more)
 
 
 @declared()
@@ -49,46 +54,28 @@ class RecipeKeys:
         "package set, so that other packages of the set are built with them.",
         default="leaf",
     )
-    arguments: RecipeArguments = key(
+    arguments: RecipeArguments = _by_build(
         "Arguments of nixpkgs' function for the package. Placeholders such as `@capability@` stand for values of the "
         "variant, and `@pkgs.NAME@` for a package of nixpkgs. `gpu` and `cpu` hold those for one kind of build.",
-        convert=by_build,
-        default={},
-        published=False,
         examples=[{"gpu": {"gpuTargets": ["@capability@"]}}],
     )
-    environment: RecipeEnvironment = key(
+    environment: RecipeEnvironment = _by_build(
         "Environment variables of the build, exported before it is configured.",
-        convert=by_build,
-        default={},
-        published=False,
         examples=[{"gpu": {"FLASH_ATTN_CUDA_ARCHS": "@sm@"}}],
     )
-    cmake_flags: RecipeFlags = key(
+    cmake_flags: RecipeFlags = _by_build(
         "Flags added to `cmakeFlags`.",
-        convert=by_build,
-        default={},
-        published=False,
         examples=[["-DCMAKE_CUDA_ARCHITECTURES=@sm@"]],
     )
-    build_flags: RecipeFlags = key(
+    build_flags: RecipeFlags = _by_build(
         "Flags of ninja (`ninjaFlags`), which runs as many jobs as Nix' `cores` and `jobs` allow.",
-        convert=by_build,
-        default={},
-        published=False,
     )
-    inputs: RecipeInputs = key(
+    inputs: RecipeInputs = _by_build(
         "Packages of nixpkgs added to the inputs, by the attribute that lists them.",
-        convert=by_build,
-        default={},
-        published=False,
         examples=[{"buildInputs": ["openblas"]}],
     )
-    attributes: RecipeAttributes = key(
+    attributes: RecipeAttributes = _by_build(
         "Further attributes of the derivation.",
-        convert=by_build,
-        default={},
-        published=False,
         examples=[{"doCheck": False}],
     )
     overlays: tuple[FilePath, ...] = key(

@@ -119,16 +119,15 @@ SuiteName = Annotated[
 ]
 
 
+_Test = Annotated[str, form(title="the name of a test (one line)", minLength=1, maxLength=500, pattern=LINE)]
+
+
 @declared()
 class ExpectedFailure:
     """A test that fails for a known reason. If it passes, or after `until`, the suite fails."""
 
-    test: str = key(
+    test: _Test = key(
         "The test as JUnit names it: the class name, a dot and the name. `*` stands for any text.",
-        title="the name of a test (one line)",
-        minLength=1,
-        maxLength=500,
-        pattern=LINE,
         examples=["tests.test_ops.TestMatmul.test_fp8"],
     )
     because: str = key(
@@ -146,12 +145,8 @@ class ExpectedFailure:
 class FlakyTest:
     """A test that is known to fail now and then. If it fails, the suite runs once more; after `until`, it fails."""
 
-    test: str = key(
+    test: _Test = key(
         "The test as JUnit names it: the class name, a dot and the name. `*` stands for any text.",
-        title="the name of a test (one line)",
-        minLength=1,
-        maxLength=500,
-        pattern=LINE,
         examples=["tests.test_ops.TestStreams.test_order"],
     )
     because: Reason = key("The reason.", examples=["Two streams race; see issue 12."])

@@ -71,18 +71,17 @@ def _tests(of: str = "") -> Tests:
     )
 
 
-Day = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
+Days = Annotated[
+    tuple[Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"], ...],
+    form(title="a list of days (mon, tue, wed, thu, fri, sat, sun)", minItems=1),
+]
 
 
 @declared()
 class Times:
     """When a workflow starts by the clock."""
 
-    days: tuple[Day, ...] = key(
-        "Days of the week.",
-        title="a list of days (mon, tue, wed, thu, fri, sat, sun)",
-        minItems=1,
-    )
+    days: Days = key("Days of the week.")
     at: str = key(
         "The time of day. On the hour, GitHub is busiest.",
         title="a time of day (HH:MM)",

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from ci_compiler.spec.declare import declared, form, key
 from ci_compiler.spec.forms import Commit, RepositoryName, Word
-from ci_compiler.spec.triggers import Day
+from ci_compiler.spec.triggers import Days
 
 ActionName = Annotated[
     str,
@@ -56,10 +56,8 @@ class Update:
     checks.
     """
 
-    days: tuple[Day, ...] = key(
+    days: Days = key(
         "Days of the week on which it looks for releases.",
-        title="a list of days (mon, tue, wed, thu, fri, sat, sun)",
-        minItems=1,
         examples=[["mon"]],
     )
 
@@ -71,9 +69,7 @@ class Images:
     It opens a pull request when a pin is stale, as `update.yml` does, and needs a `toolkit` with hashes.
     """
 
-    days: tuple[Day, ...] = key(
+    days: Days = key(
         "Days of the week on which the images are built and scanned again.",
-        title="a list of days (mon, tue, wed, thu, fri, sat, sun)",
-        minItems=1,
         examples=[["mon"]],
     )
