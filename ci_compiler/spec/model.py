@@ -4,14 +4,14 @@ A field made by `key` is a key of the file, with the description, form and defau
 `Spec` that `build` returns is complete, with every default filled in, and names nothing unknown.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Annotated, Literal
 
 from ci_compiler import __version__
 from ci_compiler.backends import backends
 from ci_compiler.backends.protocol import Backend
 from ci_compiler.codes import Code
-from ci_compiler.errors import Finding, Place
+from ci_compiler.errors import Finding, Place, unknown
 from ci_compiler.hardware import Hardware
 from ci_compiler.spec.axes import (
     AcceleratorRow,
@@ -414,3 +414,10 @@ class Spec:
     def finding(self, path: Path_, code: Code, message: str, *, key: bool = False, tolerated: bool = False) -> Finding:
         """A finding about the value (or the key) at `path`."""
         return Finding(place=self.place(*path, key=key), code=code, message=message, tolerated=tolerated)
+
+    def unless_known(
+        self, path: Path_, code: Code, name: str, known: Collection[str], *, key: bool = False
+    ) -> Iterator[Finding]:
+        """A finding about the value (or the key) at `path` if `name` is not among `known`; `code` is `unknown-KIND`."""
+        if name not in known:
+            yield self.finding(path, code, unknown(code, name, known), key=key)

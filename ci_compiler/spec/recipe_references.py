@@ -30,18 +30,14 @@ def recipe_findings(spec: Spec) -> Iterator[Finding]:
         if name in work_arounds():
             message = f"there is a bundled work-around called {name!r}; give this one another name"
             yield spec.finding(path, Code.DUPLICATE_NAME, message, key=True)
-        for index, package_name in enumerate(one.packages):
-            if package_name not in spec.packages:
-                message = f"unknown package {package_name!r}{nearest(package_name, spec.packages)}"
-                yield spec.finding((*path, "packages", index), Code.UNKNOWN_PACKAGE, message)
+        for index, needed in enumerate(one.packages):
+            yield from spec.unless_known((*path, "packages", index), Code.UNKNOWN_PACKAGE, needed, spec.packages)
         yield from _check_texts(spec, path, _written(spec, path))
 
 
 def _check_package(spec: Spec, package: Package) -> Iterator[Finding]:
     path: Path_ = ("packages", package.name)
-    if package.preset not in presets():
-        message = f"unknown preset {package.preset!r}{nearest(package.preset, presets())}"
-        yield spec.finding((*path, "preset"), Code.UNKNOWN_PRESET, message)
+    yield from spec.unless_known((*path, "preset"), Code.UNKNOWN_PRESET, package.preset, presets())
     for pattern, kind in package.recipes:
         if kind is RecipeKind.TEMPLATE and not package.template:
             by_pattern = (*path, "recipes", pattern)

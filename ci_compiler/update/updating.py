@@ -20,7 +20,7 @@ from ci_compiler.adoption.audit_real import evaluate_branch
 from ci_compiler.adoption.evaluator import written
 from ci_compiler.backends.command_programs import shell
 from ci_compiler.codes import Code
-from ci_compiler.errors import Finding, InputError, nearest, raise_any, wrong
+from ci_compiler.errors import Finding, InputError, check_known, raise_any, wrong
 from ci_compiler.outside import json_of, why
 from ci_compiler.plan.lookup import built_variants
 from ci_compiler.plan.pipeline import Plan
@@ -304,9 +304,7 @@ _TABLES = {"also", "branches", "hash", "rev"}
 
 def with_branch(text: str, spec: Spec, source: str, name: str) -> str:
     """`text` of `spec` with the branch `name`, which has all that `source` has. Raises InputError."""
-    if source not in spec.branches:
-        message = f"unknown branch {source!r}{nearest(source, spec.branches)}"
-        raise wrong("--branch", Code.UNKNOWN_BRANCH, message)
+    check_known("--branch", Code.UNKNOWN_BRANCH, source, spec.branches)
     if name in spec.branches:
         raise wrong("--new-branch", Code.DUPLICATE_NAME, f"the spec has the branch {name!r} already")
     shown = spec.document.file
