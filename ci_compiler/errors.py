@@ -6,7 +6,7 @@ A `Finding` is one problem at one place; an `InputError` carries the findings th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from enum import IntEnum
 from os import PathLike, fspath
 from typing import NamedTuple, Self
@@ -114,6 +114,17 @@ def about(where: Place | str | PathLike[str], code: Code, message: str) -> Findi
 def wrong(where: Place | str | PathLike[str], code: Code, message: str) -> InputError:
     """An error with one finding, as `about` makes it."""
     return InputError([about(where, code, message)])
+
+
+def unknown(code: Code, name: str, known: Iterable[str]) -> str:
+    """The message about a `name` that is not among `known`; `code` is `unknown-KIND`."""
+    return f"unknown {code.removeprefix('unknown-')} {name!r}{nearest(name, known)}"
+
+
+def check_known(where: str, code: Code, name: str, known: Collection[str]) -> None:
+    """Raises InputError about the argument `where` if `name` is not among `known`; `code` is `unknown-KIND`."""
+    if name not in known:
+        raise wrong(where, code, unknown(code, name, known))
 
 
 def raise_any(findings: Iterable[Finding]) -> None:

@@ -20,7 +20,6 @@ MARK = "Written by ci-compile canary"
 ENVIRONMENT = "canary"
 SECRET = "CANARY_SECRET"  # noqa: S105  (its name)
 ATTEMPT = expression("github.run_attempt")
-TOKEN = {"GITHUB_TOKEN": expression("github.token")}
 VARIABLE = {"CANARY_VARIABLE": expression("vars.CANARY_VARIABLE")}
 IDENTITY = READ | {
     scope: Remarked("write", "tells whether it reaches a called workflow") for scope in ("id-token", "attestations")

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from ci_compiler.canary import called, workflows
+from ci_compiler.canary import workflows
 from ci_compiler.canary.assumptions import FEATURES
 from ci_compiler.canary.parts import ENVIRONMENT, FOLDER, GUIDE, MARK, SPEC_FILE
 from ci_compiler.plan.sharding import FOLDER as WORKFLOWS
 from ci_compiler.spec.build import parse_spec
 from ci_compiler.spec.model import Cache, Pool, RunsOn, Spec
-from ci_compiler.spec.shorthand.keys import TOOLKITS
+from ci_compiler.spec.shorthand.lists import TOOLKITS
 from ci_compiler.workflows import setup_action
 from ci_compiler.workflows.common import runs_on
 from ci_compiler.workflows.pins import pinned
@@ -90,9 +90,9 @@ def files(own: Spec | None, toolkit: str = "") -> dict[str, str]:
     rows = {one.name: one.node() for one in chosen}
     compiled: dict[str, Mapping[str, Node]] = {
         f"{WORKFLOWS}/{workflows.CANARY}": workflows.canary(spec, rows, cache.url if cache else "").node(),
-        f"{WORKFLOWS}/{called.CELL}": called.cell(spec).node(),
-        f"{WORKFLOWS}/{called.OUTER}": called.outer().node(),
-        f"{WORKFLOWS}/{called.INNER}": called.inner(spec).node(),
+        f"{WORKFLOWS}/{workflows.CELL}": workflows.cell(spec).node(),
+        f"{WORKFLOWS}/{workflows.OUTER}": workflows.outer().node(),
+        f"{WORKFLOWS}/{workflows.INNER}": workflows.inner(spec).node(),
         f"{FOLDER}/setup/action.yml": setup_action.action(spec),
     }
     return {

@@ -2,15 +2,17 @@
 
 A job runs a script of the canary's folder, which prints `NAME=VALUE` lines, and keeps them as an artifact of this
 attempt. The last job reads them all, with the results of the jobs, and writes the table.
+
+`canary.yml` calls the compiled cell, and two workflows that pass a secret and permissions on.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from ci_compiler.canary.called import CELL, OUTER
 from ci_compiler.canary.parts import (
     ATTEMPT,
     ENVIRONMENT,
@@ -18,7 +20,7 @@ from ci_compiler.canary.parts import (
     IDENTITY,
     SECRET,
     SETUP,
-    TOKEN,
+    SPEC_FILE,
     VARIABLE,
     facts,
     keep,
@@ -27,7 +29,8 @@ from ci_compiler.canary.parts import (
 )
 from ci_compiler.spec.model import Spec
 from ci_compiler.workflows import called
-from ci_compiler.workflows.common import SELECTED, expression, local, one_at_a_time
+from ci_compiler.workflows import cell as compiled
+from ci_compiler.workflows.common import SELECTED, TOKEN, expression, local, one_at_a_time, result_of
 from ci_compiler.workflows.model import (
     READ,
     CallJob,
@@ -272,3 +275,64 @@ def _report(spec: Spec, needs: Sequence[str]) -> Job:
         "deployments": Remarked("read", "counts the deployments of `canary-quiet`"),
     }
     return hosted_job(spec, "report", needs=needs, if_=expression("always()"), permissions=permissions, steps=steps)
+
+
+CELL, OUTER, INNER = "canary-cell.yml", "canary-outer.yml", "canary-inner.yml"
+
+
+def cell(spec: Spec) -> Workflow:
+    """The compiled `cell.yml`, whose commands read the canary's spec; hosted machines install the commands first."""
+    workflow = compiled.workflow(spec)
+    install = replace(SETUP, if_=expression("runner.environment == 'github-hosted'"))
+    jobs = {
+        name: replace(job, steps=[job.steps[0], install, *map(_of_canary, job.steps[1:])])
+        for name, job in workflow.jobs.items()
+        if isinstance(job, Job)
+    }
+    return Workflow(name="canary cell", on=workflow.on, jobs=jobs)
+
+
+def _of_canary(step: Step) -> Step:
+    """The step with the canary's spec, if it is a command that reads one."""
+    if isinstance(step, RunStep) and step.run.startswith("ci-runner "):
+        return replace(step, run=f"{step.run} --spec {SPEC_FILE}")
+    return step
+
+
+def outer() -> Workflow:
+    """`canary-outer.yml`, which calls `canary-inner.yml`."""
+    call = CallJob(
+        name="inner",
+        if_=expression("!cancelled()"),
+        uses=local(INNER),
+        permissions=IDENTITY,
+        with_={"flag": True, "minutes": 10},
+        secrets=passed(SECRET),
+    )
+    return Workflow(name="canary outer", on=_on_call(expression("jobs.inner.outputs.result")), jobs={"inner": call})
+
+
+def inner(spec: Spec) -> Workflow:
+    """`canary-inner.yml`, with the job that has the secret and the permissions that two callers pass on."""
+    passed_inputs = {"FLAG": expression("inputs.flag && 'yes' || ''"), "MINUTES": expression("inputs.minutes")}
+    inputs: dict[str, Node] = {
+        "flag": input_node("A flag.", "boolean"),
+        "minutes": input_node("The time limit.", "number"),
+    }
+    job = probe(
+        spec,
+        "inner",
+        minutes=expression("inputs.minutes"),
+        env=passed(SECRET) | TOKEN | VARIABLE | passed_inputs,
+        if_=expression("!cancelled()"),
+        environment=ENVIRONMENT,
+        permissions=IDENTITY,
+    )
+    return Workflow(name="canary inner", on=_on_call(result_of("inner"), inputs=inputs), jobs={"inner": job})
+
+
+def _on_call(result: str, **more: Node) -> dict[str, Node]:
+    """The trigger of a called workflow whose output is `result`; `more` are further keys."""
+    secret: dict[str, Node] = {SECRET: {"description": "A secret of the environment.", "required": False}}
+    output: dict[str, Node] = {"result": {"description": "How the job ended.", "value": result}}
+    return {"workflow_call": {"secrets": secret, "outputs": output, **more}}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ci_compiler.checkout import checkout_around, head_branch
 from ci_compiler.codes import Code
-from ci_compiler.errors import InputError, nearest, wrong
+from ci_compiler.errors import InputError, check_known, nearest, unknown, wrong
 from ci_compiler.hardware.families import DEFAULT
 from ci_compiler.outside import STANDARD_INPUT, json_of, reading, text_of
 from ci_compiler.spec import carried
@@ -46,20 +46,18 @@ def branch_of(arguments: argparse.Namespace, spec: Spec, root: Path) -> str:
     name = head_branch(root) if given is None else given
     if name in spec.branches:
         return name
+    message = unknown(Code.UNKNOWN_BRANCH, name, spec.branches)
     if given is None:
         what = f"{name} is checked out, which is not a branch of the spec" if name else "no branch is checked out here"
         message = f"{what}; give --branch{nearest('', spec.branches)}"
-    else:
-        message = f"unknown branch {name!r}{nearest(name, spec.branches)}"
     raise wrong("--branch", Code.UNKNOWN_BRANCH, message)
 
 
 def filter_of(arguments: argparse.Namespace, kind: str, known: Collection[str], *, option: str = "") -> str | None:
     """The value of the option called `kind`, or else `option`; None: not given. Raises InputError if it is unknown."""
     name: str | None = getattr(arguments, kind)
-    if name is not None and name not in known:
-        spelled = DEFAULT if kind == "toolkit" else kind
-        raise wrong(option or f"--{spelled}", UNKNOWN[kind], f"unknown {kind} {name!r}{nearest(name, known)}")
+    if name is not None:
+        check_known(option or f"--{DEFAULT if kind == 'toolkit' else kind}", UNKNOWN[kind], name, known)
     return name
 
 
@@ -86,9 +84,7 @@ def check_branches(spec: Spec, **options: Collection[str]) -> None:
     """Raises InputError for the first value of `options` that is not a branch of the spec."""
     for option, names in options.items():
         for name in names:
-            if name not in spec.branches:
-                message = f"unknown branch {name!r}{nearest(name, spec.branches)}"
-                raise wrong(f"--{option}", Code.UNKNOWN_BRANCH, message)
+            check_known(f"--{option}", Code.UNKNOWN_BRANCH, name, spec.branches)
 
 
 def root_of(arguments: argparse.Namespace) -> Path:

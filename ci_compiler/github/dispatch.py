@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 from ci_compiler.codes import Code
-from ci_compiler.errors import Finding, about, nearest, raise_any, wrong
+from ci_compiler.errors import Finding, about, check_known, raise_any, wrong
 from ci_compiler.github.actions import jobs_of, newest_runs, run_of, stamp, workflow_ids
 from ci_compiler.github.client import Client
 from ci_compiler.github.errors import GitHubError, Trouble
@@ -136,10 +136,10 @@ def orders(
     that is not built, a pattern that matches nothing, or an unknown branch, shard or profile.
     """
     spec, names = plan.spec, {each.name for each in plan.shards}
-    if branch is not None and branch not in spec.branches:
-        raise wrong("--branch", Code.UNKNOWN_BRANCH, f"unknown branch {branch!r}{nearest(branch, spec.branches)}")
-    if shard is not None and shard not in names:
-        raise wrong("--shard", Code.UNKNOWN_SHARD, f"unknown shard {shard!r}{nearest(shard, names)}")
+    if branch is not None:
+        check_known("--branch", Code.UNKNOWN_BRANCH, branch, spec.branches)
+    if shard is not None:
+        check_known("--shard", Code.UNKNOWN_SHARD, shard, names)
     shards = [each for each in plan.shards if branch in {None, each.branch} and shard in {None, each.name}]
     patterns = tuple(dict.fromkeys(patterns))
     raise_any(_unmatched(plan, shards, patterns, branch))

@@ -7,21 +7,25 @@ pool publishes; its conclusion counts for every variant whose own jobs succeeded
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
+from ci_compiler.errors import Finding
 from ci_compiler.github.actions import Json, jobs_of, newest_runs, seconds_of
 from ci_compiler.github.client import Client
 from ci_compiler.github.dispatch import DONE, SUCCESS
+from ci_compiler.plan import expected
 from ci_compiler.plan.matrix import Cell, Variant
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.proof import Proof
 from ci_compiler.plan.sharding import Shard, job_name
+from ci_compiler.spec.model import Spec
+from ci_compiler.spec.suites import ExpectedStageFailure
 from ci_compiler.stages import PUBLISH
-from ci_compiler.units import grouped
+from ci_compiler.units import counted, grouped
 from ci_compiler.workflows.common import OWN_EVENTS
 from ci_compiler.workflows.shard import job_in_shard, publication_name
 
@@ -248,3 +252,23 @@ def in_words(results: Iterable[BuildResult]) -> str:
     if worst is None:
         return ""
     return worst.value if counts[worst] == counts.total() else f"{counts[worst]} of {counts.total()} {worst.value}"
+
+
+def expectation_rows(spec: Spec, last: LastBuild, today: str) -> list[dict[str, str]]:
+    """The failures that are expected of a variant, and what they are worth today, as JSON."""
+    found = expected.expected_failures(spec, last.variant.name, last.cell.branch).values()
+    return [expected.as_row(entry) | {"standing": expected.standing(entry, today).value} for entry in found]
+
+
+def expectation_lines(spec: Spec, lasts: Iterable[LastBuild], today: str) -> Iterator[str | Finding]:
+    """For each entry, a line about the variants that failed as expected, and a finding about those that passed."""
+    ended: dict[tuple[ExpectedStageFailure, str], list[str]] = defaultdict(list)
+    for last in lasts if spec.expected_failures else ():
+        for stage, entry in expected.expected_failures(spec, last.variant.name, last.cell.branch).items():
+            ended[entry, last.stages.get(stage.name, "")].append(f"{last.variant.name} on {last.cell.branch}")
+    for entry in spec.expected_failures:
+        failed, passed = ended[entry, FAILURE], ended[entry, SUCCESS]
+        if failed and expected.standing(entry, today) is not expected.Standing.EXPIRED:
+            yield f"{entry.stage} of {counted(len(failed), 'variant')} failed as expected: {expected.in_words(entry)}"
+        if passed:
+            yield expected.passes_again(spec, entry, passed)

@@ -6,6 +6,8 @@ instruction sets win, and finally the order in the spec.
 
 A pool that is `untrusted` takes no part in this. It runs only what a maintainer has built of a fork's pull request, one
 cell per job (`routes_of_forks`).
+
+The build scripts that the spec puts into containers can run on Linux, on a machine with an engine.
 """
 
 from __future__ import annotations
@@ -17,8 +19,7 @@ from itertools import permutations
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding
 from ci_compiler.hardware import CPU, Hardware
-from ci_compiler.plan.containers import container_findings
-from ci_compiler.plan.matrix import Cell, setting
+from ci_compiler.plan.matrix import Cell, applying, setting
 from ci_compiler.plan.suites import Bench, benches_of
 from ci_compiler.record import record
 from ci_compiler.spec.axes import Accelerator
@@ -425,3 +426,28 @@ def _has(pool: Pool, bench: Bench) -> bool:
     """Whether the machines of `pool` have the GPUs that `bench` asks for."""
     target = Accelerator.parse(pool.accelerator).target if pool.accelerator else pool.gpu
     return pool.gpus >= bench.gpus and bench.target in {"", target}
+
+
+def container_findings(spec: Spec, building: Iterable[tuple[Cell, Pool]]) -> Iterator[Finding]:
+    """An error for each package whose build script cannot run in its container on a pool that builds it.
+
+    A machine that is a container itself has no engine. With the engine of its host, a job could become root there.
+    """
+    found: dict[tuple[str, str], str] = {}
+    for cell, pool in building:
+        for variant in cell.variants:
+            command = spec.packages[variant.package].command
+            if command and applying(command.container, cell) and (why := _why_not(spec, pool)):
+                found.setdefault((variant.package, pool.name), why)
+    for (package, name), why in found.items():
+        message = f"the build script of {package} cannot run in a container on {name}, {why}"
+        path = ("packages", package, "command", "container")
+        yield spec.finding(path, Code.CONTAINER_UNUSABLE, message, key=True)
+
+
+def _why_not(spec: Spec, pool: Pool) -> str:
+    if not pool.system.endswith("-linux"):
+        return f"whose machines are {pool.system}; give it a `when` for the platforms of Linux"
+    if ("runners", pool.name, "image") in spec.document.values:
+        return "whose runners are containers of `image`; put what the build needs into that image"
+    return "which is `untrusted`: its runners are containers" if pool.untrusted else ""

@@ -3,30 +3,33 @@
 `judge` sorts the candidates of the matrix into cells that are built and cells that are left out, each with a reason.
 An impossible cell that the spec names explicitly is an error; one that results from multiplying the axes is left out
 and recorded. `findings.toml` has the source of the fact behind each rule.
+
+What a variant is built with must exist, and no variant may be built with itself by way of others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, pairwise
 
+from ci_compiler.backends.protocol import CachePush
 from ci_compiler.codes import Code, Severity
-from ci_compiler.errors import Finding
+from ci_compiler.errors import Finding, nearest
 from ci_compiler.hardware import CPU, Gpu, Hardware, Toolkit, tables
 from ci_compiler.hardware.families import DEFAULT, family_of
-from ci_compiler.plan.edge_rules import edge_findings
 from ci_compiler.plan.matrix import Candidate, Cell, OpenCells, Variant, candidates, cells_of, listed_cells
+from ci_compiler.plan.needs import Needs
 from ci_compiler.plan.pins import unverified_commits
 from ci_compiler.plan.profiles import unused
-from ci_compiler.plan.redistribution import redistribution_findings
-from ci_compiler.plan.releases import release_findings
+from ci_compiler.plan.releases import release_findings, uses_dnn
 from ci_compiler.record import record
 from ci_compiler.spec.axes import SHORT_FAMILY
+from ci_compiler.spec.edges import NEEDS, Edge
 from ci_compiler.spec.load import Path_
 from ci_compiler.spec.model import Matrix, Package, RecipeKind, Spec, in_build_order
 from ci_compiler.spec.patterns import matcher
-from ci_compiler.variant import ATTRIBUTE
+from ci_compiler.variant import ATTRIBUTE, variant_name
 
 
 @record
@@ -45,6 +48,12 @@ class LeftOut:
     code: Code
     reason: str
     path: Path_
+
+    @classmethod
+    def of(cls, part: Candidate | Cell, package: str, code: Code, reason: str, path: Path_) -> LeftOut:
+        """What is left out of `part`, as far as it is of `package`."""
+        place = {name: getattr(part, name) for name in ("branch", "toolkit", "target", "isa", "python")}
+        return cls(**place, package=package, code=code, reason=reason, path=path)
 
 
 @record
@@ -105,7 +114,7 @@ def _judge_matrix(
             message = f"{candidate.target} with {candidate.isa} on {candidate.branch}: {reason}"
             findings.append(spec.finding(candidate.path, code, message))
         else:
-            left_out.append(_left_out(candidate, own, code, reason, candidate.path))
+            left_out.append(LeftOut.of(candidate, own, code, reason, candidate.path))
     if opened:
         cells = list(_merged(spec, [cells]))
     kept, excluded, unused = _exclude(spec, path, matrix, cells)
@@ -156,20 +165,6 @@ def _impossible(hardware: Hardware, candidate: Candidate) -> tuple[Code, str] | 
     return next(hardware_problems(gpu, toolkit, candidate.system), None)
 
 
-def _left_out(part: Candidate | Cell, package: str, code: Code, reason: str, path: Path_) -> LeftOut:
-    return LeftOut(
-        branch=part.branch,
-        toolkit=part.toolkit,
-        target=part.target,
-        isa=part.isa,
-        python=part.python,
-        package=package,
-        code=code,
-        reason=reason,
-        path=path,
-    )
-
-
 def _packages_of(packages: Sequence[Package], branch: str) -> tuple[Package, ...]:
     """Those of `packages` that are built on `branch`, dependencies first, without those of another repository."""
     wanted = {package.name: package for package in packages if package.on(branch)}
@@ -192,7 +187,7 @@ def _exclude(
             here = not exclusion.branches or cell.branch in exclusion.branches
             here = here and (exclusion.when is None or exclusion.when.holds(cell.conditions))
             out = [variant for variant in cell.variants if matches(variant.name)] if here else []
-            left_out += [_left_out(cell, variant.package, Code.EXCLUDED, exclusion.because, path) for variant in out]
+            left_out += [LeftOut.of(cell, variant.package, Code.EXCLUDED, exclusion.because, path) for variant in out]
             rest = tuple(variant for variant in cell.variants if variant not in out) if out else cell.variants
             if rest:
                 kept.append(replace(cell, variants=rest) if out else cell)
@@ -341,3 +336,120 @@ def _check_conditions(
 def errors_among(findings: Iterable[Finding]) -> list[Finding]:
     """The findings that are errors: those that stop a command."""
     return [finding for finding in findings if finding.severity is Severity.ERROR]
+
+
+Node = tuple[str, str]
+"""A job that builds: its branch, and its cell or joined build."""
+
+
+def edge_findings(spec: Spec, cells: Sequence[Cell]) -> Iterator[Finding]:
+    """An error for each edge that leads to no variant, or to several where one is needed; and for circles."""
+    needs, seen, found = Needs(spec, cells), set[tuple[str, str, str, int]](), list[Finding]()
+    leading = {name: [*_leading(spec, package)] for name, package in spec.packages.items()}
+    for cell in cells:
+        held = {variant.package for variant in cell.variants}
+        for variant in () if cell.listed else cell.variants:
+            for kind, edge, in_cell in leading[variant.package]:
+                if in_cell and edge.package in held:
+                    continue
+                key = (cell.branch, variant.package, kind, edge.index)
+                if key not in seen and (edge.when is None or edge.when.holds(cell.conditions)):
+                    reached = needs.reached(cell, kind, edge)
+                    if not reached or (kind == NEEDS and len(reached) > 1):
+                        seen.add(key)
+                        message = _message(needs, cell, variant, kind, edge, reached)
+                        path = ("packages", variant.package, kind, *(() if edge.is_plain else (edge.index,)))
+                        found.append(spec.finding(path, Code.NEEDS_MISSING_VARIANT, message))
+    yield from found or (_circles(needs, cells) if spec.has_edges or any(one.joined for one in cells) else ())
+    yield from _unusable(spec)
+
+
+def _leading(spec: Spec, package: Package) -> Iterator[tuple[str, Edge, bool]]:
+    """The edges of a package to variants of this plan, each with its kind and whether its own cell may hold the one."""
+    for kind, edges in package.edges_by_kind:
+        for edge in edges:
+            if not (edge.is_plain and spec.packages[edge.package].repository is not None):
+                yield kind, edge, kind == NEEDS and not edge.values
+
+
+def _message(
+    needs: Needs, cell: Cell, variant: Variant, kind: str, edge: Edge, found: Sequence[tuple[Cell, Variant]]
+) -> str:
+    if found:
+        some = ", ".join(other.name for _, other in found[:3])
+        more = "; fix another axis, or use `gathers`" if edge.values else ""
+        return f"{variant.name} needs one variant of {edge}, and several serve it alike: {some}{more}"
+    what = variant_name(edge.package, cell.suffix) if kind == NEEDS and not edge.values else str(edge)
+    return f"{variant.name} {kind} {what}, which {cell.branch} does not build{_near(needs, cell, edge)}"
+
+
+def _near(needs: Needs, cell: Cell, edge: Edge) -> str:
+    """The values nearest to the first that `edge` names and no variant of its package has."""
+    for axes in edge.wanted(cell.axes) if edge.values else ():
+        for axis, value in axes.items():
+            had = needs.values_of(cell.branch, edge.package, axis)
+            if had and value not in had:
+                return nearest(value, had)
+    return ""
+
+
+def _circles(needs: Needs, cells: Sequence[Cell]) -> Iterator[Finding]:
+    """An error for a circle of jobs: variants, or builds that make several of them, none of which could be first."""
+    from graphlib import CycleError, TopologicalSorter  # most specs have no edge that could close a circle
+
+    after: dict[Node, dict[Node, tuple[Variant, str, Variant]]] = {}
+    for cell in cells:
+        for variant in cell.variants:
+            for link in needs.links(cell, variant.package):
+                own, other = (cell.branch, cell.key), (link.cell.branch, link.cell.key)
+                if own != other:
+                    after.setdefault(own, {}).setdefault(other, (variant, link.kind, link.variant))
+    try:
+        TopologicalSorter(after).prepare()
+    except CycleError as error:
+        nodes: list[Node] = error.args[1][::-1]
+        steps = [after[one][other] for one, other in pairwise(nodes)]
+        words = ", and ".join(f"{one.name} {kind} {other.name}" for one, kind, other in steps)
+        message = f"{words}: none of them can be built first; limit one of these edges with `when`"
+        yield needs.spec.finding(("packages", steps[0][0].package, steps[0][1]), Code.NEEDS_CIRCLE, message, key=True)
+
+
+def _unusable(spec: Spec) -> Iterator[Finding]:
+    """An error for each package whose edges its compiled recipe cannot follow."""
+    for package in spec.packages.values():
+        written = any(package.may_be(kind) for kind in (RecipeKind.COMPILED, RecipeKind.TEMPLATE))
+        compiled = spec.backend.has_recipes and package.repository is None and written
+        for kind, edges in package.edges_by_kind if compiled else ():
+            if edge := next((one for one in edges if kind != NEEDS or not one.is_plain), None):
+                message = (
+                    f"a compiled recipe of {package.name} takes the variants of its own cell, not {edge}; use recipes "
+                    "of your own or `backend: command`"
+                )
+                yield spec.finding(("packages", package.name, kind, edge.index), Code.BACKEND_CANNOT, message)
+
+
+def redistribution_findings(spec: Spec, cells: Iterable[Cell]) -> Iterator[Finding]:
+    """An error if a public cache gets whole closures with libraries whose redistribution the spec does not claim.
+
+    With `push: own`, these are left out on the machine that pushes (`backends.own_store`).
+    """
+    cache = spec.cache
+    if cache is None or not cache.public or cache.push is CachePush.OWN or not spec.backend.has_recipes:
+        return
+    cells = tuple(cells)
+    families = tuple(map(family_of, dict.fromkeys(cell.family for cell in cells)))
+    carried = {product for cell in cells for product in _products(spec, cell)}
+    missing = sorted(carried - set(cache.redistributes))
+    if missing:
+        whose = " and ".join(dict.fromkeys(f"{row.vendor}'s" for row in families if {*missing} & {*row.products}))
+        message = (
+            f"the cache is public, and whole closures carry {whose} {' and '.join(missing)} libraries; leave them out "
+            f"with `push: own`, or if their licences let you serve them, write `redistributes: [{', '.join(missing)}]`"
+        )
+        yield spec.finding(("cache", "public"), Code.REDISTRIBUTION_UNCLAIMED, message)
+
+
+def _products(spec: Spec, cell: Cell) -> Iterator[str]:
+    """The products that its variants carry, by the names of their folders on the vendor's server."""
+    has_dnn = any(uses_dnn(spec, cell, variant.package) for variant in cell.variants)
+    yield from family_of(cell.family).products[: 2 if has_dnn else 1]

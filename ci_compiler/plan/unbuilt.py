@@ -73,22 +73,7 @@ class Selection:
         for selected in self.every if open_paths and self.judged.left_out else ():
             cell, package = selected.cell, selected.cell.variants[0].package
             if (cell.branch, cell.variants[0].name) not in self.built and self.wanted(selected):
-                code, reason, path = self.reason(selected)
-                yield Unbuilt(
-                    left_out=LeftOut(
-                        branch=cell.branch,
-                        toolkit=cell.toolkit,
-                        target=cell.target,
-                        isa=cell.isa,
-                        python=cell.python,
-                        package=package,
-                        code=code,
-                        reason=reason,
-                        path=path,
-                    ),
-                    axes=cell.axes,
-                    opened=True,
-                )
+                yield Unbuilt(left_out=LeftOut.of(cell, package, *self.reason(selected)), axes=cell.axes, opened=True)
 
     def wanted(self, selected: _Selected) -> bool:
         """Whether the package's `when` holds for it."""

@@ -13,7 +13,7 @@ from ci_compiler.record import record
 from ci_compiler.spec.model import Branch, Package, Source, Spec
 from ci_compiler.spec.packages import Pin
 from ci_compiler.spec.presets import Override
-from ci_compiler.spec.shorthand.keys import TOOLKIT_PACKAGES, TOOLKIT_TAG
+from ci_compiler.spec.shorthand.lists import TOOLKIT_PACKAGES, TOOLKIT_TAG
 from ci_compiler.spec.values import variant_values
 from ci_compiler.variant import python_tag, toolkit_tag, variant_name
 

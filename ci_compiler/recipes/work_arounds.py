@@ -59,16 +59,7 @@ class Piece:
 
     def applies(self, traits: Traits) -> bool:
         """Whether a recipe with `traits` has it: each condition names the value, or a list of values, of a trait."""
-        found = {
-            "package": traits.package,
-            "preset": traits.preset,
-            "isa": traits.isa,
-            "family": traits.family,
-            "gpu": traits.gpu,
-            "dnn": traits.dnn,
-            "source": traits.source,
-            "work-around": self.name in traits.work_arounds,
-        }
+        found = traits._asdict() | {"work-around": self.name in traits.work_arounds}
         return all(
             found[key] in value if isinstance(value, list) else found[key] == value for key, value in self.when.items()
         )

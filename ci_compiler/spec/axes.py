@@ -13,7 +13,7 @@ from ci_compiler.record import record
 from ci_compiler.spec.declare import declared, entries, form, key
 from ci_compiler.spec.forms import BranchNames, IsaNames, PackageName, Python, Reason, VariantPattern
 from ci_compiler.spec.read import read
-from ci_compiler.spec.shorthand.keys import ToolkitVersion
+from ci_compiler.spec.shorthand.lists import ToolkitVersion
 
 SHORT_FAMILY = "cuda"
 """The family of the GPUs of the short form."""
@@ -140,14 +140,12 @@ class AxisRow:
         "Left out: the axis and the value with underscores.",
         examples=["torch{digits}"],
         default="",
-        published=False,
     )
     values_from: SettingValue = key(
         "A command that lists the values, as JSON or one on each line. `ci-compile update` runs it in the root of the "
         "repository, and writes the values into the axis and into each matrix that has all of them.",
         examples=["python ci/supported-torch.py"],
         default="",
-        published=False,
     )
     serves: Mapping[AxisValue, AxisValues] = key(
         "Values that serve others: a build for the first is used wherever one of the list is asked for.",
@@ -183,7 +181,6 @@ class AcceleratorRow:
         "How names spell the toolkit, as the `tag` of an axis. Left out: the family and the version with underscores. "
         "A text without the value takes the place of a family that has no toolkit.",
         default="",
-        published=False,
         examples=["cu{digits}"],
     )
 
@@ -194,10 +191,8 @@ class Join:
 
     index: int
     axes: tuple[AxisName, ...] = key("Axes in which the variants of one build differ.", default=(), published=False)
-    package: PackageName = key(
-        "The package whose build makes this one as well.", name="with", default="", published=False
-    )
-    when: When | None = key(default=None, published=False, written=Conditions, convert=to_when)
+    package: PackageName = key("The package whose build makes this one as well.", name="with", default="")
+    when: When | None = key(default=None, written=Conditions, convert=to_when)
 
 
 def joins(value: list[Any]) -> tuple[Join, ...]:
@@ -212,7 +207,7 @@ class SettingRow:
     """A value of a setting, and the cells that have it."""
 
     index: int
-    when: When | None = key(default=None, published=False, written=Conditions, convert=to_when)
+    when: When | None = key(default=None, written=Conditions, convert=to_when)
     value: SettingValue = key("The value.")
 
 
@@ -266,7 +261,7 @@ class Exclusion:
         default="*",
         published=False,
     )
-    when: When | None = key(default=None, published=False, written=Conditions, convert=to_when)
+    when: When | None = key(default=None, written=Conditions, convert=to_when)
     branches: BranchNames = key(default=(), published=False)
     because: Reason = key("The reason; shown by `explain`.")
 

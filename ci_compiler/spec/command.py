@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from ci_compiler.backends.command import SCRIPT, TOKEN
 from ci_compiler.spec.axes import SettingRow, SettingRows, setting_rows
 from ci_compiler.spec.declare import declared, form, key
-from ci_compiler.spec.forms import LINE
+from ci_compiler.spec.forms import LINE, Gigabytes
 from ci_compiler.spec.publishers import Publisher, publisher
 from ci_compiler.spec.read import read
 
@@ -87,7 +87,6 @@ class VersionRule:
     command: Line = key(
         "A command that prints the version, in place of `versions` of the branch.",
         default="",
-        published=False,
         examples=["python ci/version.py"],
     )
     tag: str = key(
@@ -95,7 +94,6 @@ class VersionRule:
         title="a text with {version}, such as v{version}",
         pattern=r"^[A-Za-z0-9._/+-]*\{version\}[A-Za-z0-9._/+-]*$",
         default="",
-        published=False,
         examples=["v{version}"],
     )
     night: str = key(
@@ -103,7 +101,6 @@ class VersionRule:
         title="a text with {version} and {date}",
         pattern=r"^\{version\}[A-Za-z0-9.+]*\{date\}[A-Za-z0-9.]*$",
         default="",
-        published=False,
         examples=["{version}.dev{date}"],
     )
     local: tuple[SettingRow, ...] = key(
@@ -124,9 +121,7 @@ class CompilerCache:
     program: Literal["ccache", "sccache"] = key(
         "The program, which the machine, or the `container`, has. CMake starts the compilers through it."
     )
-    size: int = key(
-        "The most that it holds for a variant, in GB.", title="a number of gigabytes", minimum=1, maximum=100, default=1
-    )
+    size: Gigabytes = key("The most that it holds for a variant, in GB.", maximum=100, default=1)
     releases: bool = key("Whether runs that publish use it.", default=True)
 
 
@@ -151,7 +146,7 @@ class Command:
         minItems=1,
         examples=[["dist/*.whl"]],
     )
-    version: VersionRule | None = key(default=None, published=False)
+    version: VersionRule | None = key(default=None)
     env: Mapping[str, tuple[SettingRow, ...]] = key(
         "Further variables of all commands and tests, by name. Of the rows of a variable, the first that applies "
         "counts; placeholders stand for the variant's values.",
@@ -171,7 +166,7 @@ class Command:
         published=False,
         examples=[f"quay.io/pypa/manylinux_2_28_x86_64@sha256:{64 * '0'}"],
     )
-    compiler_cache: CompilerCache | None = key(default=None, published=False)
+    compiler_cache: CompilerCache | None = key(default=None)
     reuse: bool = key(
         "Whether a build takes the files of an earlier run of the same repository that built from the same inputs. A "
         "run of a branch takes only what a run of that branch built. A run asks no machine for what an earlier one of "
@@ -191,7 +186,6 @@ class Command:
         "The command that fetches the published files into `VARIANT_FILES`, an empty folder, for the builds and tests "
         "of what needs the package. Left out: a run that builds a variant builds what it needs as well.",
         default="",
-        published=False,
         examples=['pip download --no-deps --dest "$VARIANT_FILES" my-package=="$VARIANT_VERSION"'],
     )
     install: InstallLine = key(
@@ -203,7 +197,6 @@ class Command:
         "The command that installs the files for a test, in a virtual environment of the variant's Python. Left out: "
         "`pip install` of the wheels among them.",
         default="",
-        published=False,
         examples=['pip install --find-links "$VARIANT_FILES" my-package=="$VARIANT_VERSION"'],
     )
     publish: str | Publisher = key(
@@ -227,7 +220,6 @@ class Command:
     published: Line = key(
         "A command that succeeds if the variant's version is published already. Left out: publishing always runs.",
         default="",
-        published=False,
         examples=['pip download --no-deps --dest /tmp my-package=="$VARIANT_VERSION"'],
     )
 

@@ -69,12 +69,12 @@ def key(
     """A field that is a key of the spec, with its description and further keywords of JSON Schema.
 
     `name` is the key's name if it is not the field's name in kebab case. A key without a `default` is required. The
-    schema states the default unless `published` is False; a default mapping with entries makes the value a table with
-    these keys alone, each with its own default. `written` is the type in the file if it is not the field's type, and
-    `convert` turns a value of that type into the field's.
+    schema states the default unless it is '' or None, or `published` is False; a default mapping with entries makes the
+    value a table with these keys alone, each with its own default. `written` is the type in the file if it is not the
+    field's type, and `convert` turns a value of that type into the field's.
     """
     said = {"description": description} if description else {}
-    stated = default if published else MISSING
+    stated = MISSING if default is None or default == "" or not published else default
     metadata = {"name": name, "default": stated, "written": written, "convert": convert, "rules": said | rules}
     if isinstance(default, Mapping):
         return field(default_factory=lambda: default, metadata=metadata)
@@ -83,7 +83,7 @@ def key(
 
 def optional(description: str, **more: Any) -> Any:
     """A key that may be left out, which the schema gives no default; `more` is as for `key`."""
-    return key(description, default=None, published=False, **more)
+    return key(description, default=None, **more)
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(key, field))

@@ -131,6 +131,8 @@ Python = Annotated[
 ]
 """A released Python version: PEP 596, 619, 664, 693, 719, 745, 790."""
 
+Gigabytes = Annotated[int, form(title="a number of gigabytes", minimum=1)]
+
 Day = Annotated[str, form(title="a date (YYYY-MM-DD)", pattern="^[0-9]{4}-[0-9]{2}-[0-9]{2}$")]
 
 Reason = Annotated[

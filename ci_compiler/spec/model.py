@@ -4,14 +4,14 @@ A field made by `key` is a key of the file, with the description, form and defau
 `Spec` that `build` returns is complete, with every default filled in, and names nothing unknown.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Annotated, Literal
 
 from ci_compiler import __version__
 from ci_compiler.backends import backends
 from ci_compiler.backends.protocol import Backend
 from ci_compiler.codes import Code
-from ci_compiler.errors import Finding, Place
+from ci_compiler.errors import Finding, Place, unknown
 from ci_compiler.hardware import Hardware
 from ci_compiler.spec.axes import (
     AcceleratorRow,
@@ -27,14 +27,14 @@ from ci_compiler.spec.axes import (
     pythons_of,
     setting_rows,
 )
-from ci_compiler.spec.benchmark import Benchmark
-from ci_compiler.spec.build_order import in_build_order
 from ci_compiler.spec.command import Command
 from ci_compiler.spec.declare import declared, entries, form, key
+from ci_compiler.spec.edges import in_build_order
 from ci_compiler.spec.forms import (
     TOOLKIT,
     WORD,
     BranchName,
+    BranchNames,
     Label,
     Minutes,
     Owner,
@@ -47,13 +47,37 @@ from ci_compiler.spec.forms import (
 from ci_compiler.spec.load import Document, Path_
 from ci_compiler.spec.packages import Branch, Package, RecipeKind, Repository, Source
 from ci_compiler.spec.pools import Cache, Pool, Prices, Publish, RunsOn
-from ci_compiler.spec.recalls import Recall
 from ci_compiler.spec.recipe_keys import WorkAround
 from ci_compiler.spec.shorthand.hardware import HardwareRows
-from ci_compiler.spec.suites import ExpectedStageFailure
+from ci_compiler.spec.suites import Benchmark, ExpectedStageFailure
 from ci_compiler.spec.triggers import Profiles, PullRequest, Schedule, Sync, Watch
 from ci_compiler.spec.upstream import ActionName, ActionPin, Images, Update
 from ci_compiler.stages import BUILD, PUBLISH, Stage, StageKind, TestPolicy, stages, stages_that_test
+
+
+@declared()
+class Recall:
+    """Why a published variant must not be installed. It ends when the entry is removed, or the version changes."""
+
+    because: str = key(
+        "What is wrong with it, in a few words.",
+        title="one line of text, without braces",
+        pattern=r"^[^\x00-\x1f\x7f{}]+$",
+        maxLength=200,
+        examples=["its convolutions return NaN on this GPU"],
+    )
+    branches: BranchNames = key("The branches whose build is recalled. Left out: every branch.", default=())
+    versions: tuple[PackageVersion, ...] = key(
+        "The versions of the package that are recalled. Left out: every version.",
+        minItems=1,
+        default=(),
+        examples=[["2.8.0"]],
+    )
+
+    def concerns(self, branch: str, version: str) -> bool:
+        """Whether the build of `version` on `branch` is recalled."""
+        return (not self.branches or branch in self.branches) and (not self.versions or version in self.versions)
+
 
 __all__ = [
     "Branch",
@@ -108,7 +132,6 @@ class Spec:
         "PyTorch, TorchVision and TorchAudio. Alone in the file, it is the whole spec.",
         title="the name of a bundled spec, torch",
         default=None,
-        published=False,
     )
     owner: Owner = key("FloxHub organisation (or user) that the variants are published to.", examples=["my-org"])
     backend: Backend = key(
@@ -166,7 +189,6 @@ class Spec:
         pattern=r"^[A-Za-z0-9_.]*\{[a-z][a-z0-9_-]*\}([A-Za-z0-9_.]|-|\{[a-z][a-z0-9_-]*\})*$",
         examples=["{torch}-{accelerator}-{platform}"],
         default="",
-        published=False,
     )
     settings: Mapping[Word, tuple[SettingRow, ...]] = key(
         "Values that differ between variants without naming them; a build finds each in its environment as "
@@ -177,7 +199,7 @@ class Spec:
         published=False,
         examples=[{"toolkit-version": [{"when": {"accelerator": "cuda 12"}, "value": "12.9.2"}]}],
     )
-    matrix: Matrix | None = key("The axes of every package that has none of its own.", default=None, published=False)
+    matrix: Matrix | None = key("The axes of every package that has none of its own.", default=None)
     pools: tuple[Pool, ...] = key(
         "The pools of machines, by name. A job goes to the least scarce pool that has what its stage needs.",
         name="runners",
@@ -217,9 +239,9 @@ class Spec:
         published=False,
     )
     benchmark: Benchmark = key(default=Benchmark())
-    prices: Prices | None = key(default=None, published=False)
+    prices: Prices | None = key(default=None)
     publish: Publish = key(default=Publish())
-    cache: Cache | None = key(default=None, published=False)
+    cache: Cache | None = key(default=None)
     recalls: Mapping[Word, Recall] = key(
         "Published variants that turned out wrong, by name. `select`, the finder page and the build matrix name "
         "others.",
@@ -229,10 +251,10 @@ class Spec:
     attest: bool = key("Whether each build attests its manifest and its outputs (actions/attest).", default=False)
     pull_request: PullRequest = key(default=PullRequest())
     profiles: Profiles = key(default=Profiles(), published=False)
-    schedule: Schedule | None = key(default=None, published=False)
-    sync: Sync | None = key(default=None, published=False)
-    update: Update | None = key(default=None, published=False)
-    images: Images | None = key(default=None, published=False)
+    schedule: Schedule | None = key(default=None)
+    sync: Sync | None = key(default=None)
+    update: Update | None = key(default=None)
+    images: Images | None = key(default=None)
     pins: Mapping[ActionName, ActionPin] = key(
         "Commits of actions in place of the compiler's own, by action.",
         default={},
@@ -243,7 +265,7 @@ class Spec:
         "skips the check with a notice.",
         default=True,
     )
-    watch: Watch | None = key(default=None, published=False)
+    watch: Watch | None = key(default=None)
     pages: bool = key(
         "Whether `pages.yml` publishes the finder page. Where GitHub Pages is off, it skips that with a notice.",
         default=True,
@@ -253,7 +275,6 @@ class Spec:
         "nothing in a fork. Needed where the repository is itself a fork of another one.",
         examples=["my-org/build-pytorch"],
         default="",
-        published=False,
     )
     hosted: Label = key(
         "GitHub-hosted machine for the checks that run no code of a variant. Linux only.",
@@ -393,3 +414,10 @@ class Spec:
     def finding(self, path: Path_, code: Code, message: str, *, key: bool = False, tolerated: bool = False) -> Finding:
         """A finding about the value (or the key) at `path`."""
         return Finding(place=self.place(*path, key=key), code=code, message=message, tolerated=tolerated)
+
+    def unless_known(
+        self, path: Path_, code: Code, name: str, known: Collection[str], *, key: bool = False
+    ) -> Iterator[Finding]:
+        """A finding about the value (or the key) at `path` if `name` is not among `known`; `code` is `unknown-KIND`."""
+        if name not in known:
+            yield self.finding(path, code, unknown(code, name, known), key=key)

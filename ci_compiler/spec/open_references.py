@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from ci_compiler.codes import Code
-from ci_compiler.errors import Finding, nearest
+from ci_compiler.errors import Finding, nearest, unknown
 from ci_compiler.hardware import tables
 from ci_compiler.hardware.families import FAMILIES, family_of
 from ci_compiler.spec.axes import AXES, PARTS, SHORT_FAMILY, Accelerator, Matrix, When
@@ -36,8 +36,7 @@ def open_findings(spec: Spec) -> Iterator[Finding]:
         for exclusion in matrix.exclude:
             yield from _conditions(spec, (*path, "exclude", exclusion.index, "when"), exclusion.when, known)
     for axis in re.findall(r"\{([a-z0-9_-]+)\}", spec.names):
-        if axis not in known:
-            yield spec.finding(("names",), Code.UNKNOWN_AXIS, f"unknown axis {axis!r}{nearest(axis, known)}")
+        yield from spec.unless_known(("names",), Code.UNKNOWN_AXIS, axis, known)
     for package in spec.packages.values():
         yield from _package(spec, package, known)
     yield from _settings(spec, known)
@@ -90,9 +89,8 @@ def _package(spec: Spec, package: Package, known: Collection[str]) -> Iterator[F
         at = (*root, "joins") if row.when is None and row.axes else (*root, "joins", row.index)
         yield from _axes(spec, at, row.axes, known)
         yield from _conditions(spec, (*at, "when"), row.when, known)
-        if row.package and row.package not in spec.packages:
-            message = f"unknown package {row.package!r}{nearest(row.package, spec.packages)}"
-            yield spec.finding((*at, "with"), Code.UNKNOWN_PACKAGE, message)
+        if row.package:
+            yield from spec.unless_known((*at, "with"), Code.UNKNOWN_PACKAGE, row.package, spec.packages)
 
 
 def edge_findings(spec: Spec) -> Iterator[Finding]:
@@ -121,7 +119,7 @@ def _written(matrix: Matrix) -> Iterator[tuple[Path_, Mapping[str, Sequence[str]
 
 
 def _unknown_axis(spec: Spec, path: Path_, axis: str, known: Iterable[str]) -> Finding:
-    message = f"unknown axis {axis!r}{nearest(axis, known)}; `axes` declares further ones"
+    message = f"{unknown(Code.UNKNOWN_AXIS, axis, known)}; `axes` declares further ones"
     return spec.finding(path, Code.UNKNOWN_AXIS, message, key=True)
 
 

@@ -5,7 +5,6 @@ from enum import StrEnum
 from typing import Annotated, Any, Literal
 
 from ci_compiler.spec.axes import AcceleratorRow, AxisName, Conditions, Join, Matrix, When, joins, to_when
-from ci_compiler.spec.benchmark import DeclaredBenchmark
 from ci_compiler.spec.command import Command
 from ci_compiler.spec.declare import declared, form, key
 from ci_compiler.spec.edges import GATHERS, NEEDS, Edge, WrittenEdges, to_edges
@@ -16,6 +15,7 @@ from ci_compiler.spec.forms import (
     BranchName,
     BranchNames,
     Commit,
+    Gigabytes,
     Hash,
     Minutes,
     PackageName,
@@ -29,9 +29,8 @@ from ci_compiler.spec.forms import (
 )
 from ci_compiler.spec.patterns import matcher
 from ci_compiler.spec.recipe_keys import RecipeKeys
-from ci_compiler.spec.shorthand.keys import TOOLKITS, ToolkitVersion
-from ci_compiler.spec.smoke import Smoke
-from ci_compiler.spec.suites import Suite, SuiteName, each_row
+from ci_compiler.spec.shorthand.lists import TOOLKITS, ToolkitVersion
+from ci_compiler.spec.suites import DeclaredBenchmark, Smoke, Suite, SuiteName, each_row
 from ci_compiler.spec.upstream import Upstream
 from ci_compiler.variant import recipe_path
 
@@ -55,7 +54,6 @@ class Source:
         "The commit that the tag named when the hash was taken. `ci-compile update` writes it, and reports a tag that "
         "was moved since.",
         default="",
-        published=False,
     )
 
 
@@ -69,13 +67,11 @@ class Pin:
         pattern=REVISION,
         examples=["fe5e41d7ffc0421f0913e8472ce6238ed0daf8e3"],
         default="",
-        published=False,
     )
     nixpkgs_hash: Hash = key(
         "Hash of that commit's archive, which `ci-compile hash` fills in. Required where a branch publishes into a "
         "`cache`; with it the recipes also evaluate in Nix's pure mode.",
         default="",
-        published=False,
     )
     allow_broken: bool = key(
         "Whether the recipes build their own package where nixpkgs marks it as broken (for a CUDA toolkit that nixpkgs "
@@ -200,9 +196,7 @@ class ListedVariant:
 
     name: str
     system: Word = key("Nix system that builds it.", examples=["aarch64-darwin"])
-    pool: PoolName = key(
-        "The pool that builds and tests it, if not the least scarce one of its system.", default="", published=False
-    )
+    pool: PoolName = key("The pool that builds and tests it, if not the least scarce one of its system.", default="")
     branches: BranchNames = key(default=(), published=False)
 
     def on(self, branch: str) -> bool:
@@ -221,7 +215,6 @@ class Package(RecipeKeys):
         pattern="^[A-Za-z_][A-Za-z0-9_-]{0,99}$",
         examples=["torch"],
         default="",
-        published=False,
     )
     title: str = key(
         "The package's name in documents and descriptions; its name in the spec, if not given.",
@@ -231,7 +224,6 @@ class Package(RecipeKeys):
         pattern=LINE,
         examples=["PyTorch"],
         default="",
-        published=False,
     )
     jobs: int = key(
         "The most compilers that a build runs at a time. Compiled recipes run no more than Nix' `cores` on the builder "
@@ -242,7 +234,7 @@ class Package(RecipeKeys):
         maximum=1024,
         default=32,
     )
-    repository: Repository | None = key(default=None, published=False)
+    repository: Repository | None = key(default=None)
     recipes: tuple[tuple[str, RecipeKind], ...] = key(
         "Where its recipes come from: `compiled` from this file, rendered from a `template`, or the repository's "
         "`own`, which are never written. A mapping says so by pattern; the first pattern that matches counts, and "
@@ -254,7 +246,7 @@ class Package(RecipeKeys):
         default=(("*", RecipeKind.COMPILED),),
         published=False,
     )
-    matrix: Matrix | None = key("The package's axes, in place of the general matrix.", default=None, published=False)
+    matrix: Matrix | None = key("The package's axes, in place of the general matrix.", default=None)
     ignores: tuple[AxisName, ...] = key(
         "Axes, or parts of the accelerator (`family`, `toolkit`, `target`), in which its builds do not differ: it is "
         "built once for all of their values, and its names do without them.",
@@ -266,7 +258,6 @@ class Package(RecipeKeys):
     when: When | None = key(
         "The cells that it is built for. Left out: every cell of its matrix.",
         default=None,
-        published=False,
         written=Conditions,
         convert=to_when,
     )
@@ -284,14 +275,13 @@ class Package(RecipeKeys):
         "own.",
         examples=["x86_64-linux"],
         default="",
-        published=False,
     )
     variants: Mapping[Word, ListedVariant] = key(
         "Variants that fit no axis, by name.",
         examples=[{"pytorch-python313-darwin-mps": {"system": "aarch64-darwin"}}],
         default={},
     )
-    upstream: Upstream | None = key(default=None, published=False)
+    upstream: Upstream | None = key(default=None)
     edges: tuple[Edge, ...] = key(
         "Packages of which a variant is built with one variant: that of the same cell, or of the axes that an entry "
         "fixes.",
@@ -314,21 +304,11 @@ class Package(RecipeKeys):
         title="{gpu: MINUTES, cpu: MINUTES}",
         default={"gpu": 60, "cpu": 30},
     )
-    disk: int = key(
-        "Disk that a build takes, in GB.", title="a number of gigabytes", minimum=1, maximum=100000, default=10
-    )
-    memory: int = key(
-        "Memory that a build takes, in GB.", title="a number of gigabytes", minimum=1, maximum=100000, default=8
-    )
-    memory_per_job: int = key(
-        "Memory that one of its compilers takes, in GB.",
-        title="a number of gigabytes",
-        minimum=1,
-        maximum=1000,
-        default=2,
-    )
-    command: Command | None = key(default=None, published=False)
-    smoke: Smoke | None = key(default=None, published=False)
+    disk: Gigabytes = key("Disk that a build takes, in GB.", maximum=100000, default=10)
+    memory: Gigabytes = key("Memory that a build takes, in GB.", maximum=100000, default=8)
+    memory_per_job: Gigabytes = key("Memory that one of its compilers takes, in GB.", maximum=1000, default=2)
+    command: Command | None = key(default=None)
+    smoke: Smoke | None = key(default=None)
     suites: Mapping[SuiteName, Suite] = key(
         "Test suites, by name, which run after the smoke test.",
         examples=[{"ops": {"command": "python -m pytest --junitxml=report.xml", "minutes": 30, "junit": "report.xml"}}],
@@ -336,7 +316,7 @@ class Package(RecipeKeys):
         written=Mapping[SuiteName, Suite],
         convert=each_row,
     )
-    benchmark: DeclaredBenchmark | None = key(default=None, published=False)
+    benchmark: DeclaredBenchmark | None = key(default=None)
     untested: tuple[tuple[str, str], ...] = key(
         "Why its variants that no pool tests are published all the same: a reason, or reasons by pattern of variant "
         "names; the first pattern that matches counts. Without a reason, such a variant is not published.",

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from ci_compiler.errors import nearest
-from ci_compiler.spec.shorthand.keys import TOOLKIT_PACKAGES, TOOLKIT_TAG, TOOLKITS
+from ci_compiler.spec.shorthand.lists import TOOLKIT_PACKAGES, TOOLKIT_TAG, TOOLKITS
 
 PLACEHOLDERS: Mapping[str, str] = {
     "name": "the variant's name",

@@ -10,6 +10,7 @@ from ci_compiler.spec.declare import declared, form, key
 from ci_compiler.spec.forms import (
     Amount,
     CacheUrl,
+    Gigabytes,
     IsaNames,
     Label,
     LabelSet,
@@ -31,7 +32,7 @@ class RunsOn:
     In place of both, `scale_set` is the name of a runner scale set.
     """
 
-    group: Annotated[str, form(pattern="^[A-Za-z0-9][A-Za-z0-9 ._-]{0,99}$")] = key(default="", published=False)
+    group: Annotated[str, form(pattern="^[A-Za-z0-9][A-Za-z0-9 ._-]{0,99}$")] = key(default="")
     labels: Annotated[tuple[Label, ...], form(maxItems=20)] = key(default=(), published=False)
     scale_set: str = ""
 
@@ -78,7 +79,6 @@ class Pool:
     hosted: Word = key(
         "The label of a machine that GitHub hosts, in place of `runs-on`; its system and size are known.",
         default="",
-        published=False,
         examples=["ubuntu-24.04", "macos-26", "windows-2025"],
     )
     system: str = key(
@@ -86,7 +86,6 @@ class Pool:
         title="a Nix system",
         examples=["x86_64-linux"],
         default="",
-        published=False,
     )
     builds: tuple[Word, ...] = key(
         "Further platforms that it builds for (cross-compilation). Tests need a pool of it, or one that `runs` it.",
@@ -110,14 +109,13 @@ class Pool:
         published=False,
     )
     cpu: IsaNames = key("ISAs that its CPUs have; an ISA implies those that it includes.", default=())
-    gpu: Word = key("GPU architecture of its GPUs.", examples=["sm90"], default="", published=False)
+    gpu: Word = key("GPU architecture of its GPUs.", examples=["sm90"], default="")
     accelerator: str = key(
         "The accelerator of its machines, in place of `gpu`: a family, and the target if it has any.",
         title="a family and a target (rocm gfx942), or a family (metal)",
         pattern="^[a-z][a-z0-9_]*( [A-Za-z0-9][A-Za-z0-9_:.+-]*)?$",
         examples=["rocm gfx942", "metal"],
         default="",
-        published=False,
     )
     gpus: int = key(
         "Number of GPUs of a machine that has any.", title="the number of GPUs", minimum=1, maximum=64, default=1
@@ -126,16 +124,8 @@ class Pool:
         "Number of machines in the pool.", title="the number of machines", minimum=1, maximum=10000, default=1
     )
     cores: int = key("Cores of a machine.", title="the number of cores", minimum=1, maximum=4096, default=32)
-    memory: int = key(
-        "Memory of a machine, in GB.", title="a number of gigabytes", minimum=1, maximum=100000, default=64
-    )
-    disk: int = key(
-        "Disk of a machine for builds and the store, in GB.",
-        title="a number of gigabytes",
-        minimum=1,
-        maximum=1000000,
-        default=200,
-    )
+    memory: Gigabytes = key("Memory of a machine, in GB.", maximum=100000, default=64)
+    disk: Gigabytes = key("Disk of a machine for builds and the store, in GB.", maximum=1000000, default=200)
     image: str = key(
         "Container image of its runners. Left out: the owner's `ci-builder` (with a GPU: `ci-gpu-tester`) of the "
         "compiler's version.",
@@ -144,7 +134,6 @@ class Pool:
         maxLength=300,
         examples=["ghcr.io/my-org/ci-builder:0.1.0"],
         default="",
-        published=False,
     )
     untrusted: bool = key(
         "Whether its machines run code of forks that a maintainer asks for with `/build`, and nothing else. Each of "
@@ -230,7 +219,6 @@ class Cache:
         "Where builds travel from machine to machine before they are published; the cache itself, if not given.",
         examples=["s3://my-staging?region=eu-central-1"],
         default="",
-        published=False,
     )
     staging_days: int = key(
         "For how many days builds are kept there. This is enforced for `file://`; a bucket needs a rule of its own.",

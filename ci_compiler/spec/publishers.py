@@ -34,7 +34,7 @@ class Retention:
     """
 
     nights: Annotated[str, form(title="a number of days, such as 14d", pattern="^[1-9][0-9]{0,3}d$")] = key(
-        "How many days a night is kept.", default="", published=False, examples=["14d"]
+        "How many days a night is kept.", default="", examples=["14d"]
     )
     most: int = key(
         "The most nights of a variant; with 1, a night replaces the night before.",
@@ -75,19 +75,14 @@ class Publisher:
         title="an absolute folder, s3://BUCKET/PREFIX, or an http or https address",
         pattern=r"^(/|s3://[a-z0-9]|https?://)[^\s\x00-\x1f\x7f\"'`<>]+$",
         default="",
-        published=False,
         examples=["s3://wheels/@accelerator-tag@"],
     )
-    endpoint: Address = key(
-        "The address of S3-compatible storage. Left out: that of Amazon.", default="", published=False
-    )
+    endpoint: Address = key("The address of S3-compatible storage. Left out: that of Amazon.", default="")
     region: Annotated[str, form(title="a region", pattern="^[a-z0-9-]{1,50}$")] = key(
         "The region of the bucket.", default="us-east-1"
     )
     index: Address = key(
-        "For `trusted-publishing`, the address of the simple index that shows what was uploaded.",
-        default="",
-        published=False,
+        "For `trusted-publishing`, the address of the simple index that shows what was uploaded.", default=""
     )
     tag: str = key(
         "For `github-release`, how the tag of a release is spelled. Two packages never share one.",
@@ -120,7 +115,7 @@ class Publisher:
         "each variant passed and was uploaded. A release on GitHub always is.",
         default=False,
     )
-    retention: Retention | None = key(default=None, published=False)
+    retention: Retention | None = key(default=None)
 
     @property
     def problem(self) -> tuple[str, str]:

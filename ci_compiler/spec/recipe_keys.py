@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Literal
+from typing import Any, Literal
 
 from ci_compiler.spec.declare import declared, key
 from ci_compiler.spec.forms import (
@@ -17,6 +17,11 @@ from ci_compiler.spec.forms import (
 from ci_compiler.spec.presets import Override, by_build
 
 
+def _by_build(description: str, **more: Any) -> Any:
+    """A key with values for all builds, or by kind of build; `more` is as for `key`."""
+    return key(description, convert=by_build, default={}, published=False, **more)
+
+
 @declared()
 class RecipeKeys:
     """What the recipes of a package are made from.
@@ -29,7 +34,6 @@ class RecipeKeys:
         "The Nix file, from the repository's root, that its template recipes are rendered from.",
         examples=["nix/vllm.nix"],
         default="",
-        published=False,
     )
     shared: tuple[FilePath, ...] = key(
         "Files and folders, from the repository's root, that all its recipes read; a change there rebuilds them.",
@@ -41,7 +45,6 @@ class RecipeKeys:
         "`package`.",
         examples=["torch"],
         default="",
-        published=False,
     )
     set: Literal["python", "top"] = key(
         "The package set that has the attribute: nixpkgs' Python packages or nixpkgs itself.", default="python"
@@ -51,46 +54,28 @@ class RecipeKeys:
         "package set, so that other packages of the set are built with them.",
         default="leaf",
     )
-    arguments: RecipeArguments = key(
+    arguments: RecipeArguments = _by_build(
         "Arguments of nixpkgs' function for the package. Placeholders such as `@capability@` stand for values of the "
         "variant, and `@pkgs.NAME@` for a package of nixpkgs. `gpu` and `cpu` hold those for one kind of build.",
-        convert=by_build,
-        default={},
-        published=False,
         examples=[{"gpu": {"gpuTargets": ["@capability@"]}}],
     )
-    environment: RecipeEnvironment = key(
+    environment: RecipeEnvironment = _by_build(
         "Environment variables of the build, exported before it is configured.",
-        convert=by_build,
-        default={},
-        published=False,
         examples=[{"gpu": {"FLASH_ATTN_CUDA_ARCHS": "@sm@"}}],
     )
-    cmake_flags: RecipeFlags = key(
+    cmake_flags: RecipeFlags = _by_build(
         "Flags added to `cmakeFlags`.",
-        convert=by_build,
-        default={},
-        published=False,
         examples=[["-DCMAKE_CUDA_ARCHITECTURES=@sm@"]],
     )
-    build_flags: RecipeFlags = key(
+    build_flags: RecipeFlags = _by_build(
         "Flags of ninja (`ninjaFlags`), which runs as many jobs as Nix' `cores` and `jobs` allow.",
-        convert=by_build,
-        default={},
-        published=False,
     )
-    inputs: RecipeInputs = key(
+    inputs: RecipeInputs = _by_build(
         "Packages of nixpkgs added to the inputs, by the attribute that lists them.",
-        convert=by_build,
-        default={},
-        published=False,
         examples=[{"buildInputs": ["openblas"]}],
     )
-    attributes: RecipeAttributes = key(
+    attributes: RecipeAttributes = _by_build(
         "Further attributes of the derivation.",
-        convert=by_build,
-        default={},
-        published=False,
         examples=[{"doCheck": False}],
     )
     overlays: tuple[FilePath, ...] = key(
@@ -102,7 +87,6 @@ class RecipeKeys:
         "Whether `config.cudaCapabilities` names the GPU's capability, which rebuilds the CUDA libraries that the "
         "package uses. Left out: if nothing else in the recipe names it, or nixpkgs' defaults lack it.",
         default=None,
-        published=False,
     )
     self_contained: bool = key(
         "Whether each compiled recipe holds all of its text. Otherwise what the recipes of a branch share stands once, "
@@ -137,14 +121,12 @@ class WorkAround:
     packages: tuple[str, ...] = key(
         "Packages whose recipes have it. Left out: all.", default=(), published=False, examples=[["vllm"]]
     )
-    build: Literal["gpu", "cpu", ""] = key(
-        "The builds that have it, `gpu` or `cpu`. Left out: both.", default="", published=False
-    )
-    overlay: str = key("A Nix overlay.", default="", published=False)
+    build: Literal["gpu", "cpu", ""] = key("The builds that have it, `gpu` or `cpu`. Left out: both.", default="")
+    overlay: str = key("A Nix overlay.", default="")
     cmake: tuple[str, ...] = key("Flags added to `cmakeFlags`.", default=())
     exports: Mapping[str, str] = key(
         "Variables exported in `preConfigure`, with their value as the shell reads it.", default={}
     )
-    post_patch: str = key("Shell code at the end of `postPatch`.", default="", published=False)
-    pre_configure: str = key("Shell code at the end of `preConfigure`.", default="", published=False)
+    post_patch: str = key("Shell code at the end of `postPatch`.", default="")
+    pre_configure: str = key("Shell code at the end of `preConfigure`.", default="")
     pre_build: tuple[str, ...] = key("Shell code at the end of `preBuild`, by line.", default=())

@@ -7,23 +7,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from pathlib import PurePosixPath
 
 from ci_compiler.backends.protocol import CachePush
 from ci_compiler.codes import Code
-from ci_compiler.errors import Finding, nearest
+from ci_compiler.errors import Finding, nearest, unknown
 from ci_compiler.hardware import CPU
 from ci_compiler.hardware.families import family_of
-from ci_compiler.spec.alike import alike_findings
 from ci_compiler.spec.axes import SHORT_FAMILY
-from ci_compiler.spec.build_order import circle, circle_in_words
 from ci_compiler.spec.command import Command
+from ci_compiler.spec.edges import circle, circle_in_words
 from ci_compiler.spec.load import Path_
 from ci_compiler.spec.model import Branch, GpuAxis, Matrix, Package, Spec
 from ci_compiler.spec.packages import RecipeKind
 from ci_compiler.spec.patterns import matcher
-from ci_compiler.spec.proof_references import placeholder_findings, proof_findings
 from ci_compiler.spec.publishers import REGISTRY
-from ci_compiler.spec.recipe_references import recipe_findings
+from ci_compiler.spec.recipe_references import placeholder_findings, proof_findings, recipe_findings
 from ci_compiler.spec.triggers import Profiles
 from ci_compiler.spec.unknown_names import look_up, why_unknown
 from ci_compiler.spec.work_arounds import work_arounds
@@ -69,14 +68,11 @@ def _check_branches(spec: Spec) -> Iterator[Finding]:
         yield from _check_toolkits(spec, branch)
         for key, table in (("versions", branch.versions), ("sources", branch.sources), ("pnames", branch.pnames)):
             for name in table:
-                if name not in spec.packages:
-                    message = f"unknown package {name!r}{nearest(name, spec.packages)}"
-                    yield spec.finding((*path, key, name), Code.UNKNOWN_PACKAGE, message, key=True)
+                at = (*path, key, name)
+                yield from spec.unless_known(at, Code.UNKNOWN_PACKAGE, name, spec.packages, key=True)
         known = _known_work_arounds(spec)
         for index, name in enumerate(branch.work_arounds):
-            if name not in known:
-                message = f"unknown work-around {name!r}{nearest(name, known)}"
-                yield spec.finding((*path, "work-arounds", index), Code.UNKNOWN_WORK_AROUND, message)
+            yield from spec.unless_known((*path, "work-arounds", index), Code.UNKNOWN_WORK_AROUND, name, known)
         if lacking := _without_version(spec, branch):
             message = (
                 f"branch {branch.name} gives no version of {' and '.join(lacking)}; add "
@@ -119,12 +115,10 @@ def _check_toolkits(spec: Spec, branch: Branch) -> Iterator[Finding]:
         if compiled and not pin.nixpkgs:
             yield _no_nixpkgs(spec, entry, branch, compiled)
         for name in pin.work_arounds:
-            if name not in {*known, *branch.work_arounds}:
-                message = f"unknown work-around {name!r}{nearest(name, known)}"
-                yield spec.finding((*entry, "work-arounds"), Code.UNKNOWN_WORK_AROUND, message)
+            if name not in branch.work_arounds:
+                yield from spec.unless_known((*entry, "work-arounds"), Code.UNKNOWN_WORK_AROUND, name, known)
         for name in {*pin.sources, *pin.pnames} - {*spec.packages, *branch.sources, *branch.pnames}:
-            message = f"unknown package {name!r}{nearest(name, spec.packages)}"
-            yield spec.finding(entry, Code.UNKNOWN_PACKAGE, message, key=as_key)
+            yield from spec.unless_known(entry, Code.UNKNOWN_PACKAGE, name, spec.packages, key=as_key)
     if compiled and not branch.nixpkgs and not branch.toolkits:
         yield _no_nixpkgs(spec, path, branch, compiled)
 
@@ -155,9 +149,9 @@ def _check_packages(spec: Spec) -> Iterator[Finding]:
     for package in spec.packages.values():
         path: Path_ = ("packages", package.name)
         for key, edges in package.edges_by_kind:
-            for need in (edge for edge in edges if edge.package not in spec.packages):
-                message = f"unknown package {need.package!r}{nearest(need.package, spec.packages)}"
-                yield spec.finding((*path, key, need.index), Code.UNKNOWN_PACKAGE, message)
+            for need in edges:
+                at = (*path, key, need.index)
+                yield from spec.unless_known(at, Code.UNKNOWN_PACKAGE, need.package, spec.packages)
         yield from _known_branches(spec, (*path, "branches"), package.branches)
         yield from _check_repository(spec, package)
     known = all(need in spec.packages for package in spec.packages.values() for need in package.built_after())
@@ -267,9 +261,8 @@ def _check_matrix(spec: Spec, at: Path_, matrix: Matrix) -> Iterator[Finding]:
     for system, isas in matrix.isas.items():
         path: Path_ = (*at, "isas", system)
         if system not in spec.hardware.systems:
-            message = f"unknown system {system!r}{nearest(system, spec.hardware.systems)}"
-            why = why_unknown(path, system)
-            yield spec.finding(path, Code.UNKNOWN_SYSTEM, why or message, key=True)
+            message = why_unknown(path, system) or unknown(Code.UNKNOWN_SYSTEM, system, spec.hardware.systems)
+            yield spec.finding(path, Code.UNKNOWN_SYSTEM, message, key=True)
         others = [
             one for index, isa in enumerate(isas) for one in _check_isa_of_system(spec, (*path, index), isa, system)
         ]
@@ -333,19 +326,18 @@ def _check_listed(spec: Spec) -> Iterator[Finding]:
     pools = {pool.name: pool for pool in spec.pools}
     for package in spec.packages.values():
         root: Path_ = ("packages", package.name)
-        if package.system and package.system not in spec.hardware.systems:
-            message = f"unknown system {package.system!r}{nearest(package.system, spec.hardware.systems)}"
-            yield spec.finding((*root, "system"), Code.UNKNOWN_SYSTEM, message)
+        if package.system:
+            yield from _check_system(spec, root, package.system)
         for one in package.variants.values():
             path = (*root, "variants", one.name)
             yield from _known_branches(spec, (*path, "branches"), one.branches)
-            if one.system not in spec.hardware.systems:
-                message = f"unknown system {one.system!r}{nearest(one.system, spec.hardware.systems)}"
-                yield spec.finding((*path, "system"), Code.UNKNOWN_SYSTEM, message)
-            if one.pool and one.pool not in pools:
-                yield spec.finding(
-                    (*path, "pool"), Code.UNKNOWN_POOL, f"unknown pool {one.pool!r}{nearest(one.pool, pools)}"
-                )
+            yield from _check_system(spec, path, one.system)
+            if one.pool:
+                yield from spec.unless_known((*path, "pool"), Code.UNKNOWN_POOL, one.pool, pools)
+
+
+def _check_system(spec: Spec, path: Path_, system: str) -> Iterator[Finding]:
+    return spec.unless_known((*path, "system"), Code.UNKNOWN_SYSTEM, system, spec.hardware.systems)
 
 
 def _check_pools(spec: Spec) -> Iterator[Finding]:
@@ -357,9 +349,8 @@ def _check_pools(spec: Spec) -> Iterator[Finding]:
         if not pool.system:
             message = f"no label of {pool.name} says x64 or arm64; add one, or give its `system: x86_64-linux`"
             yield spec.finding(path, Code.MISSING_SYSTEM, message, key=True)
-        elif pool.system not in spec.hardware.systems:
-            message = f"unknown system {pool.system!r}{nearest(pool.system, spec.hardware.systems)}"
-            yield spec.finding((*path, "system"), Code.UNKNOWN_SYSTEM, message)
+        else:
+            yield from _check_system(spec, path, pool.system)
         if pool.untrusted and PUBLISH in pool.stages:
             message = f"{pool.name} is for untrusted code, which publishes nothing; leave {PUBLISH} out"
             yield spec.finding((*path, "stages"), Code.UNTRUSTED_POOL, message)
@@ -402,13 +393,55 @@ def _check_prices(spec: Spec) -> Iterator[Finding]:
     """Prices name pools."""
     pools = [pool.name for pool in spec.pools]
     for name in spec.prices.machine_hour if spec.prices else ():
-        if name not in pools:
-            path: Path_ = ("prices", "machine-hour", name)
-            yield spec.finding(path, Code.UNKNOWN_POOL, f"unknown pool {name!r}{nearest(name, pools)}", key=True)
+        yield from spec.unless_known(("prices", "machine-hour", name), Code.UNKNOWN_POOL, name, pools, key=True)
 
 
 def _known_branches(spec: Spec, path: Path_, names: Iterable[str], *, key: bool = False) -> Iterator[Finding]:
     for index, name in enumerate(names):
-        if name not in spec.branches:
-            message = f"unknown branch {name!r}{nearest(name, spec.branches)}"
-            yield spec.finding(path if key else (*path, index), Code.UNKNOWN_BRANCH, message, key=key)
+        at = path if key else (*path, index)
+        yield from spec.unless_known(at, Code.UNKNOWN_BRANCH, name, spec.branches, key=key)
+
+
+def alike_findings(spec: Spec) -> Iterator[Finding]:
+    """An error for names that differ only in case or in `/` and `-`, a branch below another one, and a shared tag."""
+    yield from _tags_shared(spec)
+    for path, kind, names in (("packages", "package", spec.packages), ("branches", "branch", spec.branches)):
+        seen: dict[str, str] = {}
+        for name in names:
+            key = name.replace("/", "-").casefold()
+            if key in seen:
+                message = f"the {kind} {name!r} and {seen[key]!r} cannot be told apart in file names"
+                yield spec.finding((path, name), Code.DUPLICATE_NAME, message, key=True)
+            seen[key] = name
+    for name in spec.branches:
+        for above in map(str, PurePosixPath(name).parents):
+            if above in spec.branches:
+                message = f"git cannot have the branch {name!r} beside {above!r}, which would be a file and a folder"
+                yield spec.finding(("branches", name), Code.DUPLICATE_NAME, message, key=True)
+
+
+def _tags_shared(spec: Spec) -> Iterator[Finding]:
+    """An error for each release on GitHub that would have the tag of another one.
+
+    A version that only a run decides on may be that of another package; on each branch of one package it differs.
+    """
+    seen: list[tuple[str, str, str, str]] = []
+    every = [(package, branch) for package in spec.packages.values() for branch in spec.branches.values()]
+    for package, branch in every:
+        publisher = package.command.publisher if package.command else None
+        tags = publisher.tags(package.name, branch.name) if publisher else ""
+        if not tags or not branch.publish or not package.on(branch.name):
+            continue
+        version = branch.versions.get(package.name, "")
+        for other, there, known, taken in seen:
+            same = known == version if known and version else package.name != other
+            if taken == tags and same:
+                apart = "package" if package.name != other else "branch"
+                message = (
+                    f"{package.name} on {branch.name} and {other} on {there} would be one release, "
+                    f"{tags.replace('{version}', version or 'VERSION')}; "
+                    f'give each a tag of its own, such as `tag: "{{{apart}}}-v{{version}}"`'
+                )
+                yield spec.finding(("packages", package.name, "command", "publish"), Code.TAG_SHARED, message)
+                break
+        seen.append((package.name, branch.name, version, tags))

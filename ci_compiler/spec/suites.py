@@ -1,4 +1,4 @@
-"""Keys of the spec about the test suites of a package, which run after its smoke test, and about expected failures."""
+"""Keys of the spec about what proves a package: smoke test, suites, expected failures, and benchmark."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -6,12 +6,108 @@ from dataclasses import replace
 from itertools import product
 from typing import Annotated, Any, Literal
 
+from ci_compiler.backends.command import SCRIPT
 from ci_compiler.spec.axes import Accelerator, ValuesByAxis, value_lists
 from ci_compiler.spec.command import FilePattern, Line
 from ci_compiler.spec.declare import declared, form, key
 from ci_compiler.spec.forms import LINE, BranchNames, Day, Minutes, Reason, VariantPattern
 from ci_compiler.spec.patterns import matcher
 from ci_compiler.stages import Stage, stages_that_test
+
+ScriptPath = Annotated[str, form(title="the path of a file in the repository", pattern=f"^{SCRIPT}$")]
+
+ProgramLine = Annotated[
+    str,
+    form(
+        title="a program and its arguments (one line; the program is a path inside the package)",
+        pattern=r"^(?![/~-])(?!\S*\.\.)[^\x00-\x1f\x7f]{1,500}$",
+    ),
+]
+
+Expression = Annotated[str, form(title="a regular expression (one line)", minLength=1, maxLength=500, pattern=LINE)]
+
+
+@declared()
+class SmokeTest:
+    """What proves a package: either `python` or `run`."""
+
+    python: ScriptPath = key(
+        "A Python file of the repository, which the built interpreter runs; the package passes if it ends without an "
+        "error.",
+        default="",
+        examples=["tests/smoke.py"],
+    )
+    run: ProgramLine = key(
+        "A program of the package, by its path below the package's root, with arguments; the package passes if it "
+        "ends with status 0 and `expect` matches.",
+        default="",
+        examples=["bin/llama-cli --version"],
+    )
+    expect: Expression = key(
+        "A regular expression that must match somewhere in what `run` prints; `@version@` and the variant's other "
+        "values are filled in. Left out: the status alone decides.",
+        default="",
+        examples=["version: @version@"],
+    )
+
+
+@declared()
+class Smoke(SmokeTest):
+    """What proves a package, in place of an import: either `python` or `run`, for every test stage or for one kind."""
+
+    cpu: SmokeTest | None = key("What proves it in a stage without a GPU.", default=None)
+    gpu: SmokeTest | None = key("What proves it in a stage on a GPU.", default=None)
+
+    def on(self, *, gpu: bool) -> SmokeTest | None:
+        """What proves the package in a stage with or without a GPU; None if nothing is declared for it."""
+        own = self.gpu if gpu else self.cpu
+        return own or (self if self.python or self.run else None)
+
+
+FEWEST_RUNS = 5
+"""The fewest runs from which the error of a gain is estimated."""
+
+
+@declared()
+class DeclaredBenchmark:
+    """What measures a package, in place of the bundled measurements: either `python` or `run`. It prints its
+    measurements as lines of JSON.
+    """
+
+    python: ScriptPath = key(
+        "A Python file of the repository, which the built interpreter runs.",
+        default="",
+        examples=["benchmarks/attention.py"],
+    )
+    run: ProgramLine = key(
+        "A program of the package, by its path below the package's root, with arguments.",
+        default="",
+        examples=["bin/llama-bench -o jsonl"],
+    )
+
+
+@declared()
+class Benchmark:
+    """How the stage `benchmark` measures, and when it fails. `tests` switches the stage on."""
+
+    floor: int | None = key(
+        "The stage fails if a build is slower than its last publication by more than this many percent, beyond the "
+        "error of the measurement. With a floor, every build is compared with its last publication; without one, with "
+        "its neighbour where it has one, and the stage never fails for what it measures.",
+        title="a number of percent from 1 to 99",
+        minimum=1,
+        maximum=99,
+        default=None,
+        examples=[5],
+    )
+    runs: int = key(
+        "Number of processes in which each build is measured.",
+        title=f"a number of runs from {FEWEST_RUNS} to 50",
+        minimum=FEWEST_RUNS,
+        maximum=50,
+        default=7,
+    )
+
 
 SuiteName = Annotated[
     str,
@@ -23,16 +119,15 @@ SuiteName = Annotated[
 ]
 
 
+_Test = Annotated[str, form(title="the name of a test (one line)", minLength=1, maxLength=500, pattern=LINE)]
+
+
 @declared()
 class ExpectedFailure:
     """A test that fails for a known reason. If it passes, or after `until`, the suite fails."""
 
-    test: str = key(
+    test: _Test = key(
         "The test as JUnit names it: the class name, a dot and the name. `*` stands for any text.",
-        title="the name of a test (one line)",
-        minLength=1,
-        maxLength=500,
-        pattern=LINE,
         examples=["tests.test_ops.TestMatmul.test_fp8"],
     )
     because: str = key(
@@ -50,12 +145,8 @@ class ExpectedFailure:
 class FlakyTest:
     """A test that is known to fail now and then. If it fails, the suite runs once more; after `until`, it fails."""
 
-    test: str = key(
+    test: _Test = key(
         "The test as JUnit names it: the class name, a dot and the name. `*` stands for any text.",
-        title="the name of a test (one line)",
-        minLength=1,
-        maxLength=500,
-        pattern=LINE,
         examples=["tests.test_ops.TestStreams.test_order"],
     )
     because: Reason = key("The reason.", examples=["Two streams race; see issue 12."])
@@ -129,7 +220,6 @@ class Suite:
     junit: FilePattern = key(
         "Pattern of the JUnit XML files that the command writes. Left out: the status of the command alone decides.",
         default="",
-        published=False,
         examples=["reports/*.xml"],
     )
     times: FilePattern = key(
@@ -137,7 +227,6 @@ class Suite:
         "pytest runs the tests of the shard alone, so that all shards take equally long. The command must run pytest "
         "on all tests; it gets no `SHARD` and no `SHARDS`.",
         default="",
-        published=False,
         examples=["ci/times/ops.json"],
     )
     network: bool = key(
@@ -152,9 +241,7 @@ class Suite:
         published=False,
     )
 
-    matrix: SuiteMatrix | None = key(
-        "Rows that the suite runs for, each in jobs of its own.", default=None, published=False
-    )
+    matrix: SuiteMatrix | None = key("Rows that the suite runs for, each in jobs of its own.", default=None)
 
     declared_as: str = ""
     """The key in the spec of a suite that is a row of a matrix."""
@@ -223,7 +310,6 @@ class ExpectedStageFailure:
         maxLength=300,
         examples=["https://github.com/my-org/build-pytorch/issues/7"],
         default="",
-        published=False,
     )
 
     def concerns(self, name: str, branch: str, stage: Stage) -> bool:

@@ -71,18 +71,17 @@ def _tests(of: str = "") -> Tests:
     )
 
 
-Day = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
+Days = Annotated[
+    tuple[Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"], ...],
+    form(title="a list of days (mon, tue, wed, thu, fri, sat, sun)", minItems=1),
+]
 
 
 @declared()
 class Times:
     """When a workflow starts by the clock."""
 
-    days: tuple[Day, ...] = key(
-        "Days of the week.",
-        title="a list of days (mon, tue, wed, thu, fri, sat, sun)",
-        minItems=1,
-    )
+    days: Days = key("Days of the week.")
     at: str = key(
         "The time of day. On the hour, GitHub is busiest.",
         title="a time of day (HH:MM)",
@@ -117,7 +116,6 @@ class PushProfile:
         "push itself then starts no shard.",
         title="a period (15m, 30m, 60m, 2h, 4h, 6h, 12h)",
         default=None,
-        published=False,
         examples=["60m"],
     )
     tests: Tests = _tests()
@@ -156,7 +154,6 @@ class NightlyProfile:
         minimum=1,
         maximum=64,
         default=None,
-        published=False,
         examples=[12],
     )
     tests: Tests = _tests()
@@ -181,8 +178,8 @@ class Profiles:
 
     pull_request: RequestProfile = key(default=RequestProfile())
     push: PushProfile = key(default=PushProfile())
-    nightly: NightlyProfile | None = key(default=None, published=False)
-    release: ReleaseProfile | None = key(default=None, published=False)
+    nightly: NightlyProfile | None = key(default=None)
+    release: ReleaseProfile | None = key(default=None)
 
     @property
     def variants(self) -> Mapping[str, AnyOf]:

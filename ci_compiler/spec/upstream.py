@@ -4,7 +4,7 @@ from typing import Annotated
 
 from ci_compiler.spec.declare import declared, form, key
 from ci_compiler.spec.forms import Commit, RepositoryName, Word
-from ci_compiler.spec.triggers import Day
+from ci_compiler.spec.triggers import Days
 
 ActionName = Annotated[
     str,
@@ -17,10 +17,7 @@ class Upstream:
     """Where `ci-compile update` finds the releases of a package. PyTorch, TorchVision and TorchAudio need none."""
 
     repository: RepositoryName = key(
-        "The GitHub repository whose tags are the releases.",
-        examples=["vllm-project/vllm"],
-        default="",
-        published=False,
+        "The GitHub repository whose tags are the releases.", examples=["vllm-project/vllm"], default=""
     )
     tags: str = key(
         "The form of a release's tag.",
@@ -32,7 +29,6 @@ class Upstream:
         "The project in the package index at PIP_INDEX_URL. Releases that were yanked there are not taken.",
         examples=["vllm"],
         default="",
-        published=False,
     )
     submodules: bool = key("Whether a source needs the repository's submodules.", default=False)
     line: int = key(
@@ -60,10 +56,8 @@ class Update:
     checks.
     """
 
-    days: tuple[Day, ...] = key(
+    days: Days = key(
         "Days of the week on which it looks for releases.",
-        title="a list of days (mon, tue, wed, thu, fri, sat, sun)",
-        minItems=1,
         examples=[["mon"]],
     )
 
@@ -75,9 +69,7 @@ class Images:
     It opens a pull request when a pin is stale, as `update.yml` does, and needs a `toolkit` with hashes.
     """
 
-    days: tuple[Day, ...] = key(
+    days: Days = key(
         "Days of the week on which the images are built and scanned again.",
-        title="a list of days (mon, tue, wed, thu, fri, sat, sun)",
-        minItems=1,
         examples=[["mon"]],
     )

@@ -8,7 +8,7 @@ from ci_compiler.hardware import ALL, CPU
 from ci_compiler.hardware.families import family_of
 from ci_compiler.spec.axes import PARTS, SHORT_FAMILY
 from ci_compiler.spec.model import Spec
-from ci_compiler.spec.shorthand.keys import TOOLKITS
+from ci_compiler.spec.shorthand.lists import TOOLKITS
 
 NAMES = (
     "name",

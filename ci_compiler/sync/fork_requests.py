@@ -39,8 +39,8 @@ def outputs_of_fork(
     GitHubError.
     """
     from ci_compiler.github.access import access  # PyGithub is slow to import
-    from ci_compiler.github.build_comments import RefusedError, build_comment, may_build, open_request
     from ci_compiler.github.client import Client
+    from ci_compiler.github.request_comments import RefusedError, build_comment, may_build, open_request
 
     with reading("event", Code.UNKNOWN_EVENT):
         comment = build_comment(event.name, event.payload)
@@ -65,7 +65,7 @@ def outputs_of_fork(
 
 def _fetch(git: Git, commit: str, say: Callable[[str], None]) -> None:
     """Fetches `commit`. Raises RefusedError if it cannot be fetched, which in a private repository needs a login."""
-    from ci_compiler.github.build_comments import RefusedError
+    from ci_compiler.github.request_comments import RefusedError
 
     try:
         git.fetch_commit(REMOTE, commit)

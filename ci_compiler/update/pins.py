@@ -12,11 +12,10 @@ from ci_compiler.spec.axes import SHORT_FAMILY
 from ci_compiler.spec.model import Branch, Package, RecipeKind, Spec
 from ci_compiler.spec.upstream import Upstream
 from ci_compiler.update.changes import Nixpkgs, Place, places
-from ci_compiler.update.choice import Offer, own_recipes, upstream_of
+from ci_compiler.update.choice import Offer, in_line, line_of, newest, order, own_recipes, releases, upstream_of
 from ci_compiler.update.editing import Edit
 from ci_compiler.update.registry import image
 from ci_compiler.update.remote import Remote, upstream_facts
-from ci_compiler.update.versions import in_line, line_of, newest, order, releases
 from ci_compiler.workflows.pins import action_pins
 
 

@@ -14,10 +14,10 @@ from typing import Any
 from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
 from ci_compiler.outside import object_of
+from ci_compiler.update.choice import order
 from ci_compiler.update.editing import Edit, change_value, found_node
 from ci_compiler.update.pins import StalePin, latest_program
 from ci_compiler.update.remote import Remote, upstream_facts
-from ci_compiler.update.versions import order
 from ci_compiler.update.web import unreachable
 
 FILE = "ci_compiler/runner/deployment/release_pins.json"

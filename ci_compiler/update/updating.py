@@ -4,26 +4,174 @@
     git, index   final       lines    nixpkgs, sources
 
 Nothing is written here. Any failure is an InputError, so that the spec stays as it was.
+
+Where a tool decides the values of an axis, `update` runs the command that the spec declares, and writes what it lists.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
+from ci_compiler.adoption.audit import audit
+from ci_compiler.adoption.audit_real import evaluate_branch
+from ci_compiler.adoption.evaluator import written
+from ci_compiler.backends.command_programs import shell
 from ci_compiler.codes import Code
-from ci_compiler.errors import Finding, InputError, nearest, raise_any, wrong
+from ci_compiler.errors import Finding, InputError, check_known, raise_any, wrong
+from ci_compiler.outside import json_of, why
+from ci_compiler.plan.lookup import built_variants
+from ci_compiler.plan.pipeline import Plan
+from ci_compiler.recipes.render import recipes
+from ci_compiler.recipes.work_arounds import pieces
+from ci_compiler.reports.diff_markdown import code
+from ci_compiler.spec.axes import AxisRow
 from ci_compiler.spec.build import parse_spec
 from ci_compiler.spec.load import Path_
 from ci_compiler.spec.model import Spec
+from ci_compiler.spec.schema import schema
 from ci_compiler.spec.upstream import Upstream
+from ci_compiler.units import counted
 from ci_compiler.update.changes import Nixpkgs, edits, moved_tags
 from ci_compiler.update.choice import Asked, Choice, Move, Offer, Offered, choose, leads, offered
 from ci_compiler.update.editing import Edit, edited, repeated
 from ci_compiler.update.pins import StalePin, stale_actions, stale_images, stale_nixpkgs, stale_own, stale_programs
 from ci_compiler.update.release_pins import FILE, json_edited, of_table, stale_release_pins
 from ci_compiler.update.remote import Remote
-from ci_compiler.update.tool_values import stale_values
+from ci_compiler.variant import recipe_names
+
+_MOST = 200
+"""The most values that a command may list."""
+
+
+def stale_values(spec: Spec, remote: Remote, _: Nixpkgs) -> Iterator[StalePin]:
+    """The axes whose values are not those that their command lists.
+
+    A matrix that has all values of the axis gets the new ones. A matrix that has some of them was chosen by a person.
+    """
+    for axis in spec.axes.values():
+        if axis.values_from:
+            listed = _listed(spec, axis, remote)
+            edits = tuple(Edit(path, list(listed)) for path, now in _places(spec, axis) if now != listed)
+            if edits:
+                now = next(now for _, now in _places(spec, axis) if now != listed)
+                why = f"{axis.values_from} lists other values"
+                yield StalePin(f"values of {axis.name}", "", ", ".join(now), ", ".join(listed), why, edits)
+
+
+def _places(spec: Spec, axis: AxisRow) -> Iterator[tuple[Path_, tuple[str, ...]]]:
+    """Where the spec has all values of `axis`, and what it has there."""
+    if axis.values:
+        yield ("axes", axis.name, "values"), axis.values
+    for path, matrix, _ in spec.matrices:
+        if (now := matrix.values.get(axis.name)) and now == (axis.values or now):
+            yield (*path, "values", axis.name), now
+        if axis.name == "python" and matrix.pythons:
+            yield (*path, "python"), matrix.pythons
+
+
+def _listed(spec: Spec, axis: AxisRow, remote: Remote) -> tuple[str, ...]:
+    """What the command of `axis` lists: JSON, or a value on each line. Raises InputError."""
+    ended = remote.output(shell(axis.values_from))
+    if ended.status:
+        raise _wrong(spec, axis, f"ended with status {ended.status}: {ended.said or 'it printed nothing'}")
+    text = ended.out.strip()
+    try:
+        values: Sequence[object] = json_of(text) if text.startswith("[") else text.split("\n")
+    except OSError as error:
+        raise _wrong(spec, axis, f"printed no list in JSON: it {why(error)}") from error
+    if not text or not values:
+        raise _wrong(spec, axis, "printed no value")
+    words = tuple(value.strip() if isinstance(value, str) else "" for value in values)
+    form = re.compile(schema()["$defs"]["axis-value"]["pattern"])
+    if (bad := next((at for at, word in enumerate(words) if not form.search(word)), None)) is not None:
+        raise _wrong(spec, axis, f"printed {str(values[bad])[:80]!r}, which is not a value of an axis")
+    if len(words) > _MOST or len({*words}) < len(words):
+        raise _wrong(spec, axis, f"must print at most {_MOST} values, each once")
+    return words
+
+
+def _wrong(spec: Spec, axis: AxisRow, problem: str) -> InputError:
+    path = ("axes", axis.name, "values-from")
+    return InputError([spec.finding(path, Code.WRONG_VALUE, f"the command {axis.values_from!r} {problem}")])
+
+
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+_OVERLAID = re.compile(r"\b([\w-]+) = prev\.")
+
+
+class TrueNixpkgs(NamedTuple):
+    """The nixpkgs that a sample of the recipes is evaluated with; `folder` is None for the one that they fetch."""
+
+    folder: Path | None
+
+
+def judged(decided: Plan, done: Updated, templates: Mapping[str, str], true: TrueNixpkgs | None) -> list[str]:
+    """A paragraph of Markdown for each branch of `decided` that `done` changes, on its compiled recipes.
+
+    Without Nix, one says that nothing was evaluated. `true` also evaluates one variant per package and toolkit. Raises
+    InputError if one has another version than the spec says.
+    """
+    if not decided.spec.backend.has_recipes:
+        return []
+    return [_of_branch(decided, branch, templates, true) for branch in done.branches]
+
+
+def _of_branch(decided: Plan, branch: str, templates: Mapping[str, str], true: TrueNixpkgs | None) -> str:
+    files = recipes(decided.spec, decided.judged, branch, templates)
+    count = len(recipe_names(files))
+    with written(files) as root:
+        try:
+            lines = [str(cause.line) for cause in audit(root, decided.spec, branch, templates=templates).defects]
+            sample = list(_evaluated(root, decided, branch, true)) if true else []
+        except InputError as error:
+            return f"{code(branch)}: its {counted(count, 'recipe')} were not evaluated: {code(str(error.findings[0]))}"
+    raise_any(line for line in sample if isinstance(line, Finding))
+    head = f"{code(branch)}: {counted(count, 'recipe')} compiled and audited, {counted(len(lines), 'defect')}"
+    return "\n".join([f"{head}.", "", *(f"- {code(str(line))}" for line in [*lines, *sample])]).rstrip()
+
+
+def _evaluated(root: Path, decided: Plan, branch: str, true: TrueNixpkgs) -> Iterator[str | Finding]:
+    """For each variant of the sample a line: its version with the true nixpkgs, or why it has none.
+
+    A version that is not the declared one is an error instead.
+    """
+    first: dict[tuple[str, str], str] = {}
+    for one in built_variants(decided):
+        if one.cell.branch == branch:
+            first.setdefault((one.variant.package, one.cell.toolkit), one.variant.name)
+    done = evaluate_branch(root, decided, branch, true.folder, list(first.values())).done
+    for (package, _), name in first.items():
+        wanted, found = decided.spec.branches[branch].versions.get(package, ""), done.derivations.get(name)
+        finding: Finding | None = done.findings.get(name)
+        if finding:
+            yield f"{name}: {finding.message} [{finding.code}]"
+        elif found is None:
+            yield f"{name}: not evaluated in time"
+        elif found.version == wanted:
+            yield f"{name}: nixpkgs evaluates to version {wanted}"
+        else:
+            path = ("branches", branch, "versions", package)
+            message = f"{name} evaluates to version {found.version}; {branch} has {package} {wanted}"
+            yield decided.spec.finding(path, Code.EVALUATION_DIFFERS, message)
+
+
+def needless(decided: Plan, done: Updated, nixpkgs: Nixpkgs) -> list[str]:
+    """A line for each work-around whose patch the nixpkgs of a changed branch has by itself. Raises InputError."""
+    known = {piece.name: piece for piece in pieces()}
+    lines = []
+    for branch in done.branches:
+        row = decided.spec.branches[branch]
+        for name in row.work_arounds:
+            overlay = known[name].overlay if name in known else decided.spec.work_arounds[name].overlay
+            patches, attributes = _COMMIT.findall(overlay), _OVERLAID.findall(overlay)
+            texts = [nixpkgs.text(row.nixpkgs, attribute) for attribute in attributes] if patches else []
+            if any(patch in text for patch in patches for text in texts):
+                lines.append(f"{code(branch)} no longer needs {code(name)}: its nixpkgs has the patch.")
+    return lines
+
 
 KINDS: Mapping[str, Callable[[Spec, Remote, Nixpkgs], Iterator[StalePin]]] = {
     "nixpkgs": stale_nixpkgs,
@@ -156,9 +304,7 @@ _TABLES = {"also", "branches", "hash", "rev"}
 
 def with_branch(text: str, spec: Spec, source: str, name: str) -> str:
     """`text` of `spec` with the branch `name`, which has all that `source` has. Raises InputError."""
-    if source not in spec.branches:
-        message = f"unknown branch {source!r}{nearest(source, spec.branches)}"
-        raise wrong("--branch", Code.UNKNOWN_BRANCH, message)
+    check_known("--branch", Code.UNKNOWN_BRANCH, source, spec.branches)
     if name in spec.branches:
         raise wrong("--new-branch", Code.DUPLICATE_NAME, f"the spec has the branch {name!r} already")
     shown = spec.document.file

@@ -116,6 +116,9 @@ def _word(form: str, names: Mapping[str, str]) -> str:
     return f"format(' {form} ', {', '.join(map(names.__getitem__, used))})" if used else f"' {form} '"
 
 
+TOKEN = {"GITHUB_TOKEN": expression("github.token")}
+"""The variable of a step with the token of the workflow."""
+
 PAUSED = {PAUSE_VARIABLE: expression(f"vars.{PAUSE_VARIABLE}")}
 """The variable of a step with the words in force when its job began; no token of a workflow may read variables."""
 

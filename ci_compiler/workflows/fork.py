@@ -38,7 +38,9 @@ from ci_compiler.stages import Stage
 from ci_compiler.workflows.common import (
     BUILD_COMMAND,
     COMMIT,
+    PAUSED,
     SELECT,
+    TOKEN,
     expression,
     for_each,
     one_at_a_time,
@@ -63,7 +65,6 @@ STATUS = "Build of a fork"
 REQUEST, MATRIX = "request", "matrix"
 """The outputs of the selection: what the comment and the status say, as JSON, and the legs of the matrix."""
 
-_TOKEN = {"GITHUB_TOKEN": expression("github.token")}
 _CHECKED_OUT = "Check out the fork's recipes and sources"
 
 
@@ -121,7 +122,7 @@ def test_step(stage: Stage) -> str:
 def _select(spec: Spec) -> Job:
     """The job that judges the comment and chooses what is built. It reads the fork's commit as data, and runs none."""
     event = f"github.event.issue.pull_request != null && startsWith(github.event.comment.body, '{BUILD_COMMAND}')"
-    env = _TOKEN | {PAUSE_VARIABLE: expression(f"vars.{PAUSE_VARIABLE}")}
+    env = TOKEN | PAUSED
     choose = RunStep(name="Judge the comment", id="choose", env=env, run="ci-compile choose --fork")
     return hosted_job(
         spec,
@@ -217,7 +218,7 @@ def _report(spec: Spec, name: str, needs: list[str], condition: str, *, ended: b
     """A job that writes the comment and the status. It reads no artifact, and nothing of the fork is checked out."""
     tell = RunStep(
         name="Write the comment and the status",
-        env=_TOKEN | {"REQUEST": expression(f"needs.{SELECT}.outputs.{REQUEST}")},
+        env=TOKEN | {"REQUEST": expression(f"needs.{SELECT}.outputs.{REQUEST}")},
         run=f'ci-compile comment --fork "$REQUEST"{" --ended" if ended else ""}',
     )
     return hosted_job(

@@ -34,6 +34,7 @@ from ci_compiler.workflows.common import (
     JOINED,
     SELECT,
     SELECTED,
+    TOKEN,
     VARIANT,
     VERDICT,
     expression,
@@ -157,7 +158,7 @@ def _comment(spec: Spec, needs: Sequence[str]) -> Job:
     tell = RunStep(
         name="Write the comment",
         continue_on_error=True,
-        env={"GITHUB_TOKEN": expression("github.token"), "RESULT": expression(f"needs.{VERDICT}.result")},
+        env={**TOKEN, "RESULT": expression(f"needs.{VERDICT}.result")},
         run=f'ci-compile comment --results {RESULTS} --verdict "$RESULT"',
     )
     return hosted_job(

@@ -18,6 +18,7 @@ from ci_compiler.workflows.common import (
     COMPLETE,
     LEFT_OUT,
     SETUP_ACTION,
+    TOKEN,
     VERSIONS,
     expression,
     in_own_repository,
@@ -247,7 +248,7 @@ def select_job(
     if leaves_out(spec):
         outputs += (COMPLETE,)
         asks = {"permissions": FINDS_EARLIER}
-        choose = replace(choose, env={**(choose.env or {}), "GITHUB_TOKEN": expression("github.token")})
+        choose = replace(choose, env={**(choose.env or {}), **TOKEN})
     return hosted_job(
         spec,
         name,
@@ -397,7 +398,7 @@ def _judge(judged: Judged, values: Mapping[str, str], options: Sequence[str]) ->
     return RunStep(
         name="Every failure is expected",
         if_=expression("steps.ended.outputs.ended != 'passed'"),
-        env={"GITHUB_TOKEN": expression("github.token"), **values, "RESULTS": expression(judged.ended)},
+        env={**TOKEN, **values, "RESULTS": expression(judged.ended)},
         run=" ".join(
             [f"ci-compile verdict {RESULTS}", *options, '--ended "$RESULTS"', '--run-id "$GITHUB_RUN_ID"'],
         ),

@@ -19,6 +19,7 @@ from ci_compiler.workflows.common import (
     PAUSED,
     PUSH_BATCH,
     RELEASE_FILE,
+    TOKEN,
     WORKFLOW_TOKEN,
     expression,
     one_at_a_time,
@@ -26,9 +27,6 @@ from ci_compiler.workflows.common import (
 from ci_compiler.workflows.model import READ, Job, Permissions, RunStep, Step, Workflow, action_step, input_node
 from ci_compiler.workflows.steps import SET_UP_NIX, SETUP, checkout, hosted_job, upload
 from ci_compiler.workflows.writer import Node, Remarked
-
-TOKEN = {"GITHUB_TOKEN": expression("github.token")}
-"""The variable of a step with the token of the workflow."""
 
 
 def on_default_branch(spec: Spec) -> str:

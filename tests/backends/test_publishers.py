@@ -12,8 +12,8 @@ import yaml
 from ci_compiler.errors import InputError
 from ci_compiler.github.reliance import reliance
 from ci_compiler.plan.pipeline import plan
-from ci_compiler.publishing.pages import files_of
 from ci_compiler.publishing.plan import UPLOAD_DAYS
+from ci_compiler.publishing.wheel_index import files_of
 from ci_compiler.runner.doctor.diagnosis import work_of
 from ci_compiler.runner.doctor.evidence import ClockReading, Evidence
 from ci_compiler.runner.doctor.host_checks import token

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ci_compiler.runner.detect.mounts import mounts
+from ci_compiler.runner.detect.recorded import mounts
 from ci_compiler.runner.detect.this_machine import folder
 from tests.checkers import require
 from tests.checkers.tools import unavailable

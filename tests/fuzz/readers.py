@@ -22,7 +22,7 @@ from ci_compiler.cli.where import chosen_of, texts_of
 from ci_compiler.codes import Code
 from ci_compiler.errors import InputError
 from ci_compiler.github.artifacts import files
-from ci_compiler.github.build_comments import build_comment
+from ci_compiler.github.request_comments import build_comment
 from ci_compiler.hardware import UnknownHardwareError, pasted, tables
 from ci_compiler.hardware.families.cuda.libcuda import attempt_of
 from ci_compiler.hardware.texts import Answer

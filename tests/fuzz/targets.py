@@ -27,8 +27,7 @@ from ci_compiler.plan.pipeline import plan
 from ci_compiler.recipes.identifiers import mentions
 from ci_compiler.recipes.render import recipes
 from ci_compiler.recipes.shell_variables import exported, words
-from ci_compiler.runner.detect.mounts import mounts
-from ci_compiler.runner.detect.recorded import Recorded, build_folder, first_error, machine
+from ci_compiler.runner.detect.recorded import Recorded, build_folder, first_error, machine, mounts
 from ci_compiler.secret import Secret
 from ci_compiler.spec.build import parse_spec
 from ci_compiler.sync.compiled import compile_files

@@ -15,8 +15,7 @@ from ci_compiler.cli.app import run
 from ci_compiler.cli.compile import PROGRAM
 from ci_compiler.github import settings as settings_module
 from ci_compiler.github.reliance import UsedEnvironment, reliance
-from ci_compiler.github.setting import Setting, SettingState
-from ci_compiler.github.settings import settings
+from ci_compiler.github.settings import Setting, SettingState, settings
 from ci_compiler.plan.pipeline import Plan, plan
 from ci_compiler.spec.build import parse_spec
 from tests.output import checked

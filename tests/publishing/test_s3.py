@@ -10,11 +10,10 @@ from threading import Thread
 import pytest
 
 from ci_compiler.errors import StageError
-from ci_compiler.publishing.pages import files_of
 from ci_compiler.publishing.plan import HeldVersion
 from ci_compiler.publishing.s3 import MOST, Bucket, Keys, signed
 from ci_compiler.publishing.target import place_failures, publish, upload
-from ci_compiler.publishing.wheel_index import WheelIndex
+from ci_compiler.publishing.wheel_index import WheelIndex, files_of
 from ci_compiler.secret import Secret
 from tests.publishing.bucket import KEYS, handler
 from tests.publishing.places import serving, wheel

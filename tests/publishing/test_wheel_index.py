@@ -15,11 +15,10 @@ import pytest
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import StageError
-from ci_compiler.publishing.pages import files_of, place_of
 from ci_compiler.publishing.plan import HeldFile, HeldVersion, Nights, StagedVariant, Upload, expired, plan_upload
 from ci_compiler.publishing.stores import FolderStore
 from ci_compiler.publishing.target import publish, upload
-from ci_compiler.publishing.wheel_index import WheelIndex
+from ci_compiler.publishing.wheel_index import WheelIndex, files_of, place_of
 from tests.publishing.places import COMMIT, serving_folder, wheel
 
 

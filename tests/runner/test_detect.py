@@ -14,7 +14,6 @@ from ci_compiler.hardware.drivers import driver_number, lowest_driver
 from ci_compiler.hardware.families.cuda.devices import GpuTexts, gpus
 from ci_compiler.hardware.machine import GpuDevice, as_json, missing_flags
 from ci_compiler.hardware.texts import Answer
-from ci_compiler.runner.detect import mounts
 from ci_compiler.runner.detect import recorded as detect
 from ci_compiler.runner.detect.recorded import Recorded
 from ci_compiler.units import gigabytes, release
@@ -211,13 +210,13 @@ def sandbox_of(root: str, numbers: str = "254:0", kind: str = "ext4 /dev/vda") -
     ],
 )
 def test_a_path_lies_in_the_deepest_mount(path: str, point: str, kind: str) -> None:
-    mount = mounts.mount_of(mounts.mounts(HOST), path)
+    mount = detect.mount_of(detect.mounts(HOST), path)
     assert mount is not None
     assert (mount.point, mount.kind) == (point, kind)
 
 
 def test_the_last_of_two_mounts_at_one_place_counts() -> None:
-    mount = mounts.mount_of(mounts.mounts(f"{HOST}40 27 0:50 / /fast rw - xfs /dev/vdb rw\n"), "/fast/x")
+    mount = detect.mount_of(detect.mounts(f"{HOST}40 27 0:50 / /fast rw - xfs /dev/vdb rw\n"), "/fast/x")
     assert mount is not None
     assert mount.device == "/dev/vdb"
 
@@ -236,7 +235,7 @@ def test_the_last_of_two_mounts_at_one_place_counts() -> None:
     ],
 )
 def test_the_build_folder_is_where_the_trial_build_ran(trial: Answer | None, folder: str) -> None:
-    assert detect.build_folder(recorded("zen4", trial=trial), mounts.mounts(HOST), "/scratch") == folder
+    assert detect.build_folder(recorded("zen4", trial=trial), detect.mounts(HOST), "/scratch") == folder
 
 
 @pytest.mark.parametrize(
@@ -253,8 +252,8 @@ def test_without_a_trial_build_the_settings_give_the_build_folder(version: str, 
 
 
 def test_a_build_is_sandboxed_if_its_folder_is_a_mount() -> None:
-    assert mounts.sandboxed(sandbox_of("/var/x.drv-0").out)
-    assert not mounts.sandboxed("/fast/nix-build-x.drv-0\n" + HOST)
+    assert detect.sandboxed(sandbox_of("/var/x.drv-0").out)
+    assert not detect.sandboxed("/fast/nix-build-x.drv-0\n" + HOST)
 
 
 # Nix and engines.
@@ -363,8 +362,8 @@ def test_no_text_breaks_detection(told: Recorded, mountinfo: str) -> None:
     assert all(text.isprintable() for text in (machine.cpu, machine.os, *machine.problems))
     json.dumps(as_json(machine))
     assert machine.cores >= 1
-    known_mounts = mounts.mounts(mountinfo)
-    mounts.mount_of(known_mounts, "/fast")
+    known_mounts = detect.mounts(mountinfo)
+    detect.mount_of(known_mounts, "/fast")
     assert detect.build_folder(told, known_mounts, "/fast")
 
 

@@ -23,8 +23,7 @@ from ci_compiler.hardware import tables
 from ci_compiler.hardware.families.cuda.libcuda import cached_libraries, try_cuda
 from ci_compiler.hardware.texts import Answer, answer
 from ci_compiler.runner.detect import this_machine as host
-from ci_compiler.runner.detect.mounts import sandboxed
-from ci_compiler.runner.detect.recorded import machine
+from ci_compiler.runner.detect.recorded import machine, sandboxed
 from ci_compiler.runner.detect.this_machine import record, this_machine, trial_build
 from ci_compiler.runner.doctor import probes
 from tests.checkers.tools import require

@@ -11,8 +11,7 @@ from ci_compiler.cli.remote import client_of
 from ci_compiler.cli.where import root_of, spec_of
 from ci_compiler.codes import Code
 from ci_compiler.errors import about, escaped
-from ci_compiler.github.setting import Setting, SettingState
-from ci_compiler.github.settings import settings
+from ci_compiler.github.settings import Setting, SettingState, settings
 from ci_compiler.plan.pipeline import plan
 
 _COLUMNS = {"name": "setting", "state": "state", "expected": "expected", "found": "on GitHub"}

@@ -18,8 +18,15 @@ from ci_compiler.errors import Finding
 from ci_compiler.github.benchmarks import benchmark_row, benchmark_tables, benchmarks, measured
 from ci_compiler.github.client import Client
 from ci_compiler.github.errors import GitHubError, Trouble
-from ci_compiler.github.expectations import expectation_lines, expectation_rows
-from ci_compiler.github.status import BuildResult, LastBuild, completeness, grid, status
+from ci_compiler.github.status import (
+    BuildResult,
+    LastBuild,
+    completeness,
+    expectation_lines,
+    expectation_rows,
+    grid,
+    status,
+)
 from ci_compiler.github.variables import read_variable
 from ci_compiler.github.waves import waves_progress
 from ci_compiler.github.workflows import disabled

@@ -28,11 +28,10 @@ from ci_compiler.spec.model import Spec
 from ci_compiler.units import markdown_table
 from ci_compiler.update.changes import Nixpkgs
 from ci_compiler.update.choice import Asked, Move, leads, not_looked_up
-from ci_compiler.update.judging import TrueNixpkgs, judged, needless
 from ci_compiler.update.pins import StalePin
 from ci_compiler.update.release_pins import ACTIONS, FILE
 from ci_compiler.update.remote import Remote
-from ci_compiler.update.updating import Checked, Updated, checked, updated
+from ci_compiler.update.updating import Checked, TrueNixpkgs, Updated, checked, judged, needless, updated
 
 HEAD = "ci-compile-update"
 """The branch of the pull request. At most one such pull request is open, whatever it updates."""

@@ -21,8 +21,8 @@ from ci_compiler.runner.jobs.manifest import expect, read_manifest
 from ci_compiler.runner.jobs.setting import Job, Secrets
 from ci_compiler.runner.jobs.subject import SmokeSubject, of_manifest, of_python
 from ci_compiler.runner.targets import package_of
-from ci_compiler.spec.benchmark import FEWEST_RUNS
 from ci_compiler.spec.model import Spec
+from ci_compiler.spec.suites import FEWEST_RUNS
 from ci_compiler.stages import BENCHMARK
 
 

@@ -10,8 +10,7 @@ from ci_compiler.cli.where import root_of, spec_of
 from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
 from ci_compiler.outside import object_of, reading
-from ci_compiler.runner.jobs.fetch import fetch
-from ci_compiler.runner.jobs.second_build import fetch_second
+from ci_compiler.runner.jobs.second_build import fetch, fetch_second
 from ci_compiler.runner.jobs.setting import Job, Secrets
 
 

@@ -15,8 +15,7 @@ from ci_compiler.hardware import Hardware
 from ci_compiler.hardware.families.machines import known_machines
 from ci_compiler.hardware.machine import Machine, StorageFolder
 from ci_compiler.hardware.texts import MISSING, Answer, answer, printed, text_of
-from ci_compiler.runner.detect.mounts import Mount, mount_of, mounts
-from ci_compiler.runner.detect.recorded import Recorded, build_folder, machine
+from ci_compiler.runner.detect.recorded import Mount, Recorded, build_folder, machine, mount_of, mounts
 
 ROOT = Path("/")
 """The parent of /proc, /sys and /etc."""

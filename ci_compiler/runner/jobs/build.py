@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -70,22 +70,27 @@ def build(job: Job, name: str, branch: str, out: Path, given: Given = NOTHING) -
         manifest, others = _build(job, built, out, given, handed)
     for remark in others:
         show(remark)
-    digest = write_json(out / MANIFEST_FILE, manifest.as_json())
-    (out / SBOM_FILE).write_text(sbom_of(manifest, out), "utf-8")
-    note_inputs(manifest.inputs, out)
-    if job.spec.attest:
-        (out / SUBJECTS_FILE).write_text(subjects(manifest, digest), "utf-8")
     remarks = [*others, *(f"no {stage}: {reason}" for stage, reason in manifest.untested.items())]
     if manifest.seed:
         remarks.append("{found} of {of} host objects from the compiler seed".format_map(manifest.seed))
-    if not manifest.built:
-        remarks.insert(0, not_built(manifest))
-    size, seconds = manifest.closure_size, manifest.seconds
-    add_row(name=name, stage=BUILD.name, result="built", seconds=seconds, size=size, remarks=remarks)
+    digest = write_build(manifest, out, remarks)
+    note_inputs(manifest.inputs, out)
+    if job.spec.attest:
+        (out / SUBJECTS_FILE).write_text(subjects(manifest, digest), "utf-8")
     return manifest, digest
 
 
-def not_built(manifest: Manifest) -> str:
+def write_build(manifest: Manifest, out: Path, remarks: Sequence[str] = ()) -> str:
+    """Writes what a build leaves to its folder `out`, and its row to the summary; the digest of the manifest."""
+    digest = write_json(out / MANIFEST_FILE, manifest.as_json())
+    (out / SBOM_FILE).write_text(sbom_of(manifest, out), "utf-8")
+    remarks = remarks if manifest.built else [_not_built(manifest), *remarks]
+    size, seconds = manifest.closure_size, manifest.seconds
+    add_row(name=manifest.name, stage=BUILD.name, result="built", seconds=seconds, size=size, remarks=remarks)
+    return digest
+
+
+def _not_built(manifest: Manifest) -> str:
     """Why the build of `manifest` compiled nothing."""
     if manifest.origin:
         return f"not built: taken from an earlier run, which built it from {manifest.origin[:12]}"
@@ -119,14 +124,18 @@ def _build(
     earlier = taken(order.name, given.earlier, inputs, handed.contents, out)
     with watched_memory(uses_nix=spec.backend.nix is not NixUse.NONE) as peak:
         result = result_of(earlier) if earlier else programs.build(order)
-    host = this_machine(spec.hardware, software=False)
-    machine = Builder(system=host.system, cpu=host.cpu, cores=host.cores)
-    manifest = manifest_of(spec, built, result, commit=commit, machine=machine)
+    manifest = manifest_of(spec, built, result, commit=commit, machine=builder_here(spec))
     manifest = traced(replace(manifest, needs=handed.contents), inputs, earlier)
     if result.built:
         seed = found_in((out / LOG).read_text("utf-8", errors="replace")) or {}
         manifest = replace(manifest, memory=peak.memory, seed=seed)
     return manifest, result.remarks
+
+
+def builder_here(spec: Spec) -> Builder:
+    """This machine, as manifests name it."""
+    host = this_machine(spec.hardware, software=False)
+    return Builder(system=host.system, cpu=host.cpu, cores=host.cores)
 
 
 def manifest_of(spec: Spec, built: BuiltVariant, result: BuildResult, *, commit: str, machine: Builder) -> Manifest:

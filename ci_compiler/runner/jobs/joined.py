@@ -15,20 +15,17 @@ from tempfile import TemporaryDirectory
 
 from ci_compiler.backends.command_files import filled
 from ci_compiler.backends.job import BuildOrder, BuildResult, JoinedVariant
-from ci_compiler.files.folders import SBOM_FILE
 from ci_compiler.plan.joins import builds
 from ci_compiler.plan.lookup import BuiltVariant, built_variants
 from ci_compiler.plan.pipeline import plan
-from ci_compiler.runner.detect.this_machine import this_machine
 from ci_compiler.runner.jobs.attested import subjects
-from ci_compiler.runner.jobs.build import LOG, NOTHING, Given, commit_of, manifest_of, not_built
-from ci_compiler.runner.jobs.files import output_folder, write_json
-from ci_compiler.runner.jobs.manifest import Builder, Manifest
+from ci_compiler.runner.jobs.build import LOG, NOTHING, Given, builder_here, commit_of, manifest_of, write_build
+from ci_compiler.runner.jobs.files import output_folder
+from ci_compiler.runner.jobs.manifest import Manifest
 from ci_compiler.runner.jobs.needed import HandedOver, hand_over
 from ci_compiler.runner.jobs.reuse import inputs_of, note_inputs, result_of, taken, traced
-from ci_compiler.runner.jobs.sbom import sbom_of
 from ci_compiler.runner.jobs.setting import Job, values_of
-from ci_compiler.runner.jobs.summary import add_row, reporting
+from ci_compiler.runner.jobs.summary import reporting
 from ci_compiler.spec.model import Spec
 from ci_compiler.stages import BUILD
 from ci_compiler.workflows.artifacts import INPUTS_FILE, MANIFEST_FILE, SUBJECTS_FILE
@@ -57,11 +54,7 @@ def build_joined(job: Job, built: BuiltVariant, out: Path, given: Given = NOTHIN
     digests = {}
     for manifest in made:
         output_folder(out / manifest.name, (MANIFEST_FILE,))
-        digests[manifest.name] = write_json(out / manifest.name / MANIFEST_FILE, manifest.as_json())
-        (out / manifest.name / SBOM_FILE).write_text(sbom_of(manifest, out / manifest.name), "utf-8")
-        remarks = [] if manifest.built else [not_built(manifest)]
-        size, seconds = manifest.closure_size, manifest.seconds
-        add_row(name=manifest.name, stage=BUILD.name, result="built", seconds=seconds, size=size, remarks=remarks)
+        digests[manifest.name] = write_build(manifest, out / manifest.name)
     if spec.attest:
         (out / SUBJECTS_FILE).write_text("".join(subjects(one, digests[one.name]) for one in made), "utf-8")
     note_inputs(made[0].inputs, out)
@@ -93,8 +86,7 @@ def _run(job: Job, every: Sequence[BuiltVariant], out: Path, given: Given, hande
         )
         order = BuildOrder(name=leader.cell.joined, recipe=leader.recipe, needs=(), log=out / LOG)
         results = programs.build_joined(order, [_member(spec, one, values[one.variant.name], out) for one in every])
-    machine = this_machine(spec.hardware, software=False)
-    builder = Builder(system=machine.system, cpu=machine.cpu, cores=machine.cores)
+    builder = builder_here(spec)
     made: dict[str, Manifest] = {}
     contents = dict(handed.contents)
     for one in every:  # in build order, so that what one needs of the others is known

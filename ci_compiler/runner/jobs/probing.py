@@ -22,7 +22,7 @@ from ci_compiler.runner.jobs.isolation import isolated_here
 from ci_compiler.runner.jobs.junit import TestResult
 from ci_compiler.runner.jobs.subject import SmokeSubject
 from ci_compiler.spec.placeholders import fill
-from ci_compiler.spec.smoke import SmokeTest
+from ci_compiler.spec.suites import SmokeTest
 from ci_compiler.units import duration
 
 DECLARED = "smoke"

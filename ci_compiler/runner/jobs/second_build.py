@@ -24,7 +24,7 @@ from ci_compiler.runner.jobs.files import write_json
 from ci_compiler.runner.jobs.manifest import Builder, Manifest, expect, read_manifest
 from ci_compiler.runner.jobs.setting import Job
 from ci_compiler.runner.targets import find
-from ci_compiler.stages import BENCHMARK
+from ci_compiler.stages import BENCHMARK, BUILD, stages
 from ci_compiler.variant import SHARED, recipe_path, variant_name
 
 PUBLICATIONS = 5
@@ -114,3 +114,14 @@ class _Search(NamedTuple):
 def _unknown(built: BuiltVariant) -> Builder:
     """The machine that built a second build, of which no more than the system is known."""
     return Builder(system=built.cell.system, cpu="", cores=0)
+
+
+def fetch(job: Job, path: Path, digest: str | None = None) -> tuple[Manifest, bool]:
+    """Fetches the closure of the manifest at `path` unless it is there; also returns whether it was fetched.
+
+    `digest` is that of the manifest, if it is known. Raises InputError if the file has another or is not a manifest,
+    and StageError if the closure is not available.
+    """
+    manifest = read_manifest(path, digest)
+    minutes = max(job.spec.timeouts[stage] for stage in stages() if stage is not BUILD)
+    return manifest, job.programs(minutes, folder=path.parent).fetch(manifest)

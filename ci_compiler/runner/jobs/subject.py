@@ -21,7 +21,7 @@ from ci_compiler.runner.jobs.needed import hand_over
 from ci_compiler.runner.jobs.setting import Job, environment, values_of
 from ci_compiler.runner.targets import find
 from ci_compiler.spec.model import Spec
-from ci_compiler.spec.smoke import SmokeTest
+from ci_compiler.spec.suites import SmokeTest
 from ci_compiler.stages import Stage
 
 

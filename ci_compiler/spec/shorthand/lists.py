@@ -1,14 +1,28 @@
-"""The short forms of the matrix: a list of names for its `isas` and `gpus`, which become mappings."""
+"""The short forms of the matrix: keys named after CUDA, and lists for `isas` and `gpus`, which become mappings."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any
 
 from ci_compiler.errors import Place
 from ci_compiler.hardware import tables
+from ci_compiler.spec.declare import form
 from ci_compiler.spec.load import Document, Path_
+
+TOOLKITS = "cuda"
+"""The key of a branch with its toolkits, and the placeholder of the toolkit."""
+
+TOOLKIT_TAG = "cuda-tag"
+"""The placeholder of the toolkit in names."""
+
+TOOLKIT_PACKAGES = "cuda-packages"
+"""The placeholder of the toolkit's package set in nixpkgs."""
+
+ToolkitVersion = Annotated[
+    str, form("cuda-version", title='a CUDA toolkit\'s version in quotes ("12.8")', pattern=r"^[0-9]{1,2}\.[0-9]{1,2}$")
+]
 
 
 def spelled_out(document: Document) -> Document:

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from ci_compiler.runner.jobs.benchmark import cores
-from ci_compiler.runner.jobs.benchmark.gains import Gain, deviation, gain, overall
 from ci_compiler.runner.jobs.benchmark.lines import MOST_BYTES, read_output
+from ci_compiler.runner.jobs.benchmark.results import Gain, deviation, gain, overall
 from ci_compiler.runner.jobs.smoke_probe.timing import measure
 
 # What a process printed.

@@ -7,7 +7,7 @@ import os
 import pytest
 
 from ci_compiler.backends.cache_files import held
-from ci_compiler.backends.staged_earlier import point
+from ci_compiler.backends.staged import point
 from ci_compiler.spec.build import parse_spec
 from tests.runner.jobs.world import TORCH, World
 

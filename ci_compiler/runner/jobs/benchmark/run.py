@@ -29,7 +29,7 @@ from ci_compiler.runner.jobs.smoke import hardware
 from ci_compiler.runner.jobs.subject import SmokeSubject
 from ci_compiler.runner.jobs.summary import add_row, add_table
 from ci_compiler.runner.limits import job_seconds
-from ci_compiler.spec.benchmark import DeclaredBenchmark
+from ci_compiler.spec.suites import DeclaredBenchmark
 from ci_compiler.stages import CPU_TEST
 from ci_compiler.workflows.artifacts import BENCHMARK, RESULT
 

@@ -7,8 +7,18 @@ from typing import Any
 
 import pytest
 
-from ci_compiler.github.build_comments import BuildComment, RefusedError, build_comment, may_build, open_request
-from ci_compiler.github.request_comments import LONGEST, MARKER, State, keep_comment, set_status
+from ci_compiler.github.request_comments import (
+    LONGEST,
+    MARKER,
+    BuildComment,
+    RefusedError,
+    State,
+    build_comment,
+    keep_comment,
+    may_build,
+    open_request,
+    set_status,
+)
 from ci_compiler.github.status import run_jobs
 
 from .state import Fault, GitHub
