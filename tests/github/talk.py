@@ -14,14 +14,15 @@ from .state import NOW, REPOSITORY, TOKEN, GitHub
 
 @dataclass
 class Jumping:
-    """A clock whose sleeps take no time; `slept` records them."""
+    """A clock whose sleeps take no time; `slept` records them. `off`: by how many seconds its wall clock is wrong."""
 
     at: float = 1000.0
     slept: list[float] = field(default_factory=list)
     on_sleep: Callable[[], None] = lambda: None
+    off: float = 0.0
 
     def now(self) -> float:
-        return NOW + self.at - 1000.0
+        return NOW + self.at - 1000.0 + self.off
 
     def passed(self) -> float:
         return self.at

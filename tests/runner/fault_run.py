@@ -1,7 +1,7 @@
 """A controller through thousands of jobs with faults at every step, kills and stops, on a simulated clock.
 
-`python -m tests.runner.fault_run JOBS [SEED]` prints the figures. Requests go straight to the GitHub for tests, without
-HTTP; `test_controller.py` has the same faults over HTTP.
+`python -m tests.runner.fault_run JOBS [SEED]` prints the figures; 10,000 jobs take about half a minute. Requests go
+straight to the GitHub for tests, without HTTP; `test_controller.py` has the same faults over HTTP.
 """
 
 from __future__ import annotations
@@ -31,12 +31,20 @@ from tests.github.state import REPOSITORY, TOKEN, Answer, Fault, GitHub, Request
 
 from .world import HEALTHY, NOTICED, WORK, Script, World, sick
 
+HALF_CLOSED, NO_DESCRIPTORS = -1, -2
+"""Stand in for the status of faults without one: the answer never comes, no thread or socket can be made."""
+
 FAULTS = [
     Fault(500),
     Fault(502, done=True),
     Fault(0),
     Fault(0, done=True),
     Fault(429, headers={"retry-after": "90"}),
+    Fault(429, headers={"retry-after": "3600"}),
+    Fault(301, message="a loop of redirects"),
+    Fault(HALF_CLOSED),
+    Fault(HALF_CLOSED, done=True),
+    Fault(NO_DESCRIPTORS),
     Fault(403, message="API rate limit exceeded"),
     Fault(401, message="Bad credentials"),
     Fault(200, body=b"<html>proxy</html>"),
@@ -54,8 +62,14 @@ CRASHES: list[Script] = [
 ]
 """Courses in which the machine itself fails: what happens to their jobs is no fault of the controller."""
 
-GRACE = 3600.0
-"""Seconds that a unit gives the controller beyond the longest job (`deployment.kinds.STOPPING`)."""
+YEAR = 400 * 86_400.0
+"""Seconds by which the wall clock jumps, in both directions."""
+
+FREE = 100 * 10**9
+"""Bytes on the disk when it is not full."""
+
+STOP = 1800.0
+"""Seconds within which a controller stops whose jobs take 15 minutes at most: far within the grace of its unit."""
 
 
 class Killed(BaseException):
@@ -69,6 +83,7 @@ class Direct:
         self.world = world
         self.counted = 0
         self.unchanged = 0
+        self.token = world.github.token
 
     def requestJsonAndCheck(  # noqa: N802 - PyGithub's name
         self,
@@ -79,6 +94,8 @@ class Direct:
     ) -> tuple[Mapping[str, str], Any]:
         github = self.world.github
         fault = github.chance(verb, path)
+        if self.token != github.token and fault is None:
+            fault = Fault(401, message="Bad credentials")
         if fault is not None and not fault.done:
             self.counted += 1
             self._fail(fault)
@@ -97,6 +114,13 @@ class Direct:
     def _fail(self, fault: Fault) -> None:
         if not fault.status:
             raise requests.ConnectionError("cut")
+        if fault.status == HALF_CLOSED:
+            self.world.clock.sleep(AT_ONCE.limit)
+            raise requests.Timeout
+        if fault.status == NO_DESCRIPTORS:
+            raise RuntimeError("can't start new thread")
+        if fault.status == 301:
+            raise RecursionError("maximum recursion depth exceeded")
         if fault.status == 200:
             raise ValueError("not JSON")
         raise GithubException(fault.status, {"message": fault.message}, dict(fault.headers))
@@ -117,11 +141,25 @@ def _answer(github: GitHub, verb: str, path: str, body: Any) -> Answer:
     return github.read_runner(request) if verb == "GET" else github.remove(request)
 
 
+class DirectClient(Client):
+    """A client without PyGithub."""
+
+    @property
+    def github(self) -> Any:  # type: ignore[override]
+        return SimpleNamespace(requester=self.__dict__["requester"])
+
+
 def controller_of(world: World, work: RunnerPlan, direct: Direct) -> Controller:
     """A controller whose requests go straight to the GitHub of `world`."""
     access = Access(api="https://api.github.com", repository=REPOSITORY, credential=Secret(TOKEN))
-    client = Client(access, say=world.said.append, clock=world.clock, patience=AT_ONCE)
-    client.__dict__["github"] = SimpleNamespace(requester=direct)
+    direct.token = world.github.token
+
+    def renewed() -> Access:
+        direct.token = world.github.token
+        return replace(access, credential=Secret(direct.token))
+
+    client = DirectClient(access, say=world.said.append, clock=world.clock, patience=AT_ONCE, renewed=renewed)
+    client.__dict__["requester"] = direct
     client.__dict__["_in_time"] = lambda ask: ask()  # no threads, so that a kill comes from the very call
     return Controller(work, world, Registrar(client), world.clock, world.said.append)
 
@@ -130,7 +168,7 @@ class FaultRun:
     """A run of `jobs` jobs; `faults` is the share of calls that fail."""
 
     def __init__(self, jobs: int, seed: int, *, slots: int = 4, faults: float = 0.2) -> None:
-        self.jobs, self.faults = jobs, faults
+        self.jobs, self.seed, self.faults = jobs, seed, faults
         self.chance = random.Random(seed)  # noqa: S311 - no secret, but the same in every run
         self.world = World(github=GitHub(), logs=seed % 2 == 0)
         self.direct = Direct(self.world)
@@ -151,6 +189,7 @@ class FaultRun:
             controller = self._controller()
             done += self._while_up(controller, self.jobs - done)
         self.faults, self.work = 0.0, replace(self.work, count=1)
+        self.world.free = FREE
         controller, end = self._controller(), self.world.clock.passed() + 4 * YOUNG
         while self.world.clock.passed() < end:
             self._step(controller)
@@ -188,11 +227,26 @@ class FaultRun:
         return controller.finished
 
     def _step(self, controller: Controller) -> None:
+        if self.faults:
+            self._disturb()
         controller.step()
         self.world.clock.sleep(5.0)
         self.begun |= {number for number, runner in self.world.github.runners.items() if runner["busy"]}
         del self.world.said[:-50]
         del self.world.clock.slept[:]
+
+    def _disturb(self) -> None:
+        """Now and then sets the wall clock wrong, fills the disk for a while, and replaces the token."""
+        world, chance = self.world, self.chance.random()
+        if chance < 0.0005:
+            world.clock.off = self.chance.choice([-YEAR, 0.0, YEAR])
+            self.counts["clock set"] += 1
+        elif chance < 0.001:
+            world.free = 0 if world.free else FREE
+            self.counts["disk full"] += not world.free
+        elif chance < 0.0015:
+            self.counts["token replaced"] += 1
+            world.github.token = f"{TOKEN}{self.counts['token replaced']}"
 
     def _stopped(self, controller: Controller) -> None:
         """SIGTERM: the controller ends within its grace, or the test fails."""
@@ -202,7 +256,7 @@ class FaultRun:
         while any(slot.phase is not Phase.DONE for slot in controller.slots):
             self._step(controller)
             self.longest_stop = max(self.longest_stop, self.world.clock.passed() - since)
-            assert self.longest_stop < self.work.longest + GRACE, self.world.said
+            assert self.longest_stop < STOP, (self.seed, self.world.said)
 
     def _life(self) -> Script:
         return list(QUICK) if self.chance.random() >= self.faults else list(self.chance.choice(CRASHES))
@@ -229,7 +283,7 @@ def main() -> None:
     jobs, seed = (int(word) for word in [*sys.argv[1:], "1"][:2])
     run = FaultRun(jobs, seed)
     run.run()
-    print(f"jobs given: {len(run.begun)}; orders: {len(run.world.orders)}; simulated: "
+    print(f"seed {seed}; jobs given: {len(run.begun)}; orders: {len(run.world.orders)}; simulated: "
           f"{duration(run.world.clock.passed())}; {dict(run.counts)}")  # fmt: skip
     print(f"jobs that the controller cut short: {len(run.world.cut_short)}; left over: {run.leaked}")
     print(f"longest stop: {duration(run.longest_stop)}; most runners at a time: {run.world.most}")

@@ -10,7 +10,7 @@ import pytest
 from ci_compiler.runner.controller.loop import Controller
 from ci_compiler.runner.controller.slots import Phase
 from tests.github.server import serving
-from tests.github.state import Fault, GitHub
+from tests.github.state import REPOSITORY, Fault, GitHub
 
 from .test_controller import until_finished
 from .world import JOB, WORK, Script, World
@@ -27,6 +27,7 @@ FAULTS = [
     Fault(0),
     Fault(429, headers={"Retry-After": "99999999999"}),
     Fault(200, body=b"<html>proxy</html>"),
+    Fault(301, headers={"Location": f"/repos/{REPOSITORY}/actions/runners"}),
 ]
 
 
@@ -88,6 +89,18 @@ def test_a_controller_ends_although_the_engine_cannot_end_its_runner(world: Worl
     world.chance = lambda method: "before" if method == "end" else ""
     assert stopped(world, controller) <= STOP
     assert any("end failed; " in line and "may be left over" in line for line in world.said)
+
+
+def test_a_stop_does_not_wait_for_a_pause_that_began_before_it(world: World) -> None:
+    """GitHub asked for an hour when the runner of a lost container was to be removed."""
+    world.script = lambda _: [(10, "online"), (30, "gone")]
+    controller = world.controller()
+    world.run_until(controller, lambda: len(world.orders) == 1)
+    world.github.chance = lambda *_: Fault(429, headers={"Retry-After": "3600"})
+    world.run_until(controller, lambda: any("trying again in 1 h" in line for line in world.said))
+    world.github.chance = lambda *_: None
+    assert stopped(world, controller) <= 60
+    assert not world.github.of()
 
 
 def test_a_stop_gives_up_a_step_that_takes_long(world: World) -> None:
