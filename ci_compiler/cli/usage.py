@@ -19,7 +19,6 @@ _INSTEAD = {
     "check": "`ci-compile --check` compares and writes nothing",
     "compile": "`ci-compile` alone compiles",
     "generate": "`ci-compile` alone compiles",
-    "help": "`--help` shows the commands",
     "version": "`--version` prints it",
 }
 """What to write in place of commands that other tools have."""

@@ -8,11 +8,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from ci_compiler.files import COMPILED_BY
 from ci_compiler.files.drift import is_ours
 from ci_compiler.outside import text_of
-
-COMPILED_BY = "COMPILED_BY"
-"""The environment variable of jobs on self-hosted machines."""
 
 FILES = (".github/workflows/cell.yml", ".github/workflows/variant.yml")
 """The workflows that set it; every compiled tree has one of them."""
