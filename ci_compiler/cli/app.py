@@ -14,8 +14,6 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
-from pathlib import Path
-from typing import Any
 
 from ci_compiler import __version__
 from ci_compiler.cli import quiet_interrupts
@@ -41,7 +39,7 @@ def run(program: Program, argv: Sequence[str] | None = None) -> int:
     """Runs `program` with `argv` (None: sys.argv) and returns its exit code; Ctrl-C raises SystemExit."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by the parent process
-            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115, PTH123
     gc.set_threshold(_ALLOCATIONS)
     atexit.register(gc.freeze)  # spares the interpreter's last search for garbage, a tenth of the time of a check
     words = list(sys.argv[1:] if argv is None else argv)
@@ -50,8 +48,8 @@ def run(program: Program, argv: Sequence[str] | None = None) -> int:
 
         print(*candidates(program, words[1:]), sep="\n")
         return 0
-    if words[:1] == ["help"]:
-        words = [*words[1:2], "--help"]
+    if words[:1] == ["help"] and len(words) < 3:  # with more, it is parsed, and refused
+        words = [*words[1:], "--help"]
     parser = _parser(program, words)
     parser.program, parser.words = program, words
     arguments = parser.parse_args(words, argparse.Namespace(words=words))
@@ -59,7 +57,12 @@ def run(program: Program, argv: Sequence[str] | None = None) -> int:
     if not command:
         parser.print_help()
         return 2
-    from ci_compiler.cli.console import print_findings  # `--help` and `--version` need none of these
+    return _ran(program, command, arguments)
+
+
+def _ran(program: Program, command: str, arguments: argparse.Namespace) -> int:
+    """Runs a subcommand and returns the exit code."""
+    from ci_compiler.cli.console import print_findings  # `--help` needs none of them
     from ci_compiler.codes import Code
     from ci_compiler.errors import InputError, wrong
 
@@ -89,6 +92,11 @@ def _close_output() -> None:
 def _parser(program: Program, words: Sequence[str]) -> CommandParser:
     """The parser, with the options of the subcommand that `words` name."""
     named = set(words)
+    unnamed = CommandParser(add_help=False)  # stands for each that is not named: to make them all takes a while
+
+    def made(**more: object) -> CommandParser:
+        return CommandParser(**more) if more["add_help"] else unnamed
+
     parser = CommandParser(prog=program.name, description=program.purpose)
     parser.add_argument("--version", action="version", version=f"{program.name} {__version__}")
     parser.add_argument(
@@ -99,14 +107,9 @@ def _parser(program: Program, words: Sequence[str]) -> CommandParser:
         help="print the completion script for bash, zsh or fish",
     )
     add_options(parser, program.options)
-
-    def subparser(**more: Any) -> Any:
-        return CommandParser(**more) if more["prog"].split()[-1] in named else None  # of the others, the help is listed
-
-    made: Any = subparser
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands", parser_class=made)
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands", parser_class=made)  # type: ignore[call-overload]
     for name, command in program.commands.items():
-        sub = commands.add_parser(name, help=command["help"], description=command["help"])
+        sub = commands.add_parser(name, help=command["help"], description=command["help"], add_help=name in named)
         if name in named:
             add_options(sub, command["options"])
             sub.words = words[words.index(name) + 1 :]

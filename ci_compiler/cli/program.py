@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from importlib import import_module
 from itertools import takewhile
-from pathlib import Path
-from typing import Any, NamedTuple, Never
 
-COMMANDS = Path(__file__).with_name("commands.json")
+TYPE_CHECKING = (
+    False  # the help of a command does without `typing`, `pathlib` and `dataclasses`, which are slow to import
+)
+if TYPE_CHECKING:
+    from typing import Any, Never
+
+COMMANDS = os.path.join(os.path.dirname(__file__), "commands.json")  # noqa: PTH118, PTH120
 """The subcommands of both programs with their help, and their options: the keyword arguments of argparse.
 
 A word in a list of options names one of the `shared` options; `one_of` holds options of which exactly one is given, or
@@ -19,7 +25,11 @@ at most one if it is not `required`. An option that `inherits` may also come bef
 is a key of `CHOICES`.
 """
 
-TYPES: Mapping[str, type] = {"path": Path, "int": int, "float": float}
+TYPES: Mapping[str, Callable[[str], object]] = {
+    "path": lambda text: import_module("pathlib").Path(text),
+    "int": int,
+    "float": float,
+}
 
 CHOICES: Mapping[str, Callable[[], list[str]]] = {
     "results": lambda: [one.value for one in import_module("ci_compiler.github.status").BuildResult],
@@ -31,15 +41,21 @@ CHOICES: Mapping[str, Callable[[], list[str]]] = {
 """Choices that other modules know; with `"default": "first"`, the first one is the default."""
 
 
-class Program(NamedTuple):
+class Program:
     """A command: its subcommands, each with its help and options, and the default one ('': none) with its options."""
 
-    name: str
-    purpose: str
-    package: str
-    default: str
-    options: Sequence[Any]
-    commands: Mapping[str, Mapping[str, Any]]
+    def __init__(
+        self,
+        *,
+        name: str,
+        purpose: str,
+        package: str,
+        default: str,
+        options: Sequence[Any],
+        commands: Mapping[str, Mapping[str, Any]],
+    ) -> None:
+        self.name, self.purpose, self.package, self.default = name, purpose, package, default
+        self.options, self.commands = options, commands
 
     @classmethod
     def load(cls, name: str) -> Program:
@@ -75,7 +91,8 @@ class Program(NamedTuple):
 
 @cache
 def _declared() -> Mapping[str, Any]:
-    return json.loads(COMMANDS.read_bytes())  # type: ignore[no-any-return]
+    with open(COMMANDS, "rb") as file:  # noqa: PTH123
+        return json.load(file)  # type: ignore[no-any-return]
 
 
 def add_options(parser: argparse.ArgumentParser, options: Iterable[Any]) -> None:
@@ -111,6 +128,17 @@ _NARROW = partial(argparse.HelpFormatter, width=80)
 """The formatter while options are added: argparse makes one for each option, and each asks for the terminal's width."""
 
 
+def _columns() -> int:
+    """The width of the terminal, or 80: what `shutil` says, whose import takes longer than the help."""
+    given = os.environ.get("COLUMNS", "")
+    if given.isdecimal() and int(given):
+        return int(given)
+    try:
+        return os.get_terminal_size(sys.__stdout__.fileno()).columns or 80  # type: ignore[union-attr]
+    except (AttributeError, ValueError, OSError):  # closed, or no terminal
+        return 80
+
+
 class CommandParser(argparse.ArgumentParser):
     """A parser whose errors are one finding that points to the help; `program` is what it is a parser of."""
 
@@ -122,17 +150,17 @@ class CommandParser(argparse.ArgumentParser):
 
     def format_usage(self) -> str:
         """The usage, as wide as the terminal."""
-        self.formatter_class = argparse.HelpFormatter
+        self.formatter_class = partial(argparse.HelpFormatter, width=_columns() - 2)
         return super().format_usage()
 
     def format_help(self) -> str:
         """The help, as wide as the terminal."""
-        self.formatter_class = argparse.HelpFormatter
+        self.formatter_class = partial(argparse.HelpFormatter, width=_columns() - 2)
         return super().format_help()
 
     def error(self, message: str) -> Never:
         """Prints the finding for `message` of argparse, and ends the program with 2."""
-        from ci_compiler.cli.console import print_findings  # `--help` and `--version` need none of these
+        from ci_compiler.cli.console import print_findings
         from ci_compiler.cli.usage import explained
         from ci_compiler.codes import Code
         from ci_compiler.errors import wrong

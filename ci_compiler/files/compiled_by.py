@@ -8,8 +8,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-COMPILED_BY = "COMPILED_BY"
-"""The environment variable of jobs on self-hosted machines."""
+from ci_compiler.files import COMPILED_BY
+from ci_compiler.files.drift import is_ours
+from ci_compiler.outside import text_of
 
 FILES = (".github/workflows/cell.yml", ".github/workflows/variant.yml")
 """The workflows that set it; every compiled tree has one of them."""
@@ -22,9 +23,6 @@ _LINE = re.compile(rf'^  {COMPILED_BY}: "?([0-9A-Za-z.+]+)"?$', re.MULTILINE)
 
 def compiled_by(root: Path) -> str:
     """The version that compiled the tree at `root`; '' if there are no compiled workflows."""
-    from ci_compiler.files.drift import is_ours  # the start of ci-runner needs neither
-    from ci_compiler.outside import text_of
-
     for path in FILES:
         if is_ours(root / path):
             found = _LINE.search(text_of(root / path, errors="replace"))

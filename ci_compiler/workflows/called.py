@@ -9,7 +9,7 @@ from typing import Any
 
 from ci_compiler import __version__
 from ci_compiler.backends.forms import CACHE_KEY
-from ci_compiler.files.compiled_by import COMPILED_BY
+from ci_compiler.files import COMPILED_BY
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.proof import is_imported_only, job_title
 from ci_compiler.plan.routing import Route

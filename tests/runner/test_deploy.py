@@ -657,7 +657,7 @@ def test_a_foreign_file_in_the_way_is_never_overwritten(
 
 
 def test_each_folder_of_templates_is_a_target() -> None:
-    command = json.loads(COMMANDS.read_bytes())["ci-runner"]["commands"]["deploy"]
+    command = json.loads(Path(COMMANDS).read_bytes())["ci-runner"]["commands"]["deploy"]
     (choices,) = (one["choices"] for one in command["options"] if "choices" in one)
     assert {path.name for path in FOLDER.iterdir() if path.is_dir()} == set(choices) == set(TARGETS)
 

@@ -8,17 +8,17 @@ the spec of the repository in which the user is.
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import pairwise
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from ci_compiler.cli.program import CHOICES, Program
-from ci_compiler.errors import InputError
-from ci_compiler.hardware.families import DEFAULT
 
+TYPE_CHECKING = False  # a shell waits for the answer
 if TYPE_CHECKING:
+    from typing import Any
+
     from ci_compiler.spec.model import Spec
 
 SHELLS = ("bash", "zsh", "fish")
@@ -28,7 +28,8 @@ FILES, FOLDERS = ":files", ":folders"
 
 def script(name: str, shell: str) -> str:
     """The script for `shell` that completes the command `name`."""
-    text = Path(__file__).with_name(f"complete.{shell}").read_text("utf-8")
+    with open(os.path.join(os.path.dirname(__file__), f"complete.{shell}"), encoding="utf-8") as file:  # noqa: PTH118, PTH120, PTH123
+        text = file.read()
     return text.replace("@name@", name).replace("@function@", f"_{name.replace('-', '_')}")
 
 
@@ -47,7 +48,7 @@ def candidates(program: Program, words: Sequence[str]) -> list[str]:
     elif current.startswith("-"):
         general = ["--help", *(["--version", "--print-completion"] if at is None else [])]
         found = iter([*(flag for flag in flags if flag.startswith("--") and flag not in before), *general])
-    elif at is None:
+    elif at is None or command == "help":
         found = iter(program.commands) if before[-1:] != ["--print-completion"] else iter(SHELLS)
     else:
         found = _positional(positionals, flags, before)
@@ -89,13 +90,28 @@ def _values(option: Mapping[str, Any], name: str, before: Sequence[str]) -> Iter
         yield from CHOICES[choices]() if isinstance(choices, str) else choices
     elif option.get("type") == "path":
         yield FOLDERS if option.get("metavar") == "DIR" else FILES
-    elif name in _NAMES:
-        with suppress(InputError, OSError):
-            yield from _NAMES[name](_spec(before))
+    else:
+        yield from _in_spec(name, before)
+
+
+def _in_spec(name: str, before: Sequence[str]) -> Iterator[str]:
+    """The names in the spec that an option or an argument takes; none if there is no valid spec."""
+    from ci_compiler.errors import InputError
+    from ci_compiler.hardware.families import DEFAULT
+
+    names = _NAMES.get(name) or (_toolkits if name == f"--{DEFAULT}" else None)
+    with suppress(InputError, OSError):
+        yield from names(_spec(before)) if names else ()
+
+
+def _toolkits(spec: Spec) -> Iterable[str]:
+    return spec.every_toolkit
 
 
 def _spec(before: Sequence[str]) -> Spec:
     """The spec that the words ask for. Raises InputError."""
+    from pathlib import Path
+
     from ci_compiler.cli.where import spec_of
 
     given = {flag: Path(value) for flag, value in pairwise(before) if flag in {"--root", "--spec"}}
@@ -120,7 +136,6 @@ _NAMES: Mapping[str, Callable[[Spec], Iterable[str]]] = {
     **dict.fromkeys(("--shard", "shard"), _shards),
     **dict.fromkeys(("--package", "packages"), lambda spec: spec.packages),
     **dict.fromkeys(("name", "names", "patterns"), _variants),
-    f"--{DEFAULT}": lambda spec: spec.every_toolkit,
     "--python": lambda spec: spec.pythons,
     "--gpu": lambda spec: ["none", *spec.hardware.gpus],
     "--cpu": lambda spec: spec.hardware.isas,
