@@ -1,7 +1,7 @@
 """A controller through thousands of jobs with faults at every step, kills and stops, on a simulated clock.
 
-`python -m tests.runner.fault_run JOBS [SEED]` prints the figures; 10,000 jobs take about half a minute. Requests go
-straight to the GitHub for tests, without HTTP; `test_controller.py` has the same faults over HTTP.
+`python -m tests.runner.fault_run JOBS [SEED]` prints the figures; 10,000 jobs take some minutes. Requests go straight
+to the GitHub for tests, without HTTP; `test_controller.py` has the same faults over HTTP.
 """
 
 from __future__ import annotations

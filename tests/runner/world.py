@@ -79,6 +79,7 @@ class World:
     faults: dict[str, list[str]] = field(default_factory=dict)
     chance: Callable[[str], str] = lambda _: ""
     orders: list[RunnerOrder] = field(default_factory=list)
+    ordered: set[int] = field(default_factory=set)
     secrets: list[str] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
     events: list[str] = field(default_factory=list)
@@ -123,7 +124,7 @@ class World:
     def _forget(self) -> None:
         """After a while, GitHub gives up the job of a runner that is gone or offline, and forgets the runner."""
         running = {one.machine.registration for one in self._running()}
-        mine = {order.registration for order in self.orders} & self.github.runners.keys()
+        mine = self.ordered & self.github.runners.keys()
         for number in [number for number in mine if self.github.runners[number]["busy"]]:
             if number not in running or self.github.runners[number]["status"] == "offline":
                 since = self.lost.setdefault(number, self.clock.passed())
@@ -183,6 +184,7 @@ class World:
         assert order.registration in self.github.runners
         assert order.name not in self.containers
         self.orders.append(order)
+        self.ordered.add(order.registration)
         self.secrets.append(jit.reveal())
         machine = RunnerInstance(
             name=order.name,
