@@ -45,6 +45,7 @@ ALLOWED = {
     "outside": "is the reader",
     # Data of the package itself, at paths that are not written beside `__file__`.
     "canary.repository": "its own files",
+    "cli.program": "the table of commands, without importing pathlib",
     "cli.compile.init": "its own files",
     "documents.overlay.written": "its own files",
     "recipes.proof": "its own files",
@@ -64,6 +65,7 @@ ALLOWED = {
     "publishing.images": "the reader of OCI archives, whose JSON texts and their depth are bounded",
     "reports.inventory": "the reader of CSV, of a text that was read before",
     "spec.load": "the reader of YAML, whose bytes, depth and values are bounded",
+    "spec.yaml_errors": "YAML that `spec.load` has bounded, to find what made it refuse it",
     "update.editing": "YAML that `spec.load` has read before",
     "update.remote": "an archive that git makes of a commit",
     # Files of the machine that are not parsed, or only their first bytes.

@@ -129,7 +129,7 @@ def cannot_write(file: str | os.PathLike[str], error: OSError) -> InputError:
     if isinstance(error, FileExistsError | NotADirectoryError):
         for place in (Path(file), *Path(file).parents):
             if place.exists() and not place.is_dir():
-                return wrong(place, Code.CANNOT_WRITE, "is a file, and a folder must be there; give another path")
+                return wrong(place, Code.CANNOT_WRITE, "cannot be written: this is a file, and a folder must be there")
     why = error.args[0][0][2] if isinstance(error, shutil.Error) else error.strerror
     return wrong(file, Code.CANNOT_WRITE, f"cannot be written: {why}")
 

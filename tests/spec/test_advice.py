@@ -144,7 +144,7 @@ def status(words: list[str]) -> object:
         (["variants", "*-sm99-*"], 1, "`sm99` is in no variant's name; did you mean sm90?"),
         (["variants", "{pytroch}-*"], 1, "no variant matches; `ci-compile variants` lists them"),
         (["--check", "--spec", "/etc"], 2, "/etc: is a directory; a spec is a YAML file"),
-        (["site", "/dev/null"], 2, "/dev/null: is a file, and a folder must be there"),
+        (["site", "/dev/null"], 2, "/dev/null: cannot be written: this is a file, and a folder must be there"),
     ],
 )
 def test_a_command_line_that_fits_nothing_is_told_what_would(
