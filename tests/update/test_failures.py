@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -94,9 +95,16 @@ def test_a_source_that_is_too_large(
 
 
 def test_a_repository_that_does_not_answer_in_time(
-    fleet: Repository, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    fleet: Repository, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remote, "LISTING", Bounds(0.0, 1_000_000))
+    slow = tmp_path / "slow/git"  # the real one may be done before anybody looks at the clock
+    slow.parent.mkdir()
+    slow.write_text(
+        f'#!/bin/sh\ncase "$*" in *ls-remote*) exec sleep 600 ;; esac\nexec {shutil.which("git")} "$@"\n', "utf-8"
+    )
+    slow.chmod(0o755)
+    monkeypatch.setenv("PATH", str(slow.parent), prepend=os.pathsep)
+    monkeypatch.setattr(remote, "LISTING", Bounds(0.2, 1_000_000))
     assert "did not end within 0 s" in fails(fleet, capsys)
 
 
