@@ -77,5 +77,6 @@ MACHINES = Machines(
     usable=usable,
     driver=driver,
     visible=("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"),
+    probe=str(Path(__file__).with_name("probe.py")),
     options=devices.device_options,
 )
