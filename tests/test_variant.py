@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from ci_compiler.adoption.adopt import adopt
 from ci_compiler.adoption.audit import Audited, audit
+from ci_compiler.adoption.axes import Ground, matrix_of
 from ci_compiler.adoption.exclusions import Key
-from ci_compiler.adoption.fleet import Ground, matrix_of
 from ci_compiler.github.status import BuildResult, ReportedJob, read_jobs
 from ci_compiler.hardware import CPU, tables
 from ci_compiler.plan.lookup import explain

@@ -4,25 +4,15 @@ Each gets the variant's values in its environment, as `VARIANT_` and the value's
 of the repository. The setup of a test and publishing also get `VARIANT_FILES`, the folder of the files, and the build
 and tests `VARIANT_NEEDS`, with a folder for each needed package. Only the commands about publishing get the publishing
 secrets.
-
-The spec may put a build script into a container of the machine's engine. The container has the checkout, at the same
-path and for the same user, and the variables of the variant: nothing else of the job.
 """
 
 from __future__ import annotations
 
 import os
-import re
 import shlex
-import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from email.parser import Parser
-from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING
-from uuid import uuid4
 
 from ci_compiler.backends.command_files import (
     FOLDER,
@@ -35,7 +25,9 @@ from ci_compiler.backends.command_files import (
     open_pattern,
     verify,
 )
+from ci_compiler.backends.container import contained
 from ci_compiler.backends.forms import BASH
+from ci_compiler.backends.images import check_images
 from ci_compiler.backends.job import (
     BuildOrder,
     BuildRecord,
@@ -48,21 +40,16 @@ from ci_compiler.backends.job import (
     show,
     variables,
 )
+from ci_compiler.backends.wheels import check_wheels
 from ci_compiler.codes import Code
 from ci_compiler.errors import failure, wrong
 from ci_compiler.files.folders import SBOM_FILE
 from ci_compiler.git import Git
-from ci_compiler.outside import member_of
-from ci_compiler.process import Ended, ask, find_program, follow
-from ci_compiler.publishing.images import SUFFIX, Image, image_of
+from ci_compiler.process import Ended, find_program, follow
 from ci_compiler.publishing.plan import Upload, expired, other_commit, release_of, waits_for
 from ci_compiler.publishing.target import Target, place_failures, planned, upload
 from ci_compiler.secret import Secret
 from ci_compiler.units import counted, duration
-
-if TYPE_CHECKING:
-    from ci_compiler.backends.job import JoinedVariant, NeededFiles
-
 
 _PIP = "python -m pip --disable-pip-version-check install --no-input "
 
@@ -316,148 +303,3 @@ class CommandPrograms:
         if self.job.commands is None:
             raise wrong("packages", Code.COMMAND_MISSING, "the package of this variant declares no `command`")
         return self.job.commands
-
-
-_ENGINES = ("docker", "podman")
-_REMOVAL = 120.0
-"""The time limit, in seconds, of ending a container that outlives its job."""
-
-
-@contextmanager
-def contained(image: str, root: Path, names: Iterable[str], read: Iterable[Path] = ()) -> Iterator[list[str]]:
-    """The words before a program that run it in a container of `image`; none if that is ''.
-
-    `root` is the folder that it sees, `read` are others that it may only read, and `names` are the variables that it
-    takes from the environment. Raises InputError without an engine.
-    """
-    if not image:
-        yield []
-        return
-    engine = next(filter(None, map(shutil.which, _ENGINES)), "")
-    engine = engine or find_program(_ENGINES[0], install="install Docker or Podman: the build runs in a container")
-    folder, name = root.resolve(), f"ci-runner-{uuid4().hex}"
-    options = [f"--name={name}", f"--user={os.getuid()}:{os.getgid()}", f"--volume={folder}:{folder}"]
-    options += [f"--volume={one}:{one}:ro" for one in read if not one.is_relative_to(folder)]
-    options += ["--userns=keep-id"] if Path(engine).name == "podman" else []
-    options += [f"--workdir={folder}", "--env=HOME=/tmp", *(f"--env={one}" for one in names)]
-    try:
-        yield [engine, "run", "--rm", "--init", *options, image]
-    finally:  # the engine's program may have been ended without its container
-        ask([engine, "rm", "--force", name], seconds=_REMOVAL)
-
-
-_RELEASE = re.compile(r"3\.(?P<minor>[0-9]+)(?P<threads>t?)")
-_TAG = re.compile(r"(?:cp|py)3(?P<minor>[0-9]*)")
-_MOST = 1 << 20
-"""The most bytes of metadata that are read."""
-
-
-def check_wheels(variant: JoinedVariant, files: Iterable[Path]) -> None:
-    """Raises StageError if a wheel among the files of a variant has another version, or is for another Python.
-
-    If wheels of its package are among them, only those count: the others may be what it needs.
-    """
-    wheels = [path for path in files if path.suffix == ".whl"]
-    own = [path for path in wheels if _plain(path.name.partition("-")[0]) == _plain(variant.package)]
-    for path in own or wheels:
-        for where, stated in _stated(variant.name, path) if variant.version else ():
-            if _plain(stated) != _plain(variant.version):
-                message = (
-                    f"{path.name} is version {stated or 'unknown'} by its {where}, and {variant.version} is declared"
-                )
-                raise failure(variant.name, Code.VERSION_DIFFERS, message)
-        if not _is_for(path, variant.python):
-            message = f"{path.name} is not for Python {variant.python} by its name"
-            raise failure(variant.name, Code.PYTHON_DIFFERS, message)
-
-
-def _is_for(path: Path, python: str) -> bool:
-    """Whether Python `python` (`3.13`, `3.14t`) installs the wheel at `path`; of other Pythons nothing is known."""
-    release, words = _RELEASE.fullmatch(python), path.stem.split("-")
-    if not release or len(words) not in {5, 6}:
-        return True
-    minor, threads = int(release["minor"]), release["threads"]
-    for tag, abi in product(words[-3].split("."), words[-2].split(".")):
-        if (named := _TAG.fullmatch(tag)) is None:
-            continue
-        first, own = int(named["minor"] or 0), tag == f"cp3{minor}"
-        is_stable = (abi == "abi3" and not threads) or (abi == "none" and tag.startswith("py"))
-        if (is_stable and first <= minor) or (own and abi in {"none", f"{tag}{threads}"}):
-            return True
-    return False
-
-
-def _stated(name: str, path: Path) -> Iterator[tuple[str, str]]:
-    """The versions that the wheel at `path` states."""
-    words = path.name.removesuffix(".whl").split("-")
-    yield "name", words[1] if len(words) in {5, 6} else ""  # PEP 427
-    try:
-        text = member_of(path, r"[^/]+\.dist-info/METADATA", _MOST)
-    except OSError as error:
-        raise failure(name, Code.VERSION_DIFFERS, f"{path.name} has no metadata that can be read: {error}") from None
-    yield "metadata", Parser().parsestr(text, headersonly=True).get("Version", "")
-
-
-def _plain(text: str) -> str:
-    """A name or a version in one spelling: separators and cases differ (PEP 440, PEP 503)."""
-    return re.sub(r"\.(?=[a-z])", "", re.sub(r"[-_.]+", ".", text.lower()))
-
-
-_ARCHITECTURES = {
-    "x86_64": "amd64",
-    "aarch64": "arm64",
-    "i686": "386",
-    "armv7l": "arm/v7",
-    "ppc64le": "ppc64le",
-    "riscv64": "riscv64",
-    "s390x": "s390x",
-}
-"""The architectures of platforms, as images state them (Go's GOARCH; OCI Image Format Specification, "Platform")."""
-_SYSTEMS = {"linux": "linux", "windows": "windows"}
-
-
-def platform_of(platform: str) -> str:
-    """A platform (`aarch64-linux`) as images state it (`linux/arm64`); '' for one that images do not know."""
-    machine, _, rest = platform.partition("-")
-    architecture, system = _ARCHITECTURES.get(machine, ""), _SYSTEMS.get(rest.partition("-")[0], "")
-    return f"{system}/{architecture}" if architecture and system else ""
-
-
-def check_images(name: str, files: Iterable[Path], values: Mapping[str, str], needed: Iterable[NeededFiles]) -> None:
-    """Raises StageError if an image among the files of the variant `name` is not whole, or not what was declared.
-
-    With a platform in `values`, it is for that one alone. If images were gathered, it has all those of the packages
-    that it has any of, by digest, and nothing else.
-    """
-    images = {path.name: _image(name, path) for path in files if path.name.endswith(SUFFIX)}
-    declared = platform_of(values.get("platform", values.get("system", "")))
-    gathered = _gathered(name, needed) if images else {}
-    for file, image in images.items():
-        if declared and {*image.platforms} != {declared}:
-            message = f"{file} is for {' and '.join(sorted(image.platforms))}, and the variant is for {declared}"
-            raise failure(name, Code.IMAGE_DIFFERS, message)
-        own = {*image.platforms.values()}
-        whole = {digest for digests in gathered.values() if own & digests for digest in digests}
-        if gathered and own != whole:
-            lacks, more = " and ".join(sorted(whole - own)), " and ".join(sorted(own - whole))
-            message = "; ".join(
-                [f"{file} has {more}, which was not gathered"] * bool(more)
-                + [f"{file} lacks {lacks}, which was gathered with the rest"] * bool(lacks)
-            )
-            raise failure(name, Code.IMAGE_DIFFERS, f"{message}; join them with `ci-runner join-images`")
-
-
-def _gathered(name: str, needed: Iterable[NeededFiles]) -> dict[str, set[str]]:
-    """The digests of the images that were gathered, by package."""
-    digests: dict[str, set[str]] = {}
-    for one in needed:
-        for path in sorted(one.folder.glob(f"*{SUFFIX}")) if one.gathered else ():
-            digests.setdefault(one.package, set()).update(_image(name, path).platforms.values())
-    return digests
-
-
-def _image(name: str, path: Path) -> Image:
-    try:
-        return image_of(path)
-    except OSError as error:
-        raise failure(name, Code.IMAGE_DIFFERS, str(error)) from None

@@ -6,20 +6,17 @@ every such backend.
 
 from __future__ import annotations
 
-import contextlib
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ci_compiler.backends.forms import CACHE_KEY, path_name
 from ci_compiler.backends.job import (
     BuildOrder,
     BuildRecord,
     BuildResult,
-    ImportWay,
     Interpreter,
     JobContext,
     JoinedVariant,
@@ -27,127 +24,18 @@ from ci_compiler.backends.job import (
     check_built,
     show,
 )
-from ci_compiler.backends.nix_store import PROFILE, Store, reachable
+from ci_compiler.backends.nix_python import interpreter_of
+from ci_compiler.backends.nix_seeds import share_seeds, take_seeds
+from ci_compiler.backends.nix_store import PROFILE, reachable
 from ci_compiler.backends.own_store import store_of
 from ci_compiler.backends.protocol import BinaryCache, Tool
 from ci_compiler.backends.staged import fetch_staged, point, stage, staged_name, staging, take
 from ci_compiler.backends.tested import attest, attested
 from ci_compiler.codes import Code
 from ci_compiler.errors import StageError, failure, wrong
-from ci_compiler.outside import text_of
 from ci_compiler.process import Ended, find_program, follow
 from ci_compiler.secret import Secret
-from ci_compiler.variant import is_seed, recipe_path
-
-
-def seeds_of(store: Store, derivation: str) -> dict[str, str]:
-    """The compiler seeds that `derivation` takes, by their own derivation: one, or none."""
-    found = (path for path in store.inputs(derivation) if path.endswith(".drv") and is_seed(path_name(path)))
-    return {seed: path for seed in found for path in store.outputs(seed)}
-
-
-def take_seeds(store: Store, job: JobContext, derivation: str, recipe: Path) -> None:
-    """Fetches the seeds that Nix would otherwise build before `derivation`. What the cache lacks is built."""
-    cache = _between_builders(job)
-    seeds = seeds_of(store, derivation) if cache else {}
-    if cache is None or not seeds:
-        return
-    absent = store.to_build(derivation)
-    for path in (path for seed, path in seeds.items() if seed in absent):
-        try:
-            ended = store.fetch(cache, [path], recipe=recipe)
-            why = ended.said if ended.status != 0 else ""
-        except StageError as error:
-            why = error.findings[0].message
-        if why:
-            show(f"{path} is built here; it cannot be fetched from {cache.url}: {why}")
-
-
-def share_seeds(store: Store, job: JobContext, derivation: str, recipe: Path) -> None:
-    """Copies the seeds of `derivation` that the store has to the cache, signed as a build is.
-
-    One without a signature stays here, because nobody would take it. Raises StageError.
-    """
-    cache, key = _between_builders(job), job.secrets.get(CACHE_KEY)
-    if cache is None:
-        return
-    for path in seeds_of(store, derivation).values():
-        if store.lacks([path]) or not (key or store.is_signed_here(path)):
-            continue
-        ended = store.push(cache, [path], key, recipe)
-        if ended.status != 0:
-            raise failure(path, Code.PUSH_FAILED, f"it cannot be copied to {cache.url}: {ended.said}")
-
-
-def _between_builders(job: JobContext) -> BinaryCache | None:
-    """The cache that seeds travel through. A public one would serve to everybody what nobody is meant to install."""
-    return job.cache if job.cache and job.shares and not job.cache.public else None
-
-
-DEVELOPMENT, INSTALLED = "propagated-build-inputs", "propagated-user-env-packages"
-"""The files below `nix-support` in which a store path records the packages that its users get with it.
-
-The first is read for a development environment (nixpkgs manual, propagatedBuildInputs; Flox in development mode, which
-also reads the second), the second for an installed package (Nix manual, nix-env; Flox at run time).
-"""
-
-WITH_PACKAGES = "withPackages"
-"""The third way to get a package: nixpkgs' `python.withPackages`, which reads the attribute `requiredPythonModules`."""
-
-
-def interpreter_of(path: str, outputs: Sequence[str], modules: Sequence[str] = ()) -> Interpreter:
-    """The interpreter for the package at `path`: its own Python, with what its `outputs` propagate and nothing else.
-
-    A package with several outputs records in `dev` what it propagates. The rest of the closure is left out: a user who
-    installs the package does not get it either. `modules` is what `withPackages` adds to it (() for unknown).
-    Raises StageError for a Python package without an interpreter.
-    """
-    own = sorted(Path(path).glob("lib/python3.*/site-packages"))
-    if not own:
-        return Interpreter(program="", home=path, lacks="has no lib/python3.X/site-packages to import from")
-    inside, name = own[0].relative_to(path), own[0].parent.name
-    paths = propagated(path, *outputs, files=(DEVELOPMENT, INSTALLED))
-    programs = (Path(one, "bin", name) for one in paths)
-    program = next((file for file in programs if os.access(file, os.X_OK)), None)
-    if program is None:
-        raise failure(path, Code.NO_PYTHON, f"propagates no {name}")
-
-    def folders(packages: Iterable[str]) -> tuple[str, ...]:
-        return tuple(str(folder) for one in packages if (folder := Path(one) / inside).is_dir())
-
-    ways = (_installed(path, folders), _with_packages(path, modules, folders))
-    return Interpreter(program=str(program), paths=folders(paths), home=path, ways=ways)
-
-
-def _installed(path: str, folders: Callable[[Iterable[str]], tuple[str, ...]]) -> ImportWay:
-    paths = propagated(path, files=(INSTALLED,))
-    lacks = "" if len(paths) > 1 else f"the package records no {INSTALLED}, so that its users get it alone at run time"
-    return ImportWay(name=INSTALLED, paths=folders(paths), lacks=lacks)
-
-
-def _with_packages(path: str, modules: Sequence[str], folders: Callable[[Iterable[str]], tuple[str, ...]]) -> ImportWay:
-    absent = next((one for one in modules if not Path(one).exists()), "")
-    lacks = f"{absent} is not in the closure of the package" if absent else ""
-    lacks = lacks if modules else "the manifest names no requiredPythonModules"
-    return ImportWay(name=WITH_PACKAGES, paths=folders((path, *modules)), lacks=lacks)
-
-
-def propagated(*paths: str, files: Sequence[str]) -> Sequence[str]:
-    """`paths` and the packages that they propagate by `files`, directly and transitively, nearest first."""
-    found = list(dict.fromkeys(paths))
-    waiting = list(found)
-    while waiting:
-        new = [one for one in dict.fromkeys(_recorded(waiting.pop(0), files)) if one not in found]
-        found += new
-        waiting += new
-    return found
-
-
-def _recorded(path: str, files: Sequence[str]) -> Iterator[str]:
-    for file in files:
-        with contextlib.suppress(OSError):
-            yield from text_of(Path(path, "nix-support", file)).split()
-
+from ci_compiler.variant import recipe_path
 
 LINK = "result-{name}"
 """The link that a build leaves in the repository's root."""

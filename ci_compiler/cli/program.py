@@ -11,9 +11,8 @@ from functools import cache, partial
 from importlib import import_module
 from itertools import takewhile
 
-TYPE_CHECKING = (
-    False  # the help of a command does without `typing`, `pathlib` and `dataclasses`, which are slow to import
-)
+# The help of a command does without `typing`, `pathlib` and `dataclasses`, which are slow to import.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Never
 

@@ -19,7 +19,20 @@ from ci_compiler.github.errors import GitHubError, Trouble
 from ci_compiler.github.status import SKIPPED, BuildResult, LastBuild, is_own, read_jobs, reported_job
 from ci_compiler.plan.benchmarks import BenchmarkResult
 from ci_compiler.plan.pipeline import Plan
-from ci_compiler.plan.records import DAY, ENDED, NEWEST, PASSED, Found, Key, Record, Records, Run, merged, month_of
+from ci_compiler.plan.records import (
+    DAY,
+    ENDED,
+    NEWEST,
+    PASSED,
+    Found,
+    Key,
+    Record,
+    Records,
+    Run,
+    machine_of,
+    merged,
+    month_of,
+)
 from ci_compiler.plan.sharding import Shard
 from ci_compiler.stages import BENCHMARK, BUILD, PUBLISH
 from ci_compiler.workflows.steps import NOT_BUILT
@@ -237,7 +250,7 @@ def _record(run: Run, last: LastBuild) -> Record:
         waited=sum(job.waited for job in own.values()),
         built=build is not None and build.steps.get(NOT_BUILT) != SUCCESS,
         machines={
-            stage: ", ".join(sorted(job.labels))
+            stage: machine_of(job.labels)
             for stage, job in own.items()
             if job.labels and job.conclusion in ENDED and stage != BUILD.name
         },

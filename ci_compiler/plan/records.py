@@ -42,6 +42,11 @@ SUITES = "suites"
 """Stands for all test suites of a variant, as if they were one stage."""
 
 
+def machine_of(labels: Iterable[str]) -> str:
+    """The machine of a job by the labels that it asked for, as a record names it."""
+    return ", ".join(sorted(labels))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
     """A run of a shard: its id on GitHub, its start in seconds since 1970, and which attempt was read last.

@@ -151,7 +151,9 @@ def _sentence(spec: Spec, cell: Cell, test: _Test, one: Record | None, said: str
 
 def labels_of(pool: Pool) -> str:
     """The labels that GitHub lists of a job on `pool`, as a history keeps them."""
-    return ", ".join(sorted({pool.runs_on.scale_set} if pool.runs_on.scale_set else pool.runs_on.labels))
+    from ci_compiler.plan.records import machine_of  # most answers have no history
+
+    return machine_of([pool.runs_on.scale_set] if pool.runs_on.scale_set else set(pool.runs_on.labels))
 
 
 def _day(seconds: int) -> str:

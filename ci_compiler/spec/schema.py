@@ -126,7 +126,7 @@ def with_defaults(value: Any, rule: Mapping[str, Any] | None = None) -> Any:
     """`value`, which is valid, with the schema's default for every key that it leaves out."""
     rule = schema() if rule is None else rule
     if "$ref" in rule:
-        rule = {**_definition(rule["$ref"]), **{key: item for key, item in rule.items() if key != "$ref"}}
+        rule = {**definition(rule["$ref"]), **{key: item for key, item in rule.items() if key != "$ref"}}
     if isinstance(value, list):
         return [with_defaults(item, rule.get("items", {})) for item in value]
     if not isinstance(value, dict):
@@ -139,6 +139,7 @@ def with_defaults(value: Any, rule: Mapping[str, Any] | None = None) -> Any:
     return filled
 
 
-def _definition(reference: str) -> Mapping[str, Any]:
+def definition(reference: str) -> Mapping[str, Any]:
+    """What a `$ref` in the schema stands for."""
     found: Mapping[str, Any] = schema()["$defs"][reference.removeprefix("#/$defs/")]
     return found

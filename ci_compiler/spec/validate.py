@@ -1,22 +1,22 @@
 """Checks a document against the JSON Schema: jsonschema finds what is wrong, and this module writes the messages.
 
-`accepts` gives the answer of jsonschema for the keywords that the declarations of the spec use, without the time that
-importing it takes; jsonschema is imported only to explain what is refused. A message is one line with the place, what
-is wrong, what is right, and the nearest valid names.
+jsonschema is imported only to explain what `accept` refuses. A message is one line with the place, what is wrong, what
+is right, and the nearest valid names.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, nearest
 from ci_compiler.secret import hide_secrets
+from ci_compiler.spec.accept import accepts, are_unique
 from ci_compiler.spec.load import Document, Path_
-from ci_compiler.spec.schema import schema
+from ci_compiler.spec.schema import definition, schema
 
 
 def schema_findings(document: Document, rule: Mapping[str, Any] | None = None) -> list[Finding]:
@@ -70,13 +70,11 @@ def _unknown_keys(error: Any) -> Iterator[tuple[str, str]]:
 def _elsewhere(key: str, most: int) -> str:
     """The clause that says which mappings of the fewest levels have `key`; '' if none or more than `most` have it."""
     level: list[tuple[str, Mapping[str, Any]]] = [("", schema())]
-    while level:
+    for _ in range(1 + _DEEPEST):
         found = [where or "the spec" for where, rule in level if key in rule.get("properties", ())]
         if found:
             return f"; it is a key of {' and of '.join(found)}" if len(found) <= most else ""
-        level = [
-            below for where, rule in level for below in _below(where, rule) if where.count(".") < _DEEPEST - bool(where)
-        ]
+        level = [below for where, rule in level for below in _below(where, rule)]
     return ""
 
 
@@ -84,8 +82,7 @@ def _below(where: str, rule: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[s
     """The rules of the values of a mapping, by path; NAME stands for a name that the spec chooses."""
     for name, one in {"NAME": rule.get("additionalProperties"), **rule.get("properties", {})}.items():
         if isinstance(one, dict):
-            own = schema()["$defs"][one["$ref"].removeprefix("#/$defs/")] if "$ref" in one else one
-            yield f"{where}.{name}".lstrip("."), own
+            yield f"{where}.{name}".lstrip("."), definition(one["$ref"]) if "$ref" in one else one
 
 
 def _meant(error: Any) -> Iterator[str]:
@@ -236,85 +233,3 @@ def _shown(value: Any) -> str:
 
 def _where(path: Path_) -> str:
     return ".".join(map(str, path)) if path else "the spec"
-
-
-Rule = Mapping[str, Any]
-Accept = Callable[[Rule, Any], bool]
-
-ANNOTATIONS = frozenset({"$defs", "$id", "$schema", "default", "description", "examples", "title"})
-"""The keywords that refuse no value."""
-
-
-def accepts(schema: Rule, value: Any) -> bool:
-    """Whether `schema` accepts `value`, which is plain JSON. Raises KeyError for a keyword that is not known here."""
-    definitions = schema.get("$defs", {})
-
-    def accept(rule: Rule, value: Any) -> bool:
-        for word, argument in rule.items():
-            if word == "$ref":
-                if not accept(definitions[argument.removeprefix("#/$defs/")], value):
-                    return False
-            elif word not in ANNOTATIONS:
-                kind, holds = KEYWORDS[word]
-                if isinstance(value, kind) and not holds(argument, value, rule, accept):
-                    return False
-        return True
-
-    return accept(schema, value)
-
-
-def _known(rules: Rule, value: Rule, _: Rule, accept: Accept) -> bool:
-    return all(accept(rules[key], item) for key, item in value.items() if key in rules)
-
-
-def _further(wanted: Any, value: Rule, rule: Rule, accept: Accept) -> bool:
-    known = rule.get("properties", ())
-    return all(wanted is not False and accept(wanted, item) for key, item in value.items() if key not in known)
-
-
-def _same(one: Any, other: Any) -> bool:
-    """Whether two scalars are equal in JSON, where `true` is not 1."""
-    return bool(one == other) and isinstance(one, bool) == isinstance(other, bool)
-
-
-def are_unique(items: list[Any]) -> bool:
-    """Whether no item is repeated."""
-    return len(set(map(repr, items))) == len(items)
-
-
-def _is_type(names: str | list[str], value: Any) -> bool:
-    return any(
-        value.is_integer()
-        if name == "integer" and isinstance(value, float)
-        else isinstance(value, _TYPES[name]) and isinstance(value, bool) == (name == "boolean")
-        for name in ([names] if isinstance(names, str) else names)
-    )
-
-
-_TYPES: Mapping[str, type] = {
-    "array": list, "boolean": bool, "integer": int, "null": type(None), "object": dict, "string": str,
-}  # fmt: skip
-_NUMBER = (int, float)
-
-KEYWORDS: Mapping[str, tuple[type | tuple[type, ...], Callable[[Any, Any, Rule, Accept], bool]]] = {
-    "type": (object, lambda names, value, *_: _is_type(names, value)),
-    "const": (object, lambda only, value, *_: _same(only, value)),
-    "enum": (object, lambda choices, value, *_: any(_same(one, value) for one in choices)),
-    "anyOf": (object, lambda rules, value, _, accept: any(accept(rule, value) for rule in rules)),
-    "not": (object, lambda rule, value, _, accept: not accept(rule, value)),
-    "pattern": (str, lambda pattern, value, *_: re.search(pattern, value) is not None),
-    "minLength": (str, lambda least, value, *_: len(value) >= least),
-    "maxLength": (str, lambda most, value, *_: len(value) <= most),
-    "minimum": (_NUMBER, lambda least, value, *_: isinstance(value, bool) or not value < least),
-    "maximum": (_NUMBER, lambda most, value, *_: isinstance(value, bool) or not value > most),
-    "items": (list, lambda rule, value, _, accept: all(accept(rule, item) for item in value)),
-    "minItems": (list, lambda least, value, *_: len(value) >= least),
-    "maxItems": (list, lambda most, value, *_: len(value) <= most),
-    "uniqueItems": (list, lambda _, value, *__: are_unique(value)),
-    "required": (dict, lambda names, value, *_: all(name in value for name in names)),
-    "minProperties": (dict, lambda least, value, *_: len(value) >= least),
-    "propertyNames": (dict, lambda rule, value, _, accept: all(accept(rule, name) for name in value)),
-    "properties": (dict, _known),
-    "additionalProperties": (dict, _further),
-}
-"""The type of the values that each keyword limits, and whether it accepts one, given its argument and its rule."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 
 import yaml
 
@@ -36,7 +37,8 @@ def explained(error: yaml.MarkedYAMLError, text: str) -> tuple[int, int, str]:
         return 0, 0, f"not YAML: {problem or context or 'cannot be parsed'}"
     opened = error.context_mark or mark
     earlier = _conflict(lines) or _odd_blank(lines, mark.line) or _long_quote(text, mark)
-    if earlier := earlier or _without_colon(lines, mark.line, problem):
+    earlier = earlier or _without_colon(lines, mark.line, problem)
+    if earlier:
         return earlier
     line = lines[mark.line] if mark.line < len(lines) else ""
     if context in _OPENED and "expected" in problem:
@@ -68,13 +70,11 @@ def _odd_blank(lines: Sequence[str], last: int) -> tuple[int, int, str] | None:
 
 def _long_quote(text: str, mark: yaml.Mark) -> tuple[int, int, str] | None:
     """A text in quotes that begins above the line of `mark` and ends on it, by the quote that opens another one."""
-    try:
+    with suppress(yaml.YAMLError):
         for token in yaml.scan(text, Loader=yaml.CBaseLoader):
             start, end = token.start_mark, token.end_mark
             if isinstance(token, yaml.ScalarToken) and token.style in {'"', "'"} and start.line < end.line == mark.line:
                 return _at(start, f"this quote is not closed on its line, but on line {end.line + 1}; close it here")
-    except yaml.YAMLError:
-        pass
     return None
 
 
@@ -112,11 +112,8 @@ def _message(problem: str, context: str, line: str, column: int, start: int) -> 
         return f"\\{escape} means nothing in double quotes; write \\\\, or use single quotes"
     if "did not find expected" in problem and "block" in context:
         what = "key" if "mapping" in context else "entry (-)"
-        extra, wanted = (
-            f"nothing is open that this {here} closes; remove it",
-            f"a {what} of what begins on line {start}",
-        )
-        return extra if here in {"]", "}"} else f"this line is not indented as {wanted}; compare the lines above it"
+        said = f"this line is not indented as a {what} of what begins on line {start}; compare the lines above it"
+        return f"nothing is open that this {here} closes; remove it" if here in {"]", "}"} else said
     return next((said for part, said in _SAID.items() if part in problem), f"not YAML: {problem or context}")
 
 

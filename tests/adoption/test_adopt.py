@@ -22,8 +22,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ci_compiler.adoption.adopt import SHOWN, Adopted, adopt
+from ci_compiler.adoption.axes import Ground, matrix_of
 from ci_compiler.adoption.exclusions import Key
-from ci_compiler.adoption.fleet import Ground, matrix_of
 from ci_compiler.adoption.spec_forms import sri
 from ci_compiler.adoption.spec_yaml import flow, scalar
 from ci_compiler.adoption.taking import differing
@@ -794,7 +794,7 @@ def test_toolkits_are_told_apart_by_name() -> None:
 
 
 def test_variants_are_excluded_by_name_where_patterns_would_be_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ci_compiler.adoption.fleet.MOST_LINES", 0)
+    monkeypatch.setattr("ci_compiler.adoption.axes.MOST_LINES", 0)
     keys = [Key("main", "p", "3.13", "12.8", gpu, isa) for gpu in ("sm80", "sm90") for isa in ("avx2", "avx512")]
     made = Ground(kits={"main": ("12.8",)}, pythons={"main": ("3.13",)}, packages={"p": ("main",)}, hardware=tables())
     lost = keys.pop()

@@ -52,11 +52,8 @@ def _unknown_word(judged: Judged, patterns: Sequence[str]) -> str:
     given = [word for pattern in patterns for word in pattern.split("-") if re.fullmatch(r"[\w.]+", word)]
     unknown = next((word for word in given if not any(word in name for name in names)), "")
     none = f"; `{unknown}` is in no variant's name{nearest(unknown, words, only_near=True)}" if unknown else ""
-    return (
-        none
-        if none.endswith("?")
-        else f"{none}; `ci-compile variants` lists them, and with --left-out why others are not"
-    )
+    more = "; `ci-compile variants` lists them, and with --left-out why others are not"
+    return none if none.endswith("?") else none + more
 
 
 def _chosen(judged: Judged, arguments: argparse.Namespace) -> Iterator[tuple[Cell, Variant]]:

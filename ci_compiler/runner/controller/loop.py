@@ -146,7 +146,7 @@ class Controller(ControllerPart):
                 self._failed(slot, error)
 
     def _hurry(self) -> None:
-        """Cuts the pauses short that began before the stop: one for a rate limit takes up to an hour."""
+        """Shortens the pauses that began before the stop; a rate limit alone can ask for an hour."""
         soon = self._clock.passed() + GRACE  # as long as a second look for a lost registration needs
         self._listing_due = min(self._listing_due, soon)
         for slot in self.slots:

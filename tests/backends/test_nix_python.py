@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ci_compiler.backends.nix_recipes import DEVELOPMENT, INSTALLED, interpreter_of
+from ci_compiler.backends.nix_python import DEVELOPMENT, INSTALLED, interpreter_of
 from ci_compiler.errors import StageError
 
 SITE = "lib/python3.13/site-packages"

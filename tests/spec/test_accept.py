@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from ci_compiler.errors import InputError
+from ci_compiler.spec.accept import ANNOTATIONS, KEYWORDS, accepts
 from ci_compiler.spec.build import BUNDLED
 from ci_compiler.spec.load import read_document
 from ci_compiler.spec.schema import schema
-from ci_compiler.spec.validate import ANNOTATIONS, KEYWORDS, accepts
 from tests.specs import documents
 
 EXAMPLES = Path(__file__).parents[1] / "examples"

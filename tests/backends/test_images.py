@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ci_compiler.backends.command_programs import platform_of
+from ci_compiler.backends.images import platform_of
 from ci_compiler.cli.runner import join_images
 from ci_compiler.errors import InputError
 from tests.backends.project import Project
