@@ -85,7 +85,7 @@ def defaults(plan: Plan) -> Iterator[str]:
 
 def _default_rows(plan: Plan, package: Package) -> Iterator[list[str]]:
     hardware, cells = plan.spec.hardware, plan.judged.cells
-    known = proofs(plan.spec, cells, plan.routes)
+    known = proofs(plan.spec, cells, plan.routes, package=package.name)
     shared, finder = shared_suffixes(cells), Finder(plan.spec, cells, package.name, known)
     wishes = Wishes(package=package.name)
     for system in hardware.systems.values():

@@ -20,7 +20,7 @@ from ci_compiler.record import record
 from ci_compiler.reports.reasons import fill, say
 from ci_compiler.spec.model import Spec
 from ci_compiler.spec.pools import Pool
-from ci_compiler.stages import Stage, stages_that_test
+from ci_compiler.stages import Stage
 
 if TYPE_CHECKING:
     from ci_compiler.plan.records import Record, Records
@@ -53,16 +53,17 @@ UNKNOWN: Proofs = MappingProxyType({})
 
 
 def proofs(
-    spec: Spec, cells: Iterable[Cell], routes: Iterable[Route], records: Records | None = None
+    spec: Spec, cells: Iterable[Cell], routes: Iterable[Route], records: Records | None = None, package: str = ""
 ) -> dict[tuple[str, str], Evidence]:
-    """The evidence of all variants of `cells`, whose routes are `routes`. `records`: the history, if one is given.
+    """The evidence of all variants of `cells`, or of those of `package`. `routes` are those of `cells`.
 
-    A stage that only measures is no test.
+    `records`: the history, if one is given. A stage that only measures is no test.
     """
     return {
         (cell.branch, variant.name): _of_variant(spec, cell, variant, route, records)
         for cell, route in zip(cells, routes, strict=True)
         for variant in cell.variants
+        if package in {"", variant.package}
     }
 
 
@@ -82,7 +83,7 @@ class _Test:
 
 
 def _tests(spec: Spec, cell: Cell, variant: Variant, route: Route) -> Iterator[_Test]:
-    for stage in (one for one in spec.stages if one in stages_that_test() and one.proves):
+    for stage in (one for one in spec.stages if one.is_test and one.proves):
         pool, because = route.pools.get(stage), route.skipped.get(stage, "")
         title = job_title(spec, spec.packages[variant.package], stage) if pool else stage.name
         yield _Test(name=stage.name, title=title, stage=stage, pool=pool, because=because)
