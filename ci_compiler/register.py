@@ -14,7 +14,12 @@ from pathlib import Path
 from ci_compiler.codes import Code
 
 TEXTS = Path(__file__).with_name("findings.toml")
-PAGES = "https://github.com/flox-cuda/ci-compiler/blob/main/.github/docs/reference/findings"
+_GUIDES = "https://github.com/flox-cuda/ci-compiler/blob/main/.github/docs"
+
+BY_HAND = f"{_GUIDES}/build-by-hand.md"
+"""The guide that reproduces the build of a failed job."""
+
+PAGES = f"{_GUIDES}/reference/findings"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -126,7 +126,7 @@ def test_a_test_expects_the_declared_architecture_and_the_level_of_what_the_isa_
     gpu_test = next(stage for stage in stages() if stage.needs_gpu)
     wanted = expectation(spec, find(spec, NAME, "main"), gpu_test)
     assert wanted.architectures == ("sm_130",)
-    assert wanted.capability == (13, 0)
+    assert wanted.targets == ("sm_130",)
     assert wanted.dispatch == ("AVX512",)
 
 

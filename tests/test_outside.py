@@ -55,6 +55,7 @@ ALLOWED = {
     # Files that run on other machines, without ci_compiler.
     "documents.overlay.files.check": "is copied; Nix passes it one argument",
     "hardware.families.cuda.probe": "is copied; reads the code in a library of the package",
+    "hardware.families.rocm.probe": "is copied; reads the code in a library of the package",
     "runner.jobs.smoke_probe.gpu_libraries": "is copied; reads /proc/self",
     "runner.jobs.shard_plugin": "is copied; reads what the suite passes on",
     "runner.jobs.smoke_probe.shared": "is copied; reads what the test passes on",

@@ -192,6 +192,7 @@ class Reading:
             started=seconds_of(run["created_at"]),
             attempt=int(run["run_attempt"]),
             going=run["status"] != DONE,
+            commit=str(run.get("head_sha") or "")[:12],
             seconds=_whole(jobs) if run["status"] == DONE else 0,
         )
         lasts = read_jobs(shard, map(reported_job, jobs), url="", started="")

@@ -52,6 +52,7 @@ class Run:
     """A run of a shard: its id on GitHub, its start in seconds since 1970, and which attempt was read last.
 
     `going`: it had not ended then. `seconds`: from its start to the end of its last job; 0 if it goes on.
+    `commit`: the first 12 digits of the commit that it built; '' if it is not known.
     """
 
     number: int
@@ -60,6 +61,7 @@ class Run:
     attempt: int = 1
     going: bool = False
     seconds: int = 0
+    commit: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

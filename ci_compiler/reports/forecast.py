@@ -130,6 +130,11 @@ class Forecast:
         return HOSTED_SECONDS + self.schedule.end
 
     @property
+    def in_waves(self) -> int:
+        """When a full build ends whose waves are dispatched one after the other."""
+        return sum(wave.seconds for wave in self.waves)
+
+    @property
     def lower_bound(self) -> int:
         """The lower bound for every order of the jobs."""
         return HOSTED_SECONDS + self.bound.seconds

@@ -44,6 +44,7 @@ ENDS = {
 _MARK = "history of ci-compile"
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._/@+-]{0,250}")
 _LABELS = re.compile(r"[\w .,:@/+-]{1,3000}", re.ASCII)
+_COMMIT = re.compile(r"([0-9a-f]{12})?")
 _REPOSITORY = re.compile(r"([A-Za-z0-9-]+/[A-Za-z0-9._-]+)?")
 _LETTERS = {word: letter for letter, word in ENDS.items() if letter != "n"}
 _GOING = frozenset({"queued", "in_progress", "waiting", "pending", "requested"})
@@ -70,6 +71,7 @@ def text_of(records: Records) -> str:
             "attempt": [run.attempt for run in runs],
             "going": [int(run.going) for run in runs],
             "seconds": [run.seconds for run in runs],
+            "commit": [run.commit for run in runs],
         },
     }
     lines = [
@@ -162,10 +164,19 @@ def _records(content: Mapping[str, Any]) -> Records:
     written = content["runs"]
     keys = ("id", "shard", "started", "attempt", "going", "seconds")
     rows = list(zip(*(_all(_moment if key == "started" else _whole, written[key]) for key in keys), strict=False))
-    _check(all(len(written[key]) == len(rows) for key in keys), "runs")
+    commits = _all(_commit, written.get("commit", [""] * len(rows)))  # a history of 0.1.0 has none
+    _check(all(len(written[key]) == len(rows) == len(commits) for key in keys), "runs")
     runs = [
-        Run(number=number, shard=shards[shard], started=started, attempt=attempt, going=bool(going), seconds=seconds)
-        for number, shard, started, attempt, going, seconds in rows
+        Run(
+            number=number,
+            shard=shards[shard],
+            started=started,
+            attempt=attempt,
+            going=bool(going),
+            seconds=seconds,
+            commit=commit,
+        )
+        for (number, shard, started, attempt, going, seconds), commit in zip(rows, commits, strict=True)
     ]
     traces: dict[Key, Trace] = {}
     for row in content["variants"]:
@@ -227,6 +238,11 @@ def _name(value: Any) -> str:
 
 def _labels(value: Any) -> str:
     _check(isinstance(value, str) and _LABELS.fullmatch(value), "machine")
+    return str(value)
+
+
+def _commit(value: Any) -> str:
+    _check(isinstance(value, str) and _COMMIT.fullmatch(value), "commit")
     return str(value)
 
 

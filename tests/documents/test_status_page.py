@@ -17,7 +17,7 @@ from ci_compiler.documents.site.status_page import status_data, status_page
 from ci_compiler.plan.benchmarks import Gain
 from ci_compiler.plan.pipeline import Plan, plan
 from ci_compiler.plan.records import Records, Trace
-from ci_compiler.reports.history_file import text_of
+from ci_compiler.reports.history_file import parsed, text_of
 from ci_compiler.spec.build import bundled_spec
 from tests.documents.browser import Page
 from tests.histories import compared, history
@@ -76,6 +76,8 @@ def test_axe_finds_nothing(page: Page, tmp_path: Path, width: int, scheme: str) 
         status_page(decided, benchmarked(history(decided, failures=0.2)), REPOSITORY), "utf-8"
     )
     page.open((tmp_path / STATUS).as_uri(), width=width, scheme=scheme, touch=width < 800)
+    assert page.violations() == []
+    page.click("#all summary")
     assert page.violations() == []
     page.click(OPEN)
     assert page.violations() == []
@@ -142,6 +144,7 @@ def test_a_row_shows_its_last_result_and_links_to_the_run(page: Page, site: Path
 
 def test_the_keyboard_opens_the_results_of_a_variant_and_closes_them(page: Page, site: Path, year: Records) -> None:
     page.open((site / STATUS).as_uri())
+    page.click("#all summary")
     page.run(f"document.querySelector('{OPEN}').focus()")
     page.press("Enter")
     name = str(page.text("#opened-title"))
@@ -196,3 +199,41 @@ def test_its_data_and_its_policy_are_as_safe_as_the_finders(site: Path) -> None:
     _, inside = text.split('<script type="application/json" id="data">')
     given: dict[str, Any] = json.loads(inside.split("</script", 1)[0])
     assert len(given["variants"]) == 459
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(390, "light"), (1440, "dark")])
+def test_it_opens_with_a_grid_that_says_since_when_and_where_else_it_fails(
+    page: Page, tmp_path: Path, width: int, scheme: str
+) -> None:
+    """One variant fails since the second newest of three runs. The keyboard alone reaches what is said about it."""
+    decided = plan(spec_of(small()))
+    records = history(decided, days=4)
+    key = "main", "pytorch-python313-cuda12_8-sm90-avx2"
+    runs = {number: replace(run, commit=f"{number:012x}") for number, run in records.runs.items()}
+    fresh = {
+        one: replace(trace, records=tuple(replace(each, run=runs[each.run.number]) for each in trace.records))
+        for one, trace in records.variants.items()
+    }
+    second, first, good = fresh[key].records[:3]
+    failed = (replace(second, result="failed"), replace(first, result="failed"), good)
+    known = parsed(text_of(replace(records, runs=runs, variants={**fresh, key: Trace(records=failed)})).encode())
+    (tmp_path / STATUS).write_text(status_page(decided, known, REPOSITORY), "utf-8")
+    page.open((tmp_path / STATUS).as_uri(), width=width, scheme=scheme, touch=width < 800)
+    cells = page.run("[...document.querySelectorAll('#grids .cell')].map((one) => [one.textContent, one.ariaLabel])")
+    assert sorted({sign for sign, _ in cells}) == ["✓", "✗"]
+    [label] = (says for sign, says in cells if sign == "✗")
+    assert re.fullmatch(r"sm90 avx2 on main: 1 of \d variants? failed, since [A-Z]\w+ \d+, \d{4}", label)
+    assert page.run("document.querySelector('#grids tbody th').textContent") == "sm90"  # the oldest failure comes first
+    page.run("document.querySelector('#grids .cell.failed').focus()")
+    page.press("Enter")
+    said = page.text("#opened tbody")
+    assert f"fails since {first.run.commit}, " in said
+    assert f"{good.run.commit} passed" in said
+    assert "Also failing: 0 of 1 on other CPUs with sm90." in said
+    links = page.run("[...document.querySelectorAll('#opened tbody a')].map((one) => one.href)")
+    assert f"https://github.com/{REPOSITORY}/commit/{first.run.commit}" in links
+    assert any(link.endswith("/build-by-hand.md#from-a-failed-job") for link in links)
+    assert page.violations() == []
+    page.press("Escape")
+    assert page.focus == label
+    assert page.run("document.documentElement.scrollWidth") <= width

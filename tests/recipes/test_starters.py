@@ -16,7 +16,7 @@ from ci_compiler.spec.build import STARTERS, load_spec, starters
 from tests.recipes.test_any_package import evaluated_in
 
 SPEC, SCHEMA = ".github/ci-matrix.yaml", ".github/ci-matrix.schema.json"
-NAMES = ["torch", "jax", "llama-cpp", "own", "template", "vllm", "wheel"]
+NAMES = ["torch", "jax", "llama-cpp", "own", "template", "vllm", "wheel", "wheel-rocm"]
 
 every_starter = pytest.mark.parametrize("name", NAMES)
 
@@ -59,7 +59,7 @@ def test_a_starter_compiles_and_its_recipes_evaluate(
     ]
     assert findings == []
     assert {path: data for path, data in files_of(tmp_path).items() if path in written} == written
-    if name != "wheel":
+    if not name.startswith("wheel"):
         for variant in variants_of(tmp_path):
             assert evaluated_in(tmp_path, variant)["recorded"]["pname"] == variant
 
@@ -116,6 +116,23 @@ def test_the_wheel_script_builds_from_source_with_the_flags(tmp_path: Path) -> N
     made = (tmp_path / "dist/numpy.whl").read_text("utf-8")
     assert made == "-mavx2 -mfma wheel --no-deps --wheel-dir dist --no-binary numpy numpy==2.3.4\n"
     assert [path.name for path in python.parent.iterdir()] == ["python3.13"], "the virtual environment is removed"
+
+
+def test_the_script_for_rocm_builds_for_the_target_of_the_variant(tmp_path: Path) -> None:
+    assert ci(tmp_path, "init", "--template", "wheel-rocm") == 0
+    python = tmp_path / "bin/python3.13"
+    python.parent.mkdir()
+    pip = f'echo "$PYTORCH_ROCM_ARCH $MAX_JOBS $*" >> "{tmp_path}/said"'
+    python.write_text(f"#!/bin/sh\nmkdir -p \"$3/bin\"; printf '%s\\n' '#!/bin/sh' '{pip}' > \"$3/bin/pip\"\n", "utf-8")
+    with python.open("a", encoding="utf-8") as script:
+        script.write('chmod +x "$3/bin/pip"\n')
+    python.chmod(0o755)
+    values = {"PYTHON": "3.13", "ACCELERATOR_TAG": "rocm7.1", "TARGET": "gfx942,gfx1100", "JOBS": "8"}
+    env = {f"VARIANT_{key}": value for key, value in values.items()} | {"PATH": f"{python.parent}:{os.environ['PATH']}"}
+    subprocess.run([tmp_path / "ci/build-wheel.sh"], cwd=tmp_path, env=env, check=True)
+    torch, _, built = (tmp_path / "said").read_text("utf-8").splitlines()
+    assert torch.strip() == "install torch --index-url https://download.pytorch.org/whl/rocm7.1"
+    assert built == "gfx942;gfx1100 8 wheel --no-deps --no-build-isolation --wheel-dir dist ."
 
 
 @every_starter

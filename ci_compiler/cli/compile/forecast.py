@@ -114,14 +114,15 @@ def _without_json(value: str, less: Forecast, instead: Sequence[Substitute]) -> 
 
 
 def _lines(found: Forecast) -> Iterator[tuple[str, str]]:
-    yield "full build", f"{duration(found.end)}, all shards dispatched at once"
     if found.overdue:
         hours = limit("queued-hours").limit
-        together = duration(sum(wave.seconds for wave in found.waves))
-        yield "", f"{found.overdue:,} jobs would queue for more than {hours} h, after which GitHub cancels them"
-        yield "in waves", f"{together} in {len(found.waves):,} dispatches, one after the other (--json lists them)"
+        yield "full build", f"{duration(found.in_waves)} in {counted(len(found.waves), 'wave')} (--json lists them)"
+        cancelled = f"{found.overdue:,} jobs would queue for more than {hours} h, after which GitHub cancels them"
+        yield "not at once", f"all shards together need {duration(found.end)}, but {cancelled}"
+    else:
+        yield "full build", f"{duration(found.end)}, all shards dispatched at once"
     above = found.end / found.lower_bound - 1
-    yield "lower bound", f"{duration(found.lower_bound)}, which the full build is {above:.1%} above"
+    yield "lower bound", f"{duration(found.lower_bound)}, which all shards at once are {above:.1%} above"
     yield "bottleneck", found.bound.pool or "the longest chain of needs"
     best = min((found.better_end, "the jobs in the better order"), (found.longest_end, "the longest job first"))
     yield "other orders", f"{duration(best[0])} with {best[1]}" if best[0] < found.end else "none ends sooner"

@@ -1,5 +1,6 @@
 // The page of results over time: a row for each variant, which filters hide, and its results in a dialog.
 import { byId, data, make, named, repository } from "./elements.mjs";
+import { cellRows, drawResults, failingOf, failureOf } from "./failures.mjs";
 import { dayOf, expectationsOf, runOf, toneOf, unbroken } from "./runs.mjs";
 import { offerThemes } from "./theme.mjs";
 import { chart, durations, inWords, lasting, percentile } from "./trend.mjs";
@@ -15,6 +16,7 @@ function resultsOf(row) {
     return {
       number: data.runs.id[at],
       started: data.runs.started[at] * 1000,
+      commit: data.runs.commit[at],
       result: data.results[row.result[index]],
       stages: Object.fromEntries(ran.filter(([, end]) => end)),
       built: !letters.includes("n"),
@@ -38,6 +40,7 @@ function lastResult(variant) {
     make("strong", { class: toneOf(last.result) || false, text: last.result }),
     " ",
     where ? make("a", { href: where, text: day }) : make("span", { class: "quiet", text: day }),
+    variant.failing ? make("p", { class: "quiet", text: `since ${dayOf(variant.failing.first.started)}` }) : null,
     ...expectationsOf(variant, variant.package).map((one) => make("p", { class: "expected" }, one)),
   ];
 }
@@ -67,6 +70,7 @@ const COLUMNS = [
 
 const variants = data.variants.map((row) => {
   const variant = { ...row, results: resultsOf(row) };
+  variant.failing = failingOf(variant);
   const words = [row.name, row.branch, row.package, row.gpu, row.isa, row.toolkit && `${row.family} ${row.toolkit}`].join(" ");
   const times = durations(variant.results);
   return {
@@ -120,6 +124,7 @@ function show() {
   const said = states.filter(([number]) => number).map(([number, state]) => `${number} ${state === NEVER ? "never built" : state}`);
   const of = shown.length === variants.length ? "" : ` of ${variants.length.toLocaleString("en")}`;
   byId("count").textContent = `${shown.length.toLocaleString("en")}${of} variants${said.length ? `: ${said.join(", ")}` : ""}`;
+  if (words.length || result || order !== "spec") byId("all").open = true;
   remember(words, result, order);
 }
 
@@ -148,14 +153,22 @@ function open(variant) {
     const run = make("p", {}, ...runOf({ stages: one.stages, run: address(one), started: one.started }));
     return make("tr", {}, make("td", { class: "result" }, state), make("td", {}, run, took, extra));
   });
-  const heads = ["Result", "Stages and durations"].map((text) => make("th", { scope: "col", text }));
+  const failure = variant.failing ? failureOf(variant, variants, address) : [];
+  openDialog(named(variant.name), `${variant.branch}: ${inWords(variant.results)}`, failure, ["Result", "Stages and durations"], results);
+}
+
+/** The variants of a cell of the grids. */
+const openCell = (title, here) => openDialog(title, "", [], ["Variant", "Last result"], cellRows(here, variants, address));
+
+function openDialog(name, text, more, heads, rows) {
   const close = make("button", { type: "button", text: "Close", onclick: () => byId("opened").close() });
-  const about = make("p", { class: "quiet", text: `${variant.branch}: ${inWords(variant.results)}` });
-  const title = make("h2", { class: "name", id: "opened-title" }, named(variant.name));
+  const about = text ? make("p", { class: "quiet", text }) : null;
+  const title = make("h2", { class: "name", id: "opened-title" }, name);
   const body = make("div", { class: "opened" });
+  const head = heads.map((one) => make("th", { scope: "col", text: one }));
   body.append(
-    make("div", { class: "title" }, make("div", {}, title, about), close),
-    make("table", {}, make("thead", {}, make("tr", {}, heads)), make("tbody", {}, results)),
+    make("div", { class: "title" }, make("div", {}, title, about, ...more), close),
+    make("table", {}, make("thead", {}, make("tr", {}, head)), make("tbody", {}, rows)),
   );
   byId("opened").replaceChildren(body);
   byId("opened").showModal();
@@ -170,6 +183,7 @@ function fillChoices() {
 
 offerThemes();
 fillChoices();
+drawResults(variants, openCell);
 drawTable();
 takeFilters();
 show();

@@ -17,13 +17,14 @@ from ci_compiler.plan.matrix import Cell, Variant
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.records import Record, Records
 from ci_compiler.plan.routing import Route
+from ci_compiler.register import BY_HAND
 from ci_compiler.reports.costs import machine_price, rounded
 from ci_compiler.reports.history import History, history_of
 from ci_compiler.reports.history_file import ENDS, RESULTS, columns, stage_names
 from ci_compiler.stages import BUILD
 from ci_compiler.units import counted
 
-SCRIPTS = ("elements.mjs", "theme.mjs", "runs.mjs", "trend.mjs", "status.mjs")
+SCRIPTS = ("elements.mjs", "theme.mjs", "runs.mjs", "trend.mjs", "failures.mjs", "status.mjs")
 
 _ENDS = ENDS | {"n": "found in the store"}
 
@@ -54,11 +55,16 @@ def status_data(plan: Plan, records: Records, repository: str) -> dict[str, Any]
     known, prices = history_of(records), plan.spec.prices
     return {
         "repository": repository,
+        "guide": f"{BY_HAND}#from-a-failed-job",
         "stages": stage_names(),
         "results": {word[0]: word for word in RESULTS},
         "ends": _ENDS,
         "currency": prices.currency if prices else "",
-        "runs": {"id": numbers, "started": [records.runs[number].started for number in numbers]},
+        "runs": {
+            "id": numbers,
+            "started": [records.runs[number].started for number in numbers],
+            "commit": [records.runs[number].commit for number in numbers],
+        },
         "lasts": [],
         "variants": [
             {
@@ -69,6 +75,7 @@ def status_data(plan: Plan, records: Records, repository: str) -> dict[str, Any]
                 "isa": cell.isa,
                 "family": cell.family,
                 "toolkit": cell.toolkit,
+                "python": cell.python,
                 **({"expected": {variant.package: fails}} if (fails := _expected(plan, cell, variant)) else {}),
                 **columns(own := shown.get((cell.branch, variant.name), ()), at),
                 **({"benchmarks": found} if (found := _benchmarks(own)) else {}),

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from ci_compiler.hardware import CPU, Hardware
+from ci_compiler.hardware import ALL, CPU, Gpu, Hardware
 from ci_compiler.hardware.families import DEFAULT, family_of
 from ci_compiler.hardware.families.machines import machines_of
 from ci_compiler.plan.lookup import BuiltVariant
@@ -21,8 +21,9 @@ class Expectation:
     """The input of the probe: the module, the checks and numerical tests to run, and the expected results.
 
     `toolkit` is its version, and `architectures` are in PyTorch's form; '' and () for a CPU-only build. `dnn`: the
-    vendor's library for neural networks is in it. `dispatch` lists the levels that PyTorch may choose (() for unknown).
-    `capability` is that of the GPU to test on (() for none). `script` is a Python file to run; `module` is then ''.
+    vendor's library for neural networks is in it, always if the family has no rule of which targets it supports.
+    `dispatch` lists the levels that PyTorch may choose (() for unknown). `targets` are those of which the GPU to test
+    on runs one, in PyTorch's form (() for no GPU, '' for any). `script` is a Python file to run; `module` is then ''.
     `paths` are added to the import path. The module must be in `store_path`, unless that is ''. `device_kind` is what
     PyTorch calls the family's devices, and `probe` a file with what is known of the family ('': nothing).
     """
@@ -33,7 +34,7 @@ class Expectation:
     architectures: tuple[str, ...]
     dnn: bool
     dispatch: tuple[str, ...]
-    capability: tuple[int, ...]
+    targets: tuple[str, ...]
     checks: tuple[str, ...]
     numerics: tuple[str, ...]
     gpu_numerics: tuple[str, ...]
@@ -49,7 +50,7 @@ class Expectation:
 
     def only_imported(self, paths: tuple[str, ...]) -> Expectation:
         """The expectation of a probe that does nothing but import the module, with another import path."""
-        return replace(self, paths=paths, checks=(), numerics=(), gpu_numerics=(), capability=(), script="")
+        return replace(self, paths=paths, checks=(), numerics=(), gpu_numerics=(), targets=(), script="")
 
 
 def expectation(spec: Spec, built: BuiltVariant, stage: Stage, **given: Any) -> Expectation:
@@ -61,16 +62,17 @@ def expectation(spec: Spec, built: BuiltVariant, stage: Stage, **given: Any) -> 
         row = rows["declared"]  # in place of what the tool would check
     gpu = None if cell.target == CPU else spec.hardware.gpu(cell.target)
     family = family_of(cell.family if gpu else DEFAULT)
+    named = targets_in_pytorch(gpu) if gpu else ()
     on_gpu = stage.needs_gpu and gpu is not None
     wanted = Expectation(
         module=row["module"],
         version=built.version,
         toolkit=cell.toolkit,
-        architectures=(family.in_pytorch(gpu.name),) if gpu else (),
-        dnn=gpu is not None and gpu.dnn,
+        architectures=named,
+        dnn=gpu is not None and (gpu.dnn or not family.dnn),
         dispatch=_dispatch(spec.hardware, cell.isa),
-        capability=tuple(gpu.capability) if gpu and on_gpu and (row["numerics"] or row["gpu-numerics"]) else (),
-        checks=tuple(row["checks"]),
+        targets=(named or ("",)) if on_gpu and (row["numerics"] or row["gpu-numerics"]) else (),
+        checks=tuple(one for one in row["checks"] if one != "architectures" or named or not gpu),
         numerics=tuple(row["numerics"]),
         gpu_numerics=(*row["numerics"], *row["gpu-numerics"]) if on_gpu else (),
         script=declared.python if declared else "",
@@ -78,6 +80,12 @@ def expectation(spec: Spec, built: BuiltVariant, stage: Stage, **given: Any) -> 
         probe=machines_of(family.name).probe,
     )
     return replace(wanted, **given)
+
+
+def targets_in_pytorch(gpu: Gpu) -> tuple[str, ...]:
+    """The targets of a build, as PyTorch spells them; () for a build that names none."""
+    names = () if gpu.name in {ALL.name, gpu.family} else gpu.name.split(",")
+    return tuple(map(family_of(gpu.family).in_pytorch, names))
 
 
 def _dispatch(hardware: Hardware, isa: str) -> tuple[str, ...]:

@@ -62,7 +62,7 @@ def planned(wanted: Expectation) -> Iterator[str]:
         yield "import"
     yield from wanted.checks
     yield from (f"{name}-cpu" for name in wanted.numerics)
-    if wanted.capability:
+    if wanted.targets:
         yield "gpu"
     yield from (f"{name}-gpu" for name in wanted.gpu_numerics)
     if wanted.script:

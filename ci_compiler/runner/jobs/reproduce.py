@@ -15,6 +15,7 @@ from pathlib import Path
 from ci_compiler.hardware.families import facts, files_of
 from ci_compiler.plan.job_graph import with_needs
 from ci_compiler.plan.lookup import BuiltVariant
+from ci_compiler.register import BY_HAND as GUIDE
 from ci_compiler.runner.jobs.summary import VARIABLE, add_text
 from ci_compiler.secret import HIDDEN, hide_secrets
 from ci_compiler.spec.model import Spec
@@ -22,8 +23,6 @@ from ci_compiler.variant import variant_name
 
 ONTO = "CI_CHECKED_OUT_ONTO"
 """The variable in which `ci-runner checkout` leaves, for the later steps of its job, what it checked out."""
-
-GUIDE = "https://github.com/flox-cuda/ci-compiler/blob/main/.github/docs/build-by-hand.md"
 
 BEFORE, AFTER, TAIL = 8, 12, 20
 """How many lines an excerpt has before and after the line of the error, or from the end of a log without one."""

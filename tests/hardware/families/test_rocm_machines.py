@@ -12,7 +12,7 @@ import pytest
 
 from ci_compiler.hardware import Gpu, tables
 from ci_compiler.hardware.families.machines import machines_of
-from ci_compiler.hardware.families.rocm import devices, leaves_out, listed
+from ci_compiler.hardware.families.rocm import devices, left_out_of, listed
 from ci_compiler.hardware.families.rocm import machines as rocm_machines
 from ci_compiler.hardware.families.rocm.devices import AgentTexts
 from ci_compiler.hardware.machine import Machine, as_json
@@ -144,10 +144,11 @@ def test_windows_and_exclusions_are_those_of_the_tables() -> None:
     assert listed("gfx1201", "6.4.1")
     assert not listed("gfx1201", "6.4.0")
     outside = rocm_machines.driver([replace(of("strix-point").gpus[0], driver="6.16.6")], ["7.1"])
-    assert outside.message.endswith("; AMD's matrix does not list gfx1150 for ROCm 7.1")
-    assert leaves_out("hipBLASLt", "gfx1031")
-    assert not leaves_out("hipBLASLt", "gfx1100")
-    assert not leaves_out("unheard-of", "gfx906")
+    assert "; AMD's matrix does not list gfx1150 for ROCm 7.1; AMD builds hipSPARSELt without" in outside.message
+    assert left_out_of("gfx1031") == ["hipSPARSELt", "composable_kernel", "rocWMMA", "hipBLASLt"]
+    assert left_out_of("gfx942:sramecc+:xnack-") == []
+    xtx = rocm_machines.driver([replace(of("two-7900-xtx").gpus[0], driver="6.16.6")], ["7.1"])
+    assert xtx.message.endswith("is listed for ROCm 7.1; AMD builds hipSPARSELt without code for gfx1100")
 
 
 @pytest.fixture
@@ -164,6 +165,26 @@ def root(tmp_path: Path) -> Path:
     counters.mkdir(parents=True)
     (counters / "umc_err_count").write_text("ue: 2\nce: 0\n", "utf-8")
     return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("page", "faults"),
+    [
+        ("R", []),
+        ("P", ["bad pages of its memory wait to be reserved"]),
+        ("F", ["bad pages of its memory could not be reserved, so it must be replaced"]),
+    ],
+)
+def test_bad_pages_are_faults_until_they_are_reserved(
+    root: Path, monkeypatch: pytest.MonkeyPatch, page: str, faults: list[str]
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    ras = root / "sys/class/drm/renderD129/device/ras"
+    ras.mkdir(parents=True)
+    (ras / "umc_err_count").write_text("ue: 0\nce: 7\n", "utf-8")
+    (ras / "gpu_vram_bad_pages").write_text(f"0x00000001 : 0x00001000 : R\n0x00000002 : 0x00001000 : {page}\n", "utf-8")
+    gpus, _ = devices.agents(devices.agent_texts(root))
+    assert list(gpus[1].faults) == faults
 
 
 def test_the_files_of_a_machine_are_enough(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,26 +33,26 @@ def test_the_bundled_packages_have_tests() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "branch", "cuda", "architectures", "cudnn", "capability"),
+    ("name", "branch", "cuda", "architectures", "cudnn", "targets"),
     [
-        ("pytorch-python313-cuda12_8-sm90-avx512", "main", "12.8", ("sm_90",), True, (9, 0)),
-        ("pytorch-python313-cuda12_8-sm61-avx", "main", "12.8", ("sm_61",), False, (6, 1)),
-        ("pytorch-python313-cuda12_9-sm103-armv9", "cuda-12_9", "12.9", ("sm_103",), True, (10, 3)),
-        ("torchvision-python313-cuda13_0-sm121-armv9", "cuda-13_0", "13.0", ("sm_121",), True, (12, 1)),
+        ("pytorch-python313-cuda12_8-sm90-avx512", "main", "12.8", ("sm_90",), True, ("sm_90",)),
+        ("pytorch-python313-cuda12_8-sm61-avx", "main", "12.8", ("sm_61",), False, ("sm_61",)),
+        ("pytorch-python313-cuda12_9-sm103-armv9", "cuda-12_9", "12.9", ("sm_103",), True, ("sm_103",)),
+        ("torchvision-python313-cuda13_0-sm121-armv9", "cuda-13_0", "13.0", ("sm_121",), True, ("sm_121",)),
         ("torchaudio-python313-cpu-avx2", "cuda-13_0", "", (), False, ()),
     ],
 )
 def test_a_variant_is_expected_to_be_what_its_name_says(
-    name: str, branch: str, cuda: str, architectures: tuple[str, ...], cudnn: bool, capability: tuple[int, ...]
+    name: str, branch: str, cuda: str, architectures: tuple[str, ...], cudnn: bool, targets: tuple[str, ...]
 ) -> None:
     spec = bundled_spec()
     built = find(spec, name, branch)
     wanted = expectation(spec, built, GPU_TEST)
     assert (wanted.toolkit, wanted.architectures, wanted.dnn) == (cuda, architectures, cudnn)
-    assert (wanted.capability, bool(wanted.gpu_numerics)) == (capability, bool(capability))
+    assert (wanted.targets, bool(wanted.gpu_numerics)) == (targets, bool(targets))
     assert wanted.version == spec.branches[branch].versions[name.partition("-")[0]]
     on_cpu = expectation(spec, built, CPU_TEST)
-    assert (on_cpu.capability, on_cpu.gpu_numerics) == ((), ())
+    assert (on_cpu.targets, on_cpu.gpu_numerics) == ((), ())
     assert on_cpu.architectures == architectures
 
 

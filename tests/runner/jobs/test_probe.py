@@ -33,7 +33,7 @@ def test_a_gpu_runs_a_build_for_the_same_major_capability_and_no_higher_minor(
         get_device_capability=lambda _: there,
     )
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
-    wanted = {"capability": built, "device_kind": "cuda"}
+    wanted = {"targets": ["sm_{}{}".format(*built)], "device_kind": "cuda"}
     if runs:
         assert checks.gpu(wanted) == "cuda:0"
     else:

@@ -101,7 +101,7 @@ def test_a_gpu_build_is_tested_on_cpu_and_gpu(interpreter: Callable[..., Path]) 
     assert messages["machine-gpu-health"].startswith("not readable: memory errors, ")
     assert messages["collectives-gpu"].startswith("PyTorch has loaded no libnccl.so")
     assert messages["linalg-gpu"].startswith("MAGMA's solution is off by 0 of the largest value")
-    assert messages["gpu"] == "NVIDIA H200, compute capability 9.0"
+    assert messages["gpu"] == "NVIDIA H200, sm_90"
     assert messages["dnn"] == "cuDNN 91002"
     assert "bfloat16" in messages["matmul-gpu"]
     assert "float64" in messages["matmul-gpu"]
@@ -298,7 +298,7 @@ def test_a_gpu_that_pytorch_does_not_see_is_reported_and_its_checks_are_skipped(
 def test_of_several_gpus_one_that_runs_the_build_is_taken(interpreter: Callable[..., Path]) -> None:
     gpus = [["NVIDIA A100", [8, 0]], H200]
     code, _, messages = outcome(GPU_TORCH, interpreter(**{**GPU_BUILD, "gpus": gpus}), "--stage", "gpu-test")
-    assert (code, messages["gpu"]) == (0, "NVIDIA H200, compute capability 9.0")
+    assert (code, messages["gpu"]) == (0, "NVIDIA H200, sm_90")
 
 
 # Crashes.

@@ -6,6 +6,7 @@ Sources: PyTorch, torch.version, torch.cuda.get_arch_list, torch.backends.cudnn 
 from __future__ import annotations
 
 import mmap
+import re
 import struct
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -15,8 +16,10 @@ TITLE, DNN = "CUDA", "cuDNN"
 COLLECTIVES, COLLECTIVES_FILE = "NCCL", "libnccl.so"
 """The library with which GPUs exchange data, and how its file is called."""
 
-BFLOAT16_FROM = (8, 0)
+_BFLOAT16_FROM = (8, 0)
 """The compute capability from which a GPU has bfloat16 (CUDA C++ Programming Guide, feature support)."""
+
+_TARGET = re.compile(r"sm_(?P<major>[0-9]+)(?P<minor>[0-9])[af]?(\+ptx)?")
 
 Architectures = Mapping[str, frozenset[int]]
 """The architectures of the `cubin`s and the `ptx` in a library, as 10 * major + minor."""
@@ -63,24 +66,36 @@ def be_exact(torch: Any) -> None:
     torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
 
 
-def name(capability: tuple[int, int]) -> str:
-    """A compute capability as PyTorch writes it."""
-    return f"sm_{capability[0]}{capability[1]}"
+def target(devices: Any, index: int) -> str:
+    """The target of a GPU, which PyTorch knows as a compute capability, as it writes it in its lists."""
+    return "sm_{}{}".format(*devices.get_device_capability(index))
 
 
-def runs(capability: tuple[int, int], built: tuple[int, int]) -> bool:
-    """Whether a GPU runs a cubin that is built for another capability: same major, no lower minor."""
-    return capability[0] == built[0] and capability[1] >= built[1]
+def _capability(name: str) -> tuple[int, int]:
+    """The compute capability of a target; 0.0 for the name of none."""
+    found = _TARGET.fullmatch(name)
+    return (int(found["major"]), int(found["minor"])) if found else (0, 0)
 
 
-def code_of(library: Path, capability: tuple[int, int]) -> tuple[bool, str]:
+def has_bfloat16(target: str) -> bool:
+    """Whether a GPU has the type."""
+    return _capability(target) >= _BFLOAT16_FROM
+
+
+def runs(target: str, built: str) -> bool:
+    """Whether a GPU runs a cubin that is built for another target: same major capability, no lower minor."""
+    (major, minor), (built_major, built_minor) = _capability(target), _capability(built)
+    return major == built_major and minor >= built_minor
+
+
+def code_of(library: Path, target: str) -> tuple[bool, str]:
     """Whether a GPU runs the code in a library, as machine code or as PTX for an older GPU; and that code in words."""
-    found, (major, minor) = fat_architectures(library), capability
+    found, (major, minor) = fat_architectures(library), _capability(target)
     shown = ", ".join(f"{kind} {' '.join(f'sm_{one}' for one in sorted(found[kind]))}" for kind in found if found[kind])
     if any(one // 10 == major and one % 10 <= minor for one in found["cubin"]):
         return True, shown
     if any(one <= 10 * major + minor for one in found["ptx"]):
-        return True, f"{shown}; the driver compiles it for {name(capability)}"
+        return True, f"{shown}; the driver compiles it for {target}"
     return False, shown
 
 

@@ -53,9 +53,10 @@ def listed(target: str, toolkit: str) -> bool:
     return bool(first) and release >= _release(first)[: len(release)]
 
 
-def leaves_out(library: str, target: str) -> bool:
-    """Whether AMD builds `library` without code for `target`."""
-    return any(fnmatch(_named(target), one) for one in facts("rocm", "toolkits")["left-out"].get(library, ()))
+def left_out_of(target: str) -> list[str]:
+    """The libraries that AMD builds without code for `target`."""
+    rows = facts("rocm", "toolkits")["left-out"]
+    return [name for name, targets in rows.items() if any(fnmatch(_named(target), one) for one in targets)]
 
 
 def _release(text: str) -> tuple[int, ...]:

@@ -25,6 +25,9 @@ from ci_compiler.outside import json_of
 SIGNS = ("uncorrectable errors",)
 """Where faults show: the counters of RAS, which consumer cards and guests do not have."""
 
+_PAGES = "gpu_vram_bad_pages"
+_PAGE_FAULTS = [row for row in facts("rocm", "health")["files"] if row["path"].endswith(_PAGES)]
+
 _INSTINCT, _AMD = "0x12", "0x1002"
 _FALSE_COUNT: int = facts("rocm", "health")["false-count"]
 """Some Radeon cards report this many errors more at each query: no count of errors."""
@@ -43,9 +46,10 @@ class AgentTexts(NamedTuple):
     """What a machine says of its GPUs; '', () or None for what does not exist or cannot be read.
 
     `nodes` are the properties of the kernel's nodes by their numbers, and `ras` the counters of errors by the number
-    of a render node, each line as `umc ue: 0`. `smi` and `partitions` are what `amd-smi` prints as JSON for
-    `static --asic --bus` and `partition --current`, `enumerated` what rocm_agent_enumerator prints. `module` is the
-    version of the driver, which only AMD's own package has. `accelerators` are PCI addresses of AMD's accelerators.
+    of a render node, each line as `umc ue: 0`, with its list of bad pages. `smi` and `partitions` are what `amd-smi`
+    prints as JSON for `static --asic --bus` and `partition --current`, `enumerated` what rocm_agent_enumerator prints.
+    `module` is the version of the driver, which only AMD's own package has. `accelerators` are PCI addresses of AMD's
+    accelerators.
     """
 
     nodes: tuple[tuple[int, str], ...] = ()
@@ -101,7 +105,7 @@ def _accelerators(root: Path) -> Iterator[str]:
 
 def _counters(root: Path) -> Iterator[tuple[int, str]]:
     for node in sorted((root / "sys/class/drm").glob("renderD*")):
-        files = sorted((node / "device/ras").glob("*_err_count"))
+        files = [one for name in ("*_err_count", _PAGES) for one in sorted((node / "device/ras").glob(name))]
         lines = (
             f"{path.name.removesuffix('_err_count')} {line}" for path in files for line in text_of(path).split("\n")
         )
@@ -149,6 +153,7 @@ def _of_node(texts: AgentTexts, number: int, row: Mapping[str, int], shown: GpuD
     counters = dict(texts.ras).get(row.get("drm_render_minor", 0), "")
     counts = {block: int(count) for block, count in _UNCORRECTABLE.findall(counters)}
     faults = [f"{n} uncorrectable errors in {block}" for block, n in counts.items() if n % _FALSE_COUNT]
+    faults += [row["fault"] for row in _PAGE_FAULTS if re.search(row["pattern"], counters, re.MULTILINE)]
     uuid = f"GPU-{identity:016x}" if identity else ""
     return replace(found, uuid=uuid, faults=tuple(faults), unread=() if counts else SIGNS)
 

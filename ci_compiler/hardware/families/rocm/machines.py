@@ -9,7 +9,7 @@ from pathlib import Path
 from ci_compiler.hardware import Version
 from ci_compiler.hardware.families import facts
 from ci_compiler.hardware.families.machines import Attempt, Machines, UsedDevice
-from ci_compiler.hardware.families.rocm import devices, listed
+from ci_compiler.hardware.families.rocm import devices, left_out_of, listed
 from ci_compiler.hardware.machine import GpuDevice
 from ci_compiler.judgement import Judgement, failed, ok, skipped
 
@@ -65,6 +65,9 @@ def driver(gpus: Sequence[GpuDevice], toolkits: Sequence[str]) -> Judgement:
         return skipped(f"driver {module} ({release}): nothing is known of ROCm {', '.join(unlisted)}")
     outside = [f"{gpu.sm} for ROCm {one}" for gpu in gpus for one in toolkits if not listed(gpu.target, one)]
     remark = f"; AMD's matrix does not list {', '.join(dict.fromkeys(outside))}" if outside else ""
+    for target in dict.fromkeys(gpu.sm for gpu in gpus):
+        if libraries := left_out_of(target):
+            remark += f"; AMD builds {', '.join(libraries)} without code for {target}"
     return ok(f"driver {module} ({release}) is listed for ROCm {', '.join(toolkits)}{remark}")
 
 
@@ -77,5 +80,6 @@ MACHINES = Machines(
     usable=usable,
     driver=driver,
     visible=("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"),
+    probe=str(Path(__file__).with_name("probe.py")),
     options=devices.device_options,
 )

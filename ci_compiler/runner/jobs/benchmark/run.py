@@ -22,6 +22,7 @@ from ci_compiler.runner.jobs.benchmark import cores
 from ci_compiler.runner.jobs.benchmark.lines import MOST_BYTES, Output, read_output
 from ci_compiler.runner.jobs.benchmark.report import HEADERS, Circumstances, Report, as_json, remarks, rows
 from ci_compiler.runner.jobs.benchmark.results import BESIDE, CPU, DEVICES, GPU, OWN, Results, import_times
+from ci_compiler.runner.jobs.expectation import targets_in_pytorch
 from ci_compiler.runner.jobs.files import output_folder, write_json
 from ci_compiler.runner.jobs.isolation import isolated_here
 from ci_compiler.runner.jobs.probing import ask_isolated, crash, program_of, script_command
@@ -111,6 +112,7 @@ class _Session:
         subject, declared = arm.subject, self.settings.declared if measures else None
         if declared and declared.run:
             return program_of(subject, declared.run), ""
+        gpu = subject.spec.hardware.gpu(subject.built.cell.target) if device == GPU else None
         wanted = {
             "module": subject.expectation.module,
             "paths": subject.interpreter.paths,
@@ -118,7 +120,7 @@ class _Session:
             "device": device,
             "device_kind": subject.expectation.device_kind,
             "probe": subject.expectation.probe,
-            "capability": subject.spec.hardware.gpu(subject.built.cell.target).capability if device == GPU else (),
+            "targets": (targets_in_pytorch(gpu) or ("",)) if gpu else (),
             "seconds": SECONDS,
             "awake": AWAKE,
             "script": os.fspath(Path(declared.python).absolute()) if declared else "",

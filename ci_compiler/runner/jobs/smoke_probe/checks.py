@@ -66,18 +66,18 @@ def extension(wanted: Wanted) -> str:
 
 
 def gpu(wanted: Wanted) -> str:
-    """The first device of PyTorch that runs machine code for the wanted capability."""
-    known, kind, built = family(), wanted["device_kind"], tuple(wanted["capability"])
+    """The first device of PyTorch that runs machine code for one of the wanted targets."""
+    known, kind = family(), wanted["device_kind"]
     devices = getattr(torch_module(), kind)
     if not devices.is_available():
         devices.init()  # raises an error with the reason
     seen = []
     for index in range(devices.device_count()):
-        capability = tuple(devices.get_device_capability(index))
-        seen.append(f"{devices.get_device_name(index)} ({known.name(capability)})")
-        if known.runs(capability, built):
+        target = known.target(devices, index)
+        seen.append(f"{devices.get_device_name(index)} ({target})")
+        if any(not built or known.runs(target, built) for built in wanted["targets"]):
             return f"{kind}:{index}"
-    raise WrongError(f"no GPU runs {known.name(built)}; PyTorch sees {', '.join(seen) or 'none'}")
+    raise WrongError(f"no GPU runs {' or '.join(wanted['targets'])}; PyTorch sees {', '.join(seen) or 'none'}")
 
 
 def _distribution_version(module: str) -> str:

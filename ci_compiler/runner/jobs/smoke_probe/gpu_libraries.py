@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from .numerics import close
-from .shared import SkippedError, WrongError, capability_of, family, torch_module
+from .shared import SkippedError, WrongError, family, target_of, torch_module
 
 
 def linalg(device: str) -> str:
@@ -32,11 +32,13 @@ def collectives(device: str) -> str:
     files = [path for path in loaded() if Path(path).name.startswith(file)]
     if not files:
         raise SkippedError(f"PyTorch has loaded no {file}: it is built without {title}, or {title} is linked into it")
-    capability = capability_of(device)
-    runs, shown = family().code_of(Path(files[0]), capability)
+    target = target_of(device)
+    runs, shown = family().code_of(Path(files[0]), target)
+    if runs is None:
+        raise SkippedError(f"{title} has {shown}")
     if runs:
         return f"{title} has {shown}"
-    raise WrongError(f"{title} has {shown or 'no code for GPUs'}, which does not run on {family().name(capability)}")
+    raise WrongError(f"{title} has {shown or 'no code for GPUs'}, which does not run on {target}")
 
 
 def loaded() -> list[str]:

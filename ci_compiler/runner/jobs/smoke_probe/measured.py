@@ -10,7 +10,7 @@ import importlib
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from .shared import SkippedError, capability_of, has_bfloat16, torch_module
+from .shared import SkippedError, has_bfloat16, target_of, torch_module
 
 Call = Callable[[], object]
 Prepare = Callable[[str], Call]
@@ -33,10 +33,8 @@ def gemm(kind: str, device: str) -> Call:
 
 def _refuse_old(kind: str, device: str) -> None:
     """Raises SkippedError for types that an old GPU would emulate, or does not have."""
-    if device != "cpu" and kind in {"tf32", "bfloat16"}:
-        capability = capability_of(device)
-        if not has_bfloat16(device):
-            raise SkippedError(f"GPUs of compute capability {capability[0]}.{capability[1]} have no {kind}")
+    if device != "cpu" and kind in {"tf32", "bfloat16"} and not has_bfloat16(device):
+        raise SkippedError(f"GPUs of the target {target_of(device)} have no {kind}")
 
 
 def convolution(device: str) -> Call:

@@ -12,7 +12,7 @@ from pathlib import Path
 from .checks import CHECKS, gpu, imported
 from .gpu_libraries import LIBRARIES, loaded
 from .numerics import NUMERICS
-from .shared import Script, SkippedError, WrongError, capability_of, family, reported, torch_module
+from .shared import Script, SkippedError, WrongError, family, reported, target_of, torch_module
 
 
 def script(path: str) -> str:
@@ -43,7 +43,7 @@ class Probe(Script):
             self.check(name, partial(CHECKS[name], wanted))
         for name in wanted["numerics"]:
             self.check(f"{name}-cpu", partial(NUMERICS[name], "cpu"))
-        if wanted["capability"]:
+        if wanted["targets"]:
             self.check("gpu", self.choose_gpu)
         for name in wanted["gpu_numerics"]:
             self.check(f"{name}-gpu", partial(self.on_gpu, name))
@@ -54,9 +54,8 @@ class Probe(Script):
     def choose_gpu(self) -> str:
         """Chooses the GPU to test on."""
         self._device = gpu(self.wanted)
-        capability = ".".join(map(str, capability_of(self._device)))
         kind, _, index = self._device.partition(":")
-        return f"{getattr(torch_module(), kind).get_device_name(int(index))}, compute capability {capability}"
+        return f"{getattr(torch_module(), kind).get_device_name(int(index))}, {target_of(self._device)}"
 
     def on_gpu(self, name: str) -> str:
         """Runs the numerical test `name` on the chosen GPU."""

@@ -89,12 +89,12 @@ def family() -> Any:
     return SimpleNamespace(**_FAMILY)
 
 
-def capability_of(device: str) -> tuple[int, int]:
-    """The capability of a GPU of PyTorch's: `KIND:INDEX`."""
-    found: tuple[int, int] = getattr(torch_module(), device.partition(":")[0]).get_device_capability(device)
-    return found
+def target_of(device: str) -> str:
+    """The target of a GPU of PyTorch's: `KIND:INDEX`."""
+    kind, _, index = device.partition(":")
+    return str(family().target(getattr(torch_module(), kind), int(index or 0)))
 
 
 def has_bfloat16(device: str) -> bool:
     """Whether a GPU has the type."""
-    return bool(capability_of(device) >= family().BFLOAT16_FROM)
+    return bool(family().has_bfloat16(target_of(device)))

@@ -34,7 +34,8 @@ def meet(event: str) -> None:
 meet("import")
 
 __version__ = BEHAVIOUR.get("version", "2.8.0")
-version = SimpleNamespace(cuda=BEHAVIOUR.get("cuda"))
+_TOOLKITS = BEHAVIOUR.get("cuda"), BEHAVIOUR.get("hip")
+version = SimpleNamespace(cuda=_TOOLKITS[0], hip=_TOOLKITS[1])
 float64, float32, float16, bfloat16 = "float64", "float32", "float16", "bfloat16"
 _EPS = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 
@@ -236,6 +237,7 @@ cuda = SimpleNamespace(
     get_device_name=lambda index: _GPUS[index][0],
     get_device_capability=lambda where: tuple(_GPUS[int(str(where).rpartition(":")[2])][1]),
     synchronize=lambda _: meet("synchronize"),
+    get_device_properties=lambda index: SimpleNamespace(gcnArchName=_GPUS[index][1]),
     get_arch_list=lambda: BEHAVIOUR.get("architectures", []) if _GPUS else [],
 )
 backends = SimpleNamespace(
@@ -245,5 +247,6 @@ backends = SimpleNamespace(
 )
 ops = SimpleNamespace(torchvision=SimpleNamespace(_cuda_version=lambda: BEHAVIOUR.get("operators", -1)))
 _C = SimpleNamespace(
-    **({"_cuda_getArchFlags": lambda: " ".join(BEHAVIOUR.get("architectures", []))} if BEHAVIOUR.get("cuda") else {})
+    **({"_cuda_getArchFlags": lambda: " ".join(BEHAVIOUR.get("architectures", []))} if any(_TOOLKITS) else {}),
+    _dispatch_has_kernel_for_dispatch_key=lambda *_: BEHAVIOUR.get("kernels", True),
 )
