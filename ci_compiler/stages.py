@@ -96,7 +96,7 @@ class Stage:
 
     def checks_of(self, *, of_gpu: bool) -> tuple[str, ...]:
         """The doctor's checks for a variant that is for a GPU or not."""
-        return tuple(one for one in self.checks if one not in _ON_GPU or self.runs_on_gpu(of_gpu=of_gpu))
+        return tuple(check for check in self.checks if check not in _ON_GPU or self.runs_on_gpu(of_gpu=of_gpu))
 
 
 _ANY_MACHINE = ("clock", "runner", "system", "tools")

@@ -114,7 +114,7 @@ def _of_a_package(recipes: Mapping[str, _Recipe], known: Collection[str]) -> Ite
 
 def _usual(attribute: str, groups: _Groups) -> dict[tuple[str, ...], tuple[str, int]]:
     """The usual value of an attribute in each group, and how many have it."""
-    counts = {key: Counter(one.values.get(attribute, "") for one in group) for key, group in groups.items()}
+    counts = {key: Counter(recipe.values.get(attribute, "") for recipe in group) for key, group in groups.items()}
     return {key: counter.most_common(1)[0] for key, counter in counts.items()}
 
 
@@ -433,8 +433,10 @@ def notes(found: Iterable[Evaluation], own: Collection[Path] = ()) -> Iterator[s
 
     counts = Counter(
         key
-        for one in found
-        for key in {(part.pin, part.attribute.rpartition(".")[2], part.unknown) for part in inside(one) if part.unknown}
+        for evaluation in found
+        for key in {
+            (part.pin, part.attribute.rpartition(".")[2], part.unknown) for part in inside(evaluation) if part.unknown
+        }
     )
     for (pin, attribute, unknown), count in sorted(counts.items()):
         *first, last = (_WORDS[word] for word in unknown)
@@ -451,5 +453,5 @@ def _unseen(this: BranchAudit) -> Iterator[str]:
     opaque = [finding.message for path, finding in this.failed.items() if this.is_own(path)]
     for why, same in grouped(opaque, lambda message: message.partition(" (evaluating ")[0]).items():
         yield f"only the text of {counted(len(same), 'recipe')} was checked, which cannot be evaluated here: {why}"
-    if inside := sum(one.unseen for one in this.found.values()):
+    if inside := sum(evaluation.unseen for evaluation in this.found.values()):
         yield f"not checked: {counted(inside, 'package')} inside recipes, which cannot be evaluated here"

@@ -101,7 +101,7 @@ def _archives(
     text = "\n".join(map(text_of, [*checkout.recipes, *sorted(path for path in shared if path.is_file())]))
     stems = {found["stem"] for found in _FILE.finditer(text)}
     imported = sorted(filter(VariantName.parse, stems - _stems(checkout)))
-    others = [one for one in checkouts if one.branch == checkout.branch and one is not checkout]
+    others = [other for other in checkouts if other.branch == checkout.branch and other is not checkout]
     for address, name in sorted({(found[0], found["name"]) for found in _ARCHIVE.finditer(text)}):
         if name.lower() == "nixpkgs":
             continue

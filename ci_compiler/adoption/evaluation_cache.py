@@ -80,7 +80,7 @@ def reached(recipe: Path, root: Path) -> Iterator[Path]:
             continue
         seen.add(path)
         if path.is_dir():
-            todo += [one for one in path.rglob("*") if ".git" not in one.parts]
+            todo += [other for other in path.rglob("*") if ".git" not in other.parts]
         elif path.is_file():
             yield path
             if path.suffix == ".nix":

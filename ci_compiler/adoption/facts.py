@@ -207,7 +207,9 @@ def work_arounds_of(recipes: Sequence[Evaluation]) -> tuple[str, ...]:
     its shell code adds, else by the files that the code writes: the parts that any recipe with the same effect must
     share.
     """
-    torches = [one.torch or one for one in recipes if one.torch or one.package == "torch"]
+    torches = [
+        evaluation.torch or evaluation for evaluation in recipes if evaluation.torch or evaluation.package == "torch"
+    ]
     return tuple(
         piece.name
         for piece in pieces()
@@ -219,7 +221,7 @@ def _has(torch: Evaluation, piece: Piece) -> bool:
     """Whether a torch has a work-around."""
     if patches := _NAME.findall(piece.overlay):
         overlaid = (torch.overlaid.get(attribute) for attribute in _OVERLAID.findall(piece.overlay))
-        there = {patch.name for one in overlaid if one for patch in one.patches}
+        there = {patch.name for other in overlaid if other for patch in other.patches}
         return there.issuperset(patches)
     if piece.cmake:
         wanted = [re.compile(_WORD.sub(".+", re.escape(flag))) for flag in piece.cmake]

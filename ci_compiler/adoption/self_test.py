@@ -77,7 +77,9 @@ def _typical_first(audit: BranchAudit) -> tuple[Path, ...]:
 
 
 def _findings(audit: BranchAudit) -> set[tuple[str, str, str]]:
-    return {(one.code, one.place.file, one.message) for cause in audit.causes() for one in cause.findings}
+    return {
+        (finding.code, finding.place.file, finding.message) for cause in audit.causes() for finding in cause.findings
+    }
 
 
 def _planted(
@@ -87,7 +89,7 @@ def _planted(
     for edit in islice((edit for row in rows for edit in _edits(audit, row)), MOST_TRIED):
         original = text_of(edit.file)
         edit.file.write_text(edit.text, "utf-8")
-        importing = (one.path for one in audit.found.values() if edit.file in one.imports)
+        importing = (evaluation.path for evaluation in audit.found.values() if edit.file in evaluation.imports)
         affected = list(dict.fromkeys([edit.recipe, *importing]))[:MOST_EVALUATED]
         outcomes = outcomes_of(audit.root, affected, timeout=audit.timeout)
         changed = _is_changed(audit, edit.recipe, outcomes)
@@ -153,7 +155,7 @@ def _words(audit: BranchAudit, cell: Cell, path: Path) -> dict[str, str]:
         words |= {"last-flag": isa.flags[-1], "more-flag": more[0] if more else ""}
         if lower:
             words |= {"lower": lower[0].name, "lower-flags": " ".join(f'"{flag}"' for flag in lower[0].flags)}
-    siblings = [one for one in audit.paths if one != path and name_of(one) in audit.cells]
+    siblings = [other for other in audit.paths if other != path and name_of(other) in audit.cells]
     sibling = next((one for one in siblings if audit.cells[name_of(one)].target != cell.target), path)
     words |= {"sibling": name_of(sibling), "sibling-text": text_of(sibling)}
     return words

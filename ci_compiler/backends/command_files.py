@@ -71,15 +71,15 @@ def check_apart(
     `patterns` are the declared ones, in which placeholders stand for anything; `before` is what matched them.
     """
     owners: dict[Path, str] = {}
-    for one in members:
-        for found in matching(root, one.patterns).values():
+    for variant in members:
+        for found in matching(root, variant.patterns).values():
             for path in found:
-                owner = owners.setdefault(path, one.name)
-                if owner != one.name:
+                owner = owners.setdefault(path, variant.name)
+                if owner != variant.name:
                     message = (
                         f"{path.relative_to(root).as_posix()} is a file of {owner} as well; give them patterns apart"
                     )
-                    raise failure(one.name, Code.RESULT_MISSING, message)
+                    raise failure(variant.name, Code.RESULT_MISSING, message)
     for pattern, found in matching(root, map(open_pattern, patterns)).items():
         for path, state in found.items():
             if path not in owners and before.get(pattern, {}).get(path) != state:

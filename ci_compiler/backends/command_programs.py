@@ -109,7 +109,7 @@ class CommandPrograms:
         Raises StageError for a file that two of them, or none, would take.
         """
         commands, root = self._commands(), self.job.root
-        every = {*map(open_pattern, commands.files), *(pattern for one in members for pattern in one.patterns)}
+        every = {*map(open_pattern, commands.files), *(pattern for variant in members for pattern in variant.patterns)}
         before = matching(root, sorted(every))
         started = datetime.now(UTC)
         script = os.fspath(root / commands.build)
@@ -120,13 +120,13 @@ class CommandPrograms:
         if len(members) > 1:
             check_apart(order.name, root, members, commands.files, before)
         found = {}
-        for one in members:
-            hashes = collect(one.name, root, one.patterns, before, one.folder)
-            files = [one.folder / path for path in hashes]
-            check_wheels(one, files)
-            check_images(one.name, files, self.job.values, self.job.needed)
-            found[one.name] = _result(
-                commands.build, one.folder, hashes, started=started, seconds=ended.seconds, built=True
+        for variant in members:
+            hashes = collect(variant.name, root, variant.patterns, before, variant.folder)
+            files = [variant.folder / path for path in hashes]
+            check_wheels(variant, files)
+            check_images(variant.name, files, self.job.values, self.job.needed)
+            found[variant.name] = _result(
+                commands.build, variant.folder, hashes, started=started, seconds=ended.seconds, built=True
             )
         return found
 
@@ -167,10 +167,12 @@ class CommandPrograms:
         self._set_up(build.name, [python, "-m", "venv", os.fspath(home)], self._environment())
         path = os.pathsep.join((os.fspath(home / "bin"), os.environ.get("PATH", os.defpath)))
         env = self._environment(VIRTUAL_ENV=os.fspath(home), PATH=path)
-        for one in self.job.needed:
-            if first := _installation(one.setup, sorted(one.folder.iterdir())):
-                given = {**variables(one.values), "VARIANT_FILES": os.fspath(one.folder)}
-                self._set_up(build.name, shell(first), env | given, of=f"the files of {one.package}, which it needs,")
+        for needed in self.job.needed:
+            if first := _installation(needed.setup, sorted(needed.folder.iterdir())):
+                given = {**variables(needed.values), "VARIANT_FILES": os.fspath(needed.folder)}
+                self._set_up(
+                    build.name, shell(first), env | given, of=f"the files of {needed.package}, which it needs,"
+                )
         self._set_up(build.name, shell(line), env | {"VARIANT_FILES": self._files()})
         return Interpreter(program=os.fspath(home / "bin" / "python"), home=os.fspath(home))
 
@@ -292,7 +294,7 @@ class CommandPrograms:
 
     def _needed(self) -> list[Path]:
         """The folders of what it needs, and where their links lead."""
-        every = [self.job.needs, *(one.folder.resolve() for one in self.job.needed)]
+        every = [self.job.needs, *(needed.folder.resolve() for needed in self.job.needed)]
         return [folder for folder in every if folder]
 
     def _files(self) -> str:

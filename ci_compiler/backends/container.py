@@ -34,7 +34,7 @@ def contained(image: str, root: Path, names: Iterable[str], read: Iterable[Path]
     engine = engine or find_program(_ENGINES[0], install="install Docker or Podman: the build runs in a container")
     folder, name = root.resolve(), f"ci-runner-{uuid4().hex}"
     options = [f"--name={name}", f"--user={os.getuid()}:{os.getgid()}", f"--volume={folder}:{folder}"]
-    options += [f"--volume={one}:{one}:ro" for one in read if not one.is_relative_to(folder)]
+    options += [f"--volume={path}:{path}:ro" for path in read if not path.is_relative_to(folder)]
     options += ["--userns=keep-id"] if Path(engine).name == "podman" else []
     options += [f"--workdir={folder}", "--env=HOME=/tmp", *(f"--env={one}" for one in names)]
     try:

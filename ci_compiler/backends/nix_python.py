@@ -41,7 +41,7 @@ def interpreter_of(path: str, outputs: Sequence[str], modules: Sequence[str] = (
         raise failure(path, Code.NO_PYTHON, f"propagates no {name}")
 
     def folders(packages: Iterable[str]) -> tuple[str, ...]:
-        return tuple(str(folder) for one in packages if (folder := Path(one) / inside).is_dir())
+        return tuple(str(folder) for package in packages if (folder := Path(package) / inside).is_dir())
 
     ways = (_installed(path, folders), _with_packages(path, modules, folders))
     return Interpreter(program=str(program), paths=folders(paths), home=path, ways=ways)
@@ -54,7 +54,7 @@ def _installed(path: str, folders: Callable[[Iterable[str]], tuple[str, ...]]) -
 
 
 def _with_packages(path: str, modules: Sequence[str], folders: Callable[[Iterable[str]], tuple[str, ...]]) -> ImportWay:
-    absent = next((one for one in modules if not Path(one).exists()), "")
+    absent = next((module for module in modules if not Path(module).exists()), "")
     lacks = f"{absent} is not in the closure of the package" if absent else ""
     lacks = lacks if modules else "the manifest names no requiredPythonModules"
     return ImportWay(name=WITH_PACKAGES, paths=folders((path, *modules)), lacks=lacks)

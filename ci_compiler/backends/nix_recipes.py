@@ -122,7 +122,7 @@ class RecipePrograms(ABC):
         if path in missing:
             message = f"{self._link(order.name).name} leads to {path}, which is not valid in the store"
             raise failure(order.name, Code.RESULT_MISSING, message)
-        there = [one for one in outputs if one not in missing]
+        there = [output for output in outputs if output not in missing]
         return self._described(derivation, path, there, order.recipe, started)
 
     def _described(
@@ -376,7 +376,7 @@ class RecipePrograms(ABC):
             return "", ()
         try:
             absent = self.store.uncarried(cache, build.closure, recipe)
-            remarks = tuple(self._remarks(cache, [one for one in build.outputs if absent.get(one)]))
+            remarks = tuple(self._remarks(cache, [output for output in build.outputs if absent.get(output)]))
             if not absent:
                 return "", remarks
             staged, ended = stage(self.store, cache, order.name, build.closure, list(absent))

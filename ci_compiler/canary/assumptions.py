@@ -87,7 +87,7 @@ def _read(name: str, table: dict[str, object]) -> Assumption:
 
 def complete(facts: Mapping[str, str]) -> dict[str, str]:
     """`facts` with every fact of the register: one that was not found is MISSING."""
-    known = {name: MISSING for one in assumptions().values() for name in one.facts}
+    known = {name: MISSING for assumption in assumptions().values() for name in assumption.facts}
     return known | dict(facts)
 
 

@@ -87,7 +87,7 @@ def files(own: Spec | None, toolkit: str = "") -> dict[str, str]:
     text = dump(_document(chosen, toolkit), header=HEADER)
     spec = parse_spec(text.encode(), shown=SPEC_FILE)
     cache: Cache | None = own.cache if own else None
-    rows = {one.name: one.node() for one in chosen}
+    rows = {place.name: place.node() for place in chosen}
     compiled: dict[str, Mapping[str, Node]] = {
         f"{WORKFLOWS}/{workflows.CANARY}": workflows.canary(spec, rows, cache.url if cache else "").node(),
         f"{WORKFLOWS}/{workflows.CELL}": workflows.cell(spec).node(),
@@ -106,7 +106,7 @@ def files(own: Spec | None, toolkit: str = "") -> dict[str, str]:
 def _filled(path: Path, spec: Spec) -> str:
     """The workflow at `path` with the label of hosted machines, and with the pins of its actions."""
     text = path.read_text("utf-8").replace(" HOSTED\n", f" {json.dumps(spec.hosted)}\n")
-    return f"# {HEADER[0]}\n" + _ACTION.sub(lambda one: "{0} # {0.remark}".format(pinned(one[0])), text)
+    return f"# {HEADER[0]}\n" + _ACTION.sub(lambda match: "{0} # {0.remark}".format(pinned(match[0])), text)
 
 
 def used_features(spec: Spec) -> frozenset[str]:

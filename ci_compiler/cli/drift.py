@@ -59,8 +59,12 @@ def write_or_check(
 
 def missing_recipes(spec: Spec, cells: Iterable[Cell], branch: str, root: Path) -> list[Finding]:
     """An error for each of the repository's own recipes of `branch` that is not in `root`."""
-    variants = [one for cell in cells for one in cell.variants if cell.branch == branch and spec.backend.has_recipes]
-    own = [one.name for one in variants if spec.packages[one.package].kind_of(one.name) is RecipeKind.OWN]
+    variants = [
+        variant for cell in cells for variant in cell.variants if cell.branch == branch and spec.backend.has_recipes
+    ]
+    own = [
+        variant.name for variant in variants if spec.packages[variant.package].kind_of(variant.name) is RecipeKind.OWN
+    ]
     return [
         Finding(
             place=Place(file=recipe_path(name)),

@@ -79,7 +79,7 @@ def leftovers(
         registrars = [Registrar(client)]
         if any(pool.runs_on.group for pool in spec.pools):
             registrars.append(Registrar(client, organisation=True))
-    github = {one.scope: one for one in registrars}
+    github = {registrar.scope: registrar for registrar in registrars}
     options = {key: getattr(arguments, key, False) for key in ("everywhere", "stores")}
     try:
         with progress("looking for what runners left behind"):

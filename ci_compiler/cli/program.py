@@ -179,4 +179,4 @@ class CommandParser(argparse.ArgumentParser):
         """The first long option in the words that the parser does not know; '' if there is none."""
         names = [word.partition("=")[0] for word in takewhile(lambda word: word != "--", self.words)]
         known = tuple(self._option_string_actions)
-        return next((one for one in names if one[:2] == "--" and not any(k.startswith(one) for k in known)), "")
+        return next((name for name in names if name[:2] == "--" and not any(k.startswith(name) for k in known)), "")

@@ -46,7 +46,7 @@ def isa_table(plan: Plan) -> str:
 
 
 def _isa_rows(plan: Plan) -> Iterator[list[str]]:
-    special = {one.isa: one.words for one in Workload if one.isa}
+    special = {workload.isa: workload.words for workload in Workload if workload.isa}
     for isa in plan.spec.hardware.isas.values():
         if any(cell.isa == isa.name for cell in plan.judged.cells):
             good = markdown_text(isa.good_for or special.get(isa.name, "general work"))
@@ -77,7 +77,9 @@ def _driver(gpu: Gpu) -> str:
 
 def defaults(plan: Plan) -> Iterator[str]:
     """What to install if the CPU is not known: by system and GPU, what `select` answers if almost every CPU runs it."""
-    here = [one for one in in_build_order(plan.spec.packages) if one.repository is None and not one.system]
+    here = [
+        package for package in in_build_order(plan.spec.packages) if package.repository is None and not package.system
+    ]
     if rows := [row for package in here[:1] for row in _default_rows(plan, package)]:
         yield "If you do not know the CPU, take these: almost every server and desktop of the last ten years runs them."
         yield markdown_table(["CPUs", "instruction set", "GPU", "branch", "tests", "install"], rows)
@@ -142,9 +144,9 @@ def recalled_table(plan: Plan) -> Iterator[str]:
     from ci_compiler.reports.recalls import recalled_variants  # most specs recall nothing
 
     rows = []
-    for one in recalled_variants(plan):
-        instead = f"{code(one.instead.name)} ({one.instead.branch})" if one.instead else NONE
-        rows.append([code(one.name), one.branch, one.version, markdown_text(one.because), instead])
+    for recall in recalled_variants(plan):
+        instead = f"{code(recall.instead.name)} ({recall.instead.branch})" if recall.instead else NONE
+        rows.append([code(recall.name), recall.branch, recall.version, markdown_text(recall.because), instead])
     if rows:
         yield "**Recalled.** These variants were published and turned out wrong; do not install them:"
         yield markdown_table(["variant", "branch", "version", "why", "instead"], rows)
@@ -154,18 +156,18 @@ def expected_table(plan: Plan) -> Iterator[str]:
     """Which test stages are expected to fail, in how many variants, why and for how long."""
     if not plan.spec.expected_failures:
         return
-    built = [(cell.branch, one.name) for cell in plan.judged.cells for one in cell.variants]
+    built = [(cell.branch, variant.name) for cell in plan.judged.cells for variant in cell.variants]
     rows = [
         [
-            code(one.pattern),
-            codes(one.branches) if one.branches else "all",
-            one.stage.name,
-            markdown_text(one.because),
-            one.until,
-            one.issue or NONE,
-            sum(one.concerns(name, branch, one.stage) for branch, name in built),
+            code(failure.pattern),
+            codes(failure.branches) if failure.branches else "all",
+            failure.stage.name,
+            markdown_text(failure.because),
+            failure.until,
+            failure.issue or NONE,
+            sum(failure.concerns(name, branch, failure.stage) for branch, name in built),
         ]
-        for one in plan.spec.expected_failures
+        for failure in plan.spec.expected_failures
     ]
     yield "### Expected failures"
     yield "These tests fail for known reasons. Their variants are not published until they pass."

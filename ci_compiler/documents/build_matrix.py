@@ -119,15 +119,15 @@ def _branch_rows(plan: Plan, name: str, packages: Iterable[str]) -> Iterator[lis
     spec, branch = plan.spec, plan.spec.branches[name]
     several = len(branch.toolkits) > 1
     for toolkit in [*branch.toolkits, ""] if several else [next(iter(branch.toolkits), "")]:
-        own = [one for one in plan.judged.cells if one.branch == name and (one.toolkit == toolkit or not several)]
-        shards = sum(one.branch == name and (one.toolkit == toolkit or not several) for one in plan.shards)
+        own = [cell for cell in plan.judged.cells if cell.branch == name and (cell.toolkit == toolkit or not several)]
+        shards = sum(shard.branch == name and (shard.toolkit == toolkit or not several) for shard in plan.shards)
         rev = branch.pin(toolkit).nixpkgs
         pin = link(code(rev[:7]), f"https://github.com/NixOS/nixpkgs/tree/{rev}") if rev else NONE
         driver = f"{spec.hardware.toolkit(toolkit).lowest_driver} or newer" if toolkit else NONE
         versions = [branch.versions.get(package, NONE) for package in packages]
         if own:
             title = code(name) if branch.publish else f"{code(name)}, not published"
-            alike = {(cell.toolkit, cell.target, one.package): cell for cell in own for one in cell.variants}
+            alike = {(cell.toolkit, cell.target, variant.package): cell for cell in own for variant in cell.variants}
             dnn = sorted({dnn_of(spec, cell, package) for (_, _, package), cell in alike.items()} - {""})
             built_for = [toolkit or NONE, ", ".join(dnn) or NONE, driver, pin]
             yield [title, *built_for, *versions, len(own), _variants(own), shards]
@@ -251,8 +251,10 @@ def _tester(stage: Stage, parts: Sequence[tuple[Cell, Route]]) -> str:
 def _left_out(plan: Plan) -> Iterator[str]:
     spec = plan.spec
     groups: dict[tuple[str, ...], dict[str, None]] = {}
-    for one in plan.judged.left_out:
-        groups.setdefault((one.target, one.branch, one.python, one.package, one.reason), {})[one.isa] = None
+    for left_out in plan.judged.left_out:
+        groups.setdefault((left_out.target, left_out.branch, left_out.python, left_out.package, left_out.reason), {})[
+            left_out.isa
+        ] = None
     if groups:
         yield "What the spec selects and the fleet does not hold (`ci-compile variants --left-out` lists each):"
         rows = [

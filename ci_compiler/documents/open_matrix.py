@@ -259,8 +259,8 @@ def _untested(spec: Spec) -> Iterator[str]:
 def _left_out(plan: Plan) -> Iterator[str]:
     """Each reason, with the number of variants and the values to which it is limited."""
     groups: dict[tuple[str, str], list[Mapping[str, str]]] = {}
-    for one in Selection(plan.spec, plan.judged).left_out():
-        groups.setdefault((one.left_out.package, one.left_out.reason), []).append(one.axes)
+    for variant in Selection(plan.spec, plan.judged).left_out():
+        groups.setdefault((variant.left_out.package, variant.left_out.reason), []).append(variant.axes)
     if not groups:
         yield "Nothing that the spec selects."
         return

@@ -104,7 +104,9 @@ def sweep(path: Path) -> None:
     """Removes what killed compiles left of copies of `path`. What a running compile uses stays."""
     mine = f"{_STAGING}{path.name}-"
     try:
-        left = [one for place in {_place(path), path.parent} for one in place.iterdir() if one.name.startswith(mine)]
+        left = [
+            other for place in {_place(path), path.parent} for other in place.iterdir() if other.name.startswith(mine)
+        ]
     except OSError:
         return
     for one in left:

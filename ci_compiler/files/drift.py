@@ -192,7 +192,7 @@ _KINDS = {stat.S_IFLNK: EntryKind.LINK, stat.S_IFDIR: EntryKind.FOLDER, stat.S_I
 
 def _compare(root: Path, files: Mapping[str, str], territories: Sequence[Territory]) -> tuple[FileChange, ...]:
     found = [_against(root, path, text) for path, text in files.items()]
-    if findings := [one for one in found if isinstance(one, Finding)]:
+    if findings := [finding for finding in found if isinstance(finding, Finding)]:
         raise InputError(findings)
     removed = [
         FileChange(path=path, before=before, after=None)
@@ -200,7 +200,7 @@ def _compare(root: Path, files: Mapping[str, str], territories: Sequence[Territo
         for path, before in _ours(root, territory, files)
     ]
     respelled = _respelled(root, files, removed) if removed else ()
-    changes = [one for one in found if isinstance(one, FileChange) and one.path not in respelled]
+    changes = [change for change in found if isinstance(change, FileChange) and change.path not in respelled]
     added = [FileChange(path=path, before=None, after=files[path]) for path in respelled]
     return tuple(sorted([*removed, *changes, *added]))
 
@@ -208,7 +208,7 @@ def _compare(root: Path, files: Mapping[str, str], territories: Sequence[Territo
 def _respelled(root: Path, files: Iterable[str], removed: Iterable[FileChange]) -> list[str]:
     """Those of `files` that the file system takes for one of the `removed`, as macOS does if only case differs."""
     known = {path.casefold(): path for path in files}
-    alike = filter(None, (known.get(one.path.casefold()) for one in removed))
+    alike = filter(None, (known.get(change.path.casefold()) for change in removed))
     return [path for path in alike if Path(path).name not in os.listdir((root / path).parent)]  # noqa: PTH208
 
 
@@ -255,7 +255,7 @@ def _within(territories: Sequence[Territory], files: Mapping[str, str]) -> dict[
 def _texts(territory: Territory, changes: Iterable[FileChange]) -> dict[str, str | None]:
     """The texts after `changes` of the files in `territory`, by path below its folder."""
     folder = f"{territory.folder}/"
-    return {one.path.removeprefix(folder): one.after for one in changes if one.path.startswith(folder)}
+    return {change.path.removeprefix(folder): change.after for change in changes if change.path.startswith(folder)}
 
 
 @contextmanager

@@ -79,7 +79,7 @@ def benchmarks_of_run(client: Client, run: int) -> tuple[BenchmarkResult, ...]:
 
 def gains_of_run(client: Client, run: int) -> dict[Key, BenchmarkResult]:
     """The comparisons of a run, by branch and variant. Raises GitHubError."""
-    return {(one.branch, one.name): one for one in benchmarks_of_run(client, run) if one.gains}
+    return {(result.branch, result.name): result for result in benchmarks_of_run(client, run) if result.gains}
 
 
 def benchmark_row(needs: Needs, last: LastBenchmark) -> dict[str, Any]:

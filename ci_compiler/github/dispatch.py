@@ -150,7 +150,7 @@ def orders(
         if (chosen := tuple(filter(matches, each.variants)))
     ]
     own = {name: names_of_profile(plan, profile, name) for name in spec.branches} if profile else {}
-    built = ((one, tuple(n for n in one.chosen if not own or n in own[one.shard.branch])) for one in found)
+    built = ((order, tuple(n for n in order.chosen if not own or n in own[order.shard.branch])) for order in found)
     return tuple(replace(one, chosen=names) for one, names in built if names)
 
 

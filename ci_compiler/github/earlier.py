@@ -31,8 +31,8 @@ def earlier_run(client: Client, plan: Plan, branch: str, inputs: Iterable[str]) 
 
     Raises GitHubError.
     """
-    for one in inputs:
-        for run in believed(client, plan, branch, one.partition("-")[0], inputs_artifact(one)):
+    for path in inputs:
+        for run in believed(client, plan, branch, path.partition("-")[0], inputs_artifact(path)):
             return int(run["id"])
     return None
 

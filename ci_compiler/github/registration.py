@@ -65,7 +65,7 @@ class Registrar:
     def serves_public(self, group: int) -> bool:
         """Whether a public repository may use the runners of the group with the id `group`. Raises GitHubError."""
         if self._organisation:
-            return any(one.public for one in groups_of(self._client, self.scope) if one.id == group)
+            return any(other.public for other in groups_of(self._client, self.scope) if other.id == group)
         what = f"look whether {self.scope} is public"
         return not self._client.request(
             what, "GET", f"/repos/{self.scope}", read=lambda answer: bool(answer["private"])

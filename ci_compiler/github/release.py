@@ -108,7 +108,11 @@ class GitHubRelease(Target):
 
     def remove_abandoned(self, before: datetime) -> int:
         """Deletes drafts of a commit whose last asset is that old; those that people made are of a branch."""
-        drafts = [one for one in self._releases() if one.draft and _commit(one) and self._version(one.tag_name)]
+        drafts = [
+            release
+            for release in self._releases()
+            if release.draft and _commit(release) and self._version(release.tag_name)
+        ]
         gone = 0
         for draft in drafts:
             uploaded = [asset.updated_at for asset in self._assets(draft).values()]

@@ -329,7 +329,11 @@ def _allowed(client: Client, actions: Collection[str]) -> Answer:
 
     chosen = client.request(what, "GET", path, read=read) if found == "selected" else (True, False, list[str]())
     github, verified, patterns = chosen
-    refused = [one for one in sorted(actions) if not (github and _is_of_github(one)) and not _matches(one, patterns)]
+    refused = [
+        action
+        for action in sorted(actions)
+        if not (github and _is_of_github(action)) and not _matches(action, patterns)
+    ]
     names = listed(one.partition("@")[0] for one in refused)
     if refused and verified and not any(map(_is_of_github, refused)):
         raise UnknownError(f"GitHub does not say whether the creators of {names} are verified")
@@ -435,7 +439,7 @@ def _group(client: Client, name: str, publishing: Collection[str]) -> Setting:
         if not client.repository.in_organisation:
             return Answer("a repository of a user has none", right=False)
         groups = groups_of(client, owner, f"?visible_to_repository={quote(repository)}")
-        found = next((one for one in groups if one.name.casefold() == name.casefold()), None)
+        found = next((group for group in groups if group.name.casefold() == name.casefold()), None)
         if found is None:
             return Answer("no group of this name serves the repository", right=False)
         if not wanted:

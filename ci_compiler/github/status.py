@@ -241,8 +241,8 @@ def _open_grid(plan: Plan, lasts: Iterable[LastBuild]) -> tuple[list[str], list[
         own = last.cell.axes
         key = (*(own.get(axis, "") for axis in axes), *([last.cell.listed] if listed else []))
         rows.setdefault(key, {}).setdefault(own.get(wide, ""), []).append(last.result)
-    headers = [*axes, *listed, *(one or "any" for one in columns)]
-    return headers, [[*key, *(in_words(row.get(one, ())) for one in columns)] for key, row in rows.items()]
+    headers = [*axes, *listed, *(column or "any" for column in columns)]
+    return headers, [[*key, *(in_words(row.get(column, ())) for column in columns)] for key, row in rows.items()]
 
 
 def in_words(results: Iterable[BuildResult]) -> str:

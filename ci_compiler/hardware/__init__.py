@@ -200,7 +200,7 @@ class Hardware:
 
     def emulators_of(self, isa: Isa) -> tuple[Emulator, ...]:
         """The emulators that have a CPU for `isa`, the preferred one first."""
-        return tuple(one for one in self.emulators if one.model(isa))
+        return tuple(emulator for emulator in self.emulators if emulator.model(isa))
 
     def gpus_of(self, system: str) -> tuple[Gpu, ...]:
         """The GPUs that machines of `system` may have."""

@@ -54,7 +54,7 @@ class _Family:
     def without(self, features: frozenset[str], name: str) -> frozenset[str]:
         """`features` without `name` and without every feature that implies it."""
         gone = {name, *self.spelled.get(name, ())}
-        return frozenset(one for one in features if not gone & self.closure([one]))
+        return frozenset(feature for feature in features if not gone & self.closure([feature]))
 
     def proofs(self, lacking: frozenset[str], turned_on: frozenset[str]) -> tuple[str, ...]:
         """Few /proc/cpuinfo flags that together prove `lacking`, and no feature that is not `turned_on` if possible.
@@ -142,10 +142,11 @@ def exceeds(flags: Iterable[str], isa: Isa) -> frozenset[str]:
 def least(names: frozenset[str]) -> list[str]:
     """Those of `names` that no other one of them implies, in the table's order: the features to name in a message."""
     return [
-        one
+        feature
         for family in map(_family, _FAMILIES)
-        for one in family.implies
-        if one in names and not any(one in family.closure([other]) for other in names - {one} if family.knows(other))
+        for feature in family.implies
+        if feature in names
+        and not any(feature in family.closure([other]) for other in names - {feature} if family.knows(other))
     ]
 
 

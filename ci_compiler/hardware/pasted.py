@@ -177,7 +177,7 @@ def beside(hardware: Hardware, gpus: tuple[GpuDevice, ...], name: str, *, arm: b
     `arm`: a CPU that is not known is an ARM one. Raises UnknownHardwareError, ValueError.
     """
     known = None if is_unstated(name) else cpu(hardware, name)
-    known = known or next(filter(None, (cpu_of(hardware, one) for one in gpus)), None)
+    known = known or next(filter(None, (cpu_of(hardware, gpu) for gpu in gpus)), None)
     if known is None and arm:
         known = cpu(hardware, hardware.systems["aarch64-linux"].undecided)
     if known is None:

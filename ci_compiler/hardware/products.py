@@ -143,7 +143,7 @@ def gpu_of(hardware: Hardware, device: GpuDevice) -> Gpu | None:
     rows = [gpu for gpu in hardware.gpus.values() if not any(gpu.capability) and family_of(gpu.family).lists_products]
     if (device.target or device.sm) in hardware.gpus or not device.target or not rows:
         return hardware.gpus.get(device.sm)
-    row = next(one for one in rows if family_of(one.family).is_target(device.target))
+    row = next(gpu for gpu in rows if family_of(gpu.family).is_target(device.target))
     architecture = f"{family_of(row.family).title} {device.target}"
     return replace(row, name=device.target, architecture=architecture)
 

@@ -78,29 +78,36 @@ def document(plan: Plan, branch: str | None = None) -> Row:
         version=VERSION,
         spec=_row("spec", spec.document, spec, backend=spec.backend.name),
         branches=[
-            _row("branch", one, toolkits=tuple(one.toolkits))
-            for one in spec.branches.values()
-            if branch in {None, one.name}
+            _row("branch", other, toolkits=tuple(other.toolkits))
+            for other in spec.branches.values()
+            if branch in {None, other.name}
         ],
         packages=[
-            _row("package", one, repository=one.repository.name if one.repository else "")
-            for one in spec.packages.values()
+            _row("package", package, repository=package.repository.name if package.repository else "")
+            for package in spec.packages.values()
         ],
-        pools=[_row("pool", one.runs_on, one) for one in spec.pools],
+        pools=[_row("pool", pool.runs_on, pool) for pool in spec.pools],
         stages=[_stage(spec, stage) for stage in spec.stages],
         shards=[_shard(needs, shard) for shard in plan.shards if branch in {None, shard.branch}],
         builds=[
-            _row("build", one, variants=tuple(variant.name for _, variant in one.variants), edges=_edges(needs, one))
-            for one in builds(plan.judged.cells)
-            if branch in {None, one.branch}
+            _row(
+                "build",
+                build,
+                variants=tuple(variant.name for _, variant in build.variants),
+                edges=_edges(needs, build),
+            )
+            for build in builds(plan.judged.cells)
+            if branch in {None, build.branch}
         ],
         tests=[row for row in _tests(plan) if branch in {None, row["branch"]}],
         left_out=[
-            left_out_row(spec, one)
-            for one in Selection(spec, plan.judged).left_out()
-            if branch in {None, one.left_out.branch}
+            left_out_row(spec, variant)
+            for variant in Selection(spec, plan.judged).left_out()
+            if branch in {None, variant.left_out.branch}
         ],
-        warnings=[_row("warning", one, url=url(one.code), place=str(one.place)) for one in plan.warnings],
+        warnings=[
+            _row("warning", finding, url=url(finding.code), place=str(finding.place)) for finding in plan.warnings
+        ],
     )
 
 
@@ -110,7 +117,7 @@ def _tests(plan: Plan) -> Iterator[Row]:
         pools = {stage.name: pool for stage, pool in route.pools.items() if stage.is_test}
         for variant in cell.variants:
             suites = suites_of(plan.spec, cell, variant)
-            ran = {f"suite {one.name}": route.suites.get(bench_of(one)) for one in suites}
+            ran = {f"suite {suite.name}": route.suites.get(bench_of(suite)) for suite in suites}
             for test, pool in {**pools, **ran}.items():
                 if pool:
                     yield _row("test", name=test, variant=variant.name, branch=cell.branch, pool=pool.name)

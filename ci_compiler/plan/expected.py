@@ -41,8 +41,8 @@ def standing(entry: ExpectedStageFailure, today: str) -> Standing:
 
 def expected_failure(spec: Spec, name: str, branch: str, stage: Stage) -> ExpectedStageFailure | None:
     """The entry about `stage` of the variant `name` on `branch`: of several, the one that holds for longest."""
-    found = [one for one in spec.expected_failures if one.concerns(name, branch, stage)]
-    return max(found, key=lambda one: one.until, default=None)
+    found = [failure for failure in spec.expected_failures if failure.concerns(name, branch, stage)]
+    return max(found, key=lambda failure: failure.until, default=None)
 
 
 def expected_failures(spec: Spec, name: str, branch: str) -> dict[Stage, ExpectedStageFailure]:
@@ -64,16 +64,16 @@ def as_row(entry: ExpectedStageFailure) -> dict[str, str]:
 
 def dated_findings(spec: Spec, today: str) -> Iterator[Finding]:
     """A warning about each entry that ends soon, and an error about each that has ended."""
-    for one in spec.expected_failures:
-        what = f"the expected failure of {one.stage} in {one.pattern}"
-        match standing(one, today):
+    for failure in spec.expected_failures:
+        what = f"the expected failure of {failure.stage} in {failure.pattern}"
+        match standing(failure, today):
             case Standing.ENDS_SOON:
-                left = counted(_days_left(one, today), "day")
-                message = f"{what} ends in {left}, after {one.until}: {one.because}"
-                yield spec.finding(_path(one, "until"), Code.EXPECTATION_ENDS, message)
+                left = counted(_days_left(failure, today), "day")
+                message = f"{what} ends in {left}, after {failure.until}: {failure.because}"
+                yield spec.finding(_path(failure, "until"), Code.EXPECTATION_ENDS, message)
             case Standing.EXPIRED:
-                message = f"{what} ended after {one.until}, and failures count again: {one.because}"
-                yield spec.finding(_path(one, "until"), Code.EXPECTATION_EXPIRED, message)
+                message = f"{what} ended after {failure.until}, and failures count again: {failure.because}"
+                yield spec.finding(_path(failure, "until"), Code.EXPECTATION_EXPIRED, message)
 
 
 def passes_again(spec: Spec, entry: ExpectedStageFailure, variants: Sequence[str]) -> Finding:
@@ -87,21 +87,21 @@ def passes_again(spec: Spec, entry: ExpectedStageFailure, variants: Sequence[str
 def unused_findings(spec: Spec, cells: Sequence[Cell], routes: Iterable[Route]) -> Iterator[Finding]:
     """An error for each entry that matches no variant, or a stage that runs for none of those that it matches."""
     parts = list(zip(cells, routes, strict=True))
-    for one in spec.expected_failures:
+    for failure in spec.expected_failures:
         matched = [
             (variant, route)
             for cell, route in parts
             for variant in cell.variants
-            if one.concerns(variant.name, cell.branch, one.stage)
+            if failure.concerns(variant.name, cell.branch, failure.stage)
         ]
         if not matched:
-            message = f"the expected failure in {one.pattern!r} matches no variant"
-            yield spec.finding(_path(one, "variants"), Code.UNUSED_EXPECTATION, message)
-        elif not any(one.stage in route.pools for _, route in matched):
+            message = f"the expected failure in {failure.pattern!r} matches no variant"
+            yield spec.finding(_path(failure, "variants"), Code.UNUSED_EXPECTATION, message)
+        elif not any(failure.stage in route.pools for _, route in matched):
             variant, route = matched[0]
-            why = route.skipped.get(one.stage, "the variant is for the CPU alone")
-            message = f"{one.stage} runs for no variant that {one.pattern!r} matches: {variant.name}: {why}"
-            yield spec.finding(_path(one, "stage"), Code.UNUSED_EXPECTATION, message)
+            why = route.skipped.get(failure.stage, "the variant is for the CPU alone")
+            message = f"{failure.stage} runs for no variant that {failure.pattern!r} matches: {variant.name}: {why}"
+            yield spec.finding(_path(failure, "stage"), Code.UNUSED_EXPECTATION, message)
 
 
 def _days_left(entry: ExpectedStageFailure, today: str) -> int:

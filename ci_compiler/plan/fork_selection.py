@@ -171,7 +171,7 @@ def _cost(plan: Plan, branch: str, legs: Sequence[ForkLeg]) -> dict[str, Any]:
         if shard.branch == branch
     ]
     chosen = {(branch, name) for leg in legs for name in leg.built}
-    jobs = jobs_of(plan.spec, [one for one in shards if one.cells], chosen=chosen, publish=False)
+    jobs = jobs_of(plan.spec, [shard for shard in shards if shard.cells], chosen=chosen, publish=False)
     seconds: dict[Cell, int] = {}
     for job in jobs:
         seconds[job.cell] = seconds.get(job.cell, 0) + job.seconds

@@ -44,7 +44,7 @@ def _durations(spec: Spec, cell: Cell, route: Route) -> Iterator[tuple[Path_, st
     pool = route.pools.get(BUILD)
     if pool is None or not pool.hosted:
         return
-    for package in dict.fromkeys(one.package for one in cell.variants):
+    for package in dict.fromkeys(variant.package for variant in cell.variants):
         path = ("packages", package, "minutes", "cpu" if cell.target == CPU else "gpu")
         takes = usual_seconds(spec.packages[package], cell, pool)
         if takes > _MOST * 60 and path in spec.document.values:

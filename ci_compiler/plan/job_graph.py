@@ -86,7 +86,7 @@ def _needed_first(needs: Needs, cells: Iterable[tuple[Cell, Route]]) -> Iterable
     waiting = list(routes)[::-1]
     while waiting:
         cell = waiting[-1]
-        before = () if cell in started else (one for one in needs.cells_before(cell) if one in routes)
+        before = () if cell in started else (other for other in needs.cells_before(cell) if other in routes)
         started.add(cell)
         if first := [one for one in before if one not in started]:
             waiting += first[::-1]
@@ -116,8 +116,8 @@ def built_after(spec: Spec, package: str) -> tuple[str, ...]:
 
 def with_needs(spec: Spec, packages: Iterable[str]) -> list[Package]:
     """`packages` and what they need, in build order."""
-    names = {held for one in packages for held in (one, *needs_of(spec, one))}
-    return [one for one in in_build_order(spec.packages) if one.name in names]
+    names = {held for package in packages for held in (package, *needs_of(spec, package))}
+    return [package for package in in_build_order(spec.packages) if package.name in names]
 
 
 JobsByStage = Mapping[Stage, tuple[int, ...]]

@@ -86,7 +86,7 @@ class _Joiner:
     def _row(self, cell: Cell, package: str) -> Join | None:
         """The row of `joins` that applies to a package in `cell`; None for a build of its own."""
         rows = self.spec.packages[package].joins
-        row = next((one for one in rows if one.when is None or one.when.holds(cell.conditions)), None)
+        row = next((join for join in rows if join.when is None or join.when.holds(cell.conditions)), None)
         if row and (problem := self._problem(cell, package, row)):
             path = ("packages", package, "joins")
             finding = self.spec.finding(path, Code.JOIN_UNUSABLE, problem, key=True)

@@ -166,7 +166,7 @@ def _absent(plan: Plan, wanted: VariantName) -> Iterator[AbsentVariant]:
     for branch in spec.branches.values():
         if wanted.toolkit not in {"", *branch.toolkits}:
             continue
-        out = next((one for one in plan.judged.left_out if _is(one, branch.name, wanted)), None)
+        out = next((left_out for left_out in plan.judged.left_out if _is(left_out, branch.name, wanted)), None)
         if out is not None:
             reason = f"left out on {branch.name}: {out.reason} ({out.code})"
             yield AbsentVariant(reason=reason, place=spec.place(*out.path))

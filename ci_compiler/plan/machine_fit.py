@@ -45,7 +45,7 @@ def lacks(hardware: Hardware, machine: Machine, pool: Pool) -> Iterator[str]:
     if pool.gpu and pool.gpu not in {device.sm for device in machine.gpus}:
         has = ", ".join(dict.fromkeys(device.sm for device in machine.gpus))
         yield f"a GPU of {pool.gpu} ({f'there is {has}' if has else 'no GPU answers'})"
-    elif pool.gpu and (count := sum(len(one.units) for one in machine.gpus if one.sm == pool.gpu)) < pool.gpus:
+    elif pool.gpu and (count := sum(len(gpu.units) for gpu in machine.gpus if gpu.sm == pool.gpu)) < pool.gpus:
         yield f"{pool.gpus} GPUs of {pool.gpu} (there {'is' if count == 1 else 'are'} {count})"
 
 
@@ -68,7 +68,7 @@ def _remarks(machine: Machine, pool: Pool) -> Iterator[str]:
         names = ", ".join(f"{device.name} ({device.sm})" for device in others)
         how = f"a container's device, or {family_of(others[0].family).visible}"
         yield f"it also has {names}; give the jobs GPU {own} alone ({how})"
-    for slices in {family_of(one.family).slices for one in machine.gpus if one.sliced and one.sm == pool.gpu}:
+    for slices in {family_of(gpu.family).slices for gpu in machine.gpus if gpu.sliced and gpu.sm == pool.gpu}:
         yield f"its GPU is in multi-instance ({slices}) mode, so a job sees the slice it is given, or nothing"
 
 

@@ -200,8 +200,11 @@ class OpenMatrix:
     def _values(self, branch: str, axis: str, values: Sequence[str]) -> list[Values]:
         if axis != "accelerator":
             return [((axis, value),) for value in values]
-        every = (one for text in values for one in self._accelerators(branch, Accelerator.parse(text)))
-        return [tuple(pair for pair in zip(PARTS, one, strict=True) if pair[1]) for one in dict.fromkeys(every)]
+        every = (accelerator for text in values for accelerator in self._accelerators(branch, Accelerator.parse(text)))
+        return [
+            tuple(pair for pair in zip(PARTS, accelerator, strict=True) if pair[1])
+            for accelerator in dict.fromkeys(every)
+        ]
 
     def _accelerators(self, branch: str, named: Accelerator) -> Iterator[Accelerator]:
         """What `named` stands for: the toolkits and the targets that the spec lists for its family."""
@@ -263,7 +266,9 @@ def cells_of(candidate: Candidate, pythons: Sequence[str], packages: Sequence[Pa
             target=target,
             isa=isa,
             system=candidate.system,
-            variants=tuple(Variant(name=variant_name(one.name, suffix), package=one.name) for one in packages),
+            variants=tuple(
+                Variant(name=variant_name(package.name, suffix), package=package.name) for package in packages
+            ),
         )
 
 
@@ -364,14 +369,14 @@ def listed_cells(spec: Spec) -> Iterator[Cell]:
     """The cells of the variants that fit no axis, branch by branch."""
     for branch in spec.branches:
         for package in spec.packages.values():
-            for one in package.listed(branch):
+            for variant in package.listed(branch):
                 yield Cell(
                     branch=branch,
                     python="",
                     toolkit="",
                     target=CPU,
-                    isa=spec.hardware.systems[one.system].baseline,
-                    system=one.system,
-                    variants=(Variant(name=one.name, package=package.name),),
-                    listed=one.name,
+                    isa=spec.hardware.systems[variant.system].baseline,
+                    system=variant.system,
+                    variants=(Variant(name=variant.name, package=package.name),),
+                    listed=variant.name,
                 )

@@ -135,7 +135,7 @@ class Needs:
     def edges(self, cell: Cell, package: str) -> Iterator[tuple[str, Edge]]:
         """The edges that hold for the variant of `package` in `cell`, each with its kind."""
         for kind, edges in () if cell.listed else self.spec.packages[package].edges_by_kind:
-            yield from ((kind, one) for one in edges if one.when is None or one.when.holds(cell.conditions))
+            yield from ((kind, edge) for edge in edges if edge.when is None or edge.when.holds(cell.conditions))
 
     def reached(self, cell: Cell, kind: str, edge: Edge) -> list[tuple[Cell, Variant]]:
         """The variants that `edge` leads to from `cell`; several that are alike near if it needs one of them."""

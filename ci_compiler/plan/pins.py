@@ -48,15 +48,15 @@ def unverified_commits(spec: Spec, cells: Sequence[Cell]) -> Iterator[Finding]:
     built = {cell.branch for cell in cells}
     if spec.cache is None or not spec.backend.has_recipes:
         return
-    for one in named_commits(spec):
-        branch = spec.branches[one.branch]
+    for pin in named_commits(spec):
+        branch = spec.branches[pin.branch]
         written = any(
             package.on(branch.name) and (package.may_be(RecipeKind.COMPILED) or package.may_be(RecipeKind.TEMPLATE))
             for package in spec.packages.values()
         )
-        if branch.publish and branch.name in built and written and not one.hash:
+        if branch.publish and branch.name in built and written and not pin.hash:
             message = (
-                f"{branch.name} publishes into a cache what it builds from {one.commit[:12]}, and nothing says what "
+                f"{branch.name} publishes into a cache what it builds from {pin.commit[:12]}, and nothing says what "
                 f"that archive must hold; `ci-compile hash` fills in `{HASH}`"
             )
-            yield spec.finding((*one.path, COMMIT), Code.NIXPKGS_UNVERIFIED, message)
+            yield spec.finding((*pin.path, COMMIT), Code.NIXPKGS_UNVERIFIED, message)

@@ -76,14 +76,16 @@ def is_imported_only(spec: Spec, package: Package, stage: Stage) -> bool:
 
     A build proves nothing, and publishing that waits for no test claims nothing.
     """
-    tests = [one for one in ([stage] if stage.is_test else waits_for(spec, stage)) if one.is_test and one.proves]
+    tests = [
+        other for other in ([stage] if stage.is_test else waits_for(spec, stage)) if other.is_test and other.proves
+    ]
     claims = stage.kind is not StageKind.BUILD and bool(tests)
     return claims and not any(_is_proved(package, test) for test in tests)
 
 
 def _is_proved(package: Package, stage: Stage) -> bool:
     """Whether `stage` does more than import `package`: by its smoke test, or by a suite that runs wherever it does."""
-    suites = (one for one in package.suites.values() if one.installs is None and not bench_of(one).is_own)
+    suites = (suite for suite in package.suites.values() if suite.installs is None and not bench_of(suite).is_own)
     return proof_of(package, stage) is not Proof.IMPORTED_ONLY or any(suite.stage is stage for suite in suites)
 
 

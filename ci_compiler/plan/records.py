@@ -159,14 +159,14 @@ def kept_of(records: Iterable[Record], now: int) -> tuple[Record, ...]:
 
     A result that passed stands for a month rather than one that did not, since its durations are whole.
     """
-    ordered = sorted(records, key=lambda one: (one.run.started, one.run.number), reverse=True)
+    ordered = sorted(records, key=lambda record: (record.run.started, record.run.number), reverse=True)
     months: dict[int, Record] = {}
-    for one in ordered[NEWEST:]:
-        month = month_of(one.run.started)
+    for record in ordered[NEWEST:]:
+        month = month_of(record.run.started)
         if month_of(now) - month > MONTHS:
             break
-        if month not in months or (one.result == PASSED and months[month].result != PASSED):
-            months[month] = one
+        if month not in months or (record.result == PASSED and months[month].result != PASSED):
+            months[month] = record
     return (*ordered[:NEWEST], *months.values())
 
 

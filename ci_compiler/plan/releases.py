@@ -62,7 +62,7 @@ def _check_attribute(spec: Spec, package: Package) -> Iterator[Finding]:
 def _check_companions(spec: Spec, branch: Branch) -> Iterator[Finding]:
     stated = [spec.packages[name] for name in branch.versions if spec.packages[name].on(branch.name)]
     for package in stated:
-        torches = [one for one in stated if one.attribute == TORCH and one.name in package.needs]
+        torches = [other for other in stated if other.attribute == TORCH and other.name in package.needs]
         for torch in torches or [one for one in stated if one.attribute == TORCH][:1]:
             version, needed = branch.versions[package.name], branch.versions[torch.name]
             right = companions(needed, spec.releases).get(package.attribute, "")
@@ -151,7 +151,7 @@ def _replaces_source(spec: Spec, package: Package, pin: Pin) -> bool:
 def _has_overlays(spec: Spec, package: Package, pin: Pin) -> bool:
     """Whether an overlay of the repository's own may replace the package."""
     own = (spec.work_arounds[name] for name in pin.work_arounds if name in spec.work_arounds)
-    return bool(package.overlays) or any(one.overlay for one in own)
+    return bool(package.overlays) or any(work_around.overlay for work_around in own)
 
 
 def uses_dnn(spec: Spec, cell: Cell, package: str) -> bool:

@@ -120,7 +120,7 @@ def routes_of_forks(spec: Spec, cells: tuple[Cell, ...]) -> dict[Cell, Route | N
     """
     found: dict[Cell, Route | None] = {}
     routers = [
-        _Router(replace(spec, pools=(replace(one, untrusted=False),)), ()) for one in spec.pools if one.untrusted
+        _Router(replace(spec, pools=(replace(pool, untrusted=False),)), ()) for pool in spec.pools if pool.untrusted
     ]
     for cell in cells if routers else ():
         able = [one for one in (router.route(cell) for router in routers) if BUILD in one.pools]
@@ -147,12 +147,14 @@ class _Router:
 
     def route(self, cell: Cell) -> Route:
         packages = [self.spec.packages[variant.package] for variant in cell.variants]
-        disk, memory = max(one.disk for one in packages), max(one.memory for one in packages)
+        disk, memory = max(package.disk for package in packages), max(package.memory for package in packages)
         neighbours = {
             stage: next(filter(None, (self._neighbour(axis, cell) for axis in stage.neighbours)), None)
             for stage in self.pairing
         }
-        suites = tuple(one for one in benches_of(self.spec, cell) if cell.target != CPU or not one.stage.needs_gpu)
+        suites = tuple(
+            bench for bench in benches_of(self.spec, cell) if cell.target != CPU or not bench.stage.needs_gpu
+        )
         near, pool = tuple(neighbours.values()), self._pool_of(cell)
         needs = (cell.system, cell.target, cell.isa, disk, memory, pool, near, suites)
         if needs not in self.known:
@@ -261,7 +263,7 @@ class _Router:
             if not parts:
                 wanted += "".join(
                     f"; {pool.name}{pool.hosted and f' ({pool.hosted})'} has {_less(pool, disk, memory)}"
-                    for pool in [one for one in pools if self._fits(stage, cell, one) and _less(one, disk, memory)][
+                    for pool in [pool for pool in pools if self._fits(stage, cell, pool) and _less(pool, disk, memory)][
                         :_FEW
                     ]
                 )
@@ -317,10 +319,10 @@ def _stealing_pools(spec: Spec) -> Iterator[Finding]:
 def _misspelled(spec: Spec) -> Iterator[Finding]:
     """A warning for each label that is a letter away from one of GitHub's own, which no runner then has."""
     systems = spec.hardware.systems.values()
-    known = {label.lower(): label for one in systems for label in ("self-hosted", one.os, one.label)}
+    known = {label.lower(): label for system in systems for label in ("self-hosted", system.os, system.label)}
     for pool in spec.pools:
         for label in () if pool.hosted else pool.runs_on.labels:
-            near = next((one for one in known if _one_slip(label.lower(), one)), "")
+            near = next((name for name in known if _one_slip(label.lower(), name)), "")
             if near and label.lower() not in known:
                 message = f"{label!r} of {pool.name} is no label of GitHub's; did you mean {known[near]}?"
                 yield spec.finding(("runners", pool.name, "runs-on"), Code.MISSPELLED_LABEL, message)

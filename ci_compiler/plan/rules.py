@@ -275,7 +275,7 @@ def _check_axis_use(spec: Spec, cells: list[Cell], left_out: Iterable[LeftOut]) 
         yield from _check_conditions(spec, matrix, packages, cells)
         for axis in matrix.gpus:
             if used and not any((name, axis.name) in used for name in names):
-                mine = (one for one in left_out if one.target == axis.name and one.package in {"", *names})
+                mine = (other for other in left_out if other.target == axis.name and other.package in {"", *names})
                 none = (
                     "all its variants are excluded"
                     if spec.toolkits
@@ -296,31 +296,31 @@ def _check_conditions(
     spec: Spec, matrix: Matrix, packages: Sequence[Package], cells: Iterable[Cell]
 ) -> Iterator[Finding]:
     """An error for each condition of a package, and each row of a setting, that no cell meets."""
-    declared = any(one.command and any(one.command.rows) for one in packages)
+    declared = any(package.command and any(package.command.rows) for package in packages)
     if not (matrix.is_open or spec.settings or spec.has_edges or declared):
         return
     of = {
-        one.name: [cell.conditions for cell in cells if any(v.package == one.name for v in cell.variants)]
-        for one in packages
+        package.name: [cell.conditions for cell in cells if any(v.package == package.name for v in cell.variants)]
+        for package in packages
     }
     every = [axes for group in of.values() for axes in group]
     checked = [
         *(
-            (("packages", one.name, "joins", row.index, "when"), row.when, of[one.name])
-            for one in packages
-            for row in one.joins
+            (("packages", package.name, "joins", row.index, "when"), row.when, of[package.name])
+            for package in packages
+            for row in package.joins
         ),
         *(
-            (("packages", one.name, kind, edge.index, "when"), edge.when, of[one.name])
-            for one in packages
-            for kind, edges in one.edges_by_kind
+            (("packages", package.name, kind, edge.index, "when"), edge.when, of[package.name])
+            for package in packages
+            for kind, edges in package.edges_by_kind
             for edge in edges
         ),
         *(
-            (("packages", one.name, "command", *path, "when"), row.when, of[one.name])
-            for one in packages
-            if one.command
-            for path, row in one.command.rows
+            (("packages", package.name, "command", *path, "when"), row.when, of[package.name])
+            for package in packages
+            if package.command
+            for path, row in package.command.rows
         ),
         *(
             (("settings", name, row.index, "when"), row.when, every)

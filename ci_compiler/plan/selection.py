@@ -158,7 +158,9 @@ def without(
 
     rest = selection._replace(branches=tuple(map(left, selection.branches)))
     kept = {name for one in rest.branches for name in one.variants}
-    gone = (name for one in selection.branches if one.branch == branch for name in one.variants if name not in kept)
+    gone = (
+        name for other in selection.branches if other.branch == branch for name in other.variants if name not in kept
+    )
     return rest, grouped(gone, complete.__getitem__)
 
 
@@ -275,17 +277,17 @@ def _with_needed(handed: HandedFiles, whole: Mapping[str, RunSelection], most: i
 
     If these are too many, fewer cells are built. At least one is, with all that it needs.
     """
-    cells = [part for one in whole.values() for part in one.cells]
+    cells = [part for selection in whole.values() for part in selection.cells]
     taken: Sequence[tuple[Cell, Route]] = within_limit(cells, most)
     number = most
     while number and hands_files(handed.spec):
-        kept = {(cell.branch, one.name) for cell, _ in within_limit(cells, number) for one in cell.variants}
+        kept = {(cell.branch, variant.name) for cell, _ in within_limit(cells, number) for variant in cell.variants}
         names = {
             (branch, name)
             for branch, part in whole.items()
             for name in handed.built_as_well(branch, (name for name in part.variants if (branch, name) in kept))
         }
-        taken = [part for part in cells if any((part[0].branch, one.name) in names for one in part[0].variants)]
+        taken = [part for part in cells if any((part[0].branch, variant.name) in names for variant in part[0].variants)]
         number = 0 if len(taken) <= most else number - 1
     return taken
 

@@ -101,9 +101,9 @@ def stages_of(spec: Spec) -> tuple[Stage, ...]:
 
 def cell_packages(spec: Spec) -> tuple[Package, ...]:
     """The packages that have jobs in the workflow of a cell, in build order."""
-    on_axes = {one.name for _, _, packages in spec.matrices for one in packages}
+    on_axes = {package.name for _, _, packages in spec.matrices for package in packages}
     ordered = in_build_order(spec.packages)
-    return tuple(one for one in ordered if one.name in on_axes and one.repository is None)
+    return tuple(package for package in ordered if package.name in on_axes and package.repository is None)
 
 
 def joins_any(spec: Spec) -> bool:
@@ -118,11 +118,11 @@ JobCount = Callable[[Cell], int]
 def job_counter(spec: Spec) -> JobCount:
     """Counts the jobs of cells. What all cells share is computed once."""
     each, packages, listed = len(stages_of(spec)), cell_packages(spec), suite_jobs(spec)
-    of_cell = len(packages) * each + sum(one.shards for package in packages for one in package.suites.values())
+    of_cell = len(packages) * each + sum(suite.shards for package in packages for suite in package.suites.values())
 
     def count(cell: Cell) -> int:
         if cell.joined:
-            suites = (suite for one in cell.variants for suite in suites_of(spec, cell, one))
+            suites = (suite for variant in cell.variants for suite in suites_of(spec, cell, variant))
             return each * len(cell.variants) + sum(suite.shards for suite in suites)  # a job of its own for each test
         return each + listed(cell) if cell.called else of_cell
 
@@ -176,7 +176,12 @@ def _with_needs_in_one_file(
     if not hands_files(spec):
         return groups
     needs = Needs(spec, [cell for parts in groups.values() for cell, _ in parts])
-    of = {(cell.branch, one.name): key for key, parts in groups.items() for cell, _ in parts for one in cell.variants}
+    of = {
+        (cell.branch, variant.name): key
+        for key, parts in groups.items()
+        for cell, _ in parts
+        for variant in cell.variants
+    }
     mixed: set[tuple[str, str, str, str]] = set()
     for key, parts in groups.items():
         given = (needs.every(cell, variant.package) for cell, _ in parts for variant in cell.variants)

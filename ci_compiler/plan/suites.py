@@ -69,7 +69,9 @@ def suites_of(spec: Spec, cell: Cell, variant: Variant) -> list[Suite]:
 
 def benches_of(spec: Spec, cell: Cell) -> tuple[Bench, ...]:
     """What the suites of the variants of `cell` need, each once."""
-    return tuple(dict.fromkeys(bench_of(one) for variant in cell.variants for one in suites_of(spec, cell, variant)))
+    return tuple(
+        dict.fromkeys(bench_of(suite) for variant in cell.variants for suite in suites_of(spec, cell, variant))
+    )
 
 
 def benches(packages: Iterable[Package]) -> tuple[Bench, ...]:
@@ -109,7 +111,7 @@ def suite_jobs(spec: Spec) -> Callable[[Cell], int]:
 
     def count(cell: Cell) -> int:
         suites = suites_of(spec, cell, cell.variants[0]) if every else []
-        return sum(max(1, len(legs(suites, one))) for one in every)
+        return sum(max(1, len(legs(suites, bench))) for bench in every)
 
     return count
 
@@ -120,4 +122,4 @@ def longest_minutes(spec: Spec, bench: Bench) -> int:
     The job's own steps before the suite do what the stage does, and have the same time.
     """
     suites = [suite for package in spec.packages.values() for suite in package.suites.values()]
-    return spec.timeouts[bench.stage] + max(one.minutes for one in suites if bench_of(one) == bench)
+    return spec.timeouts[bench.stage] + max(suite.minutes for suite in suites if bench_of(suite) == bench)

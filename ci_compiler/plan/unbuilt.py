@@ -51,10 +51,13 @@ class Selection:
         for path, matrix, packages in self.spec.matrices:
             if matrix.is_open:
                 opened = OpenCells(self.spec, matrix)
-                anywhere = [replace(one, when=None) for one in in_build_order({one.name: one for one in packages})]
-                here = [one for one in anywhere if one.repository is None]
+                anywhere = [
+                    replace(package, when=None)
+                    for package in in_build_order({package.name: package for package in packages})
+                ]
+                here = [package for package in anywhere if package.repository is None]
                 for candidate in candidates(self.spec, path, matrix):
-                    on = [one for one in here if one.on(candidate.branch)]
+                    on = [package for package in here if package.on(candidate.branch)]
                     for cell in opened.cells(candidate, (), on):
                         found.setdefault((cell.branch, cell.variants[0].name), _Selected(path, matrix, candidate, cell))
         return list(found.values())
@@ -62,14 +65,14 @@ class Selection:
     @property
     def packages(self) -> set[str]:
         """The packages of open matrices."""
-        return {one.cell.variants[0].package for one in self.every}
+        return {selected.cell.variants[0].package for selected in self.every}
 
     def left_out(self) -> Iterator[Unbuilt]:
         """What is left out: of open matrices with the values of all axes, of the others with those that decide."""
         open_paths = [path for path, matrix, _ in self.spec.matrices if matrix.is_open]
-        for one in self.judged.left_out:
-            if not any(one.path[: len(path)] == path for path in open_paths):
-                yield Unbuilt(left_out=one, axes=_short_axes(one))
+        for left_out in self.judged.left_out:
+            if not any(left_out.path[: len(path)] == path for path in open_paths):
+                yield Unbuilt(left_out=left_out, axes=_short_axes(left_out))
         for selected in self.every if open_paths and self.judged.left_out else ():
             cell, package = selected.cell, selected.cell.variants[0].package
             if (cell.branch, cell.variants[0].name) not in self.built and self.wanted(selected):
@@ -83,12 +86,16 @@ class Selection:
     def reason(self, selected: _Selected) -> tuple[Code, str, Path_]:
         """Why it is not built although its package wants it: an exclusion, or a rule about its hardware."""
         name, axes = selected.cell.variants[0].name, selected.cell.axes
-        for one in selected.matrix.exclude:
-            here = not one.branches or selected.cell.branch in one.branches
-            if here and (one.when is None or one.when.holds(axes)) and matcher(one.pattern)(name):
-                return Code.EXCLUDED, one.because, (*selected.path, "exclude", one.index)
+        for exclusion in selected.matrix.exclude:
+            here = not exclusion.branches or selected.cell.branch in exclusion.branches
+            if here and (exclusion.when is None or exclusion.when.holds(axes)) and matcher(exclusion.pattern)(name):
+                return Code.EXCLUDED, exclusion.because, (*selected.path, "exclude", exclusion.index)
         wanted = _accelerator(selected.candidate)
-        out = next(one for one in self.judged.left_out if _accelerator(one) == wanted and one.code != Code.EXCLUDED)
+        out = next(
+            left_out
+            for left_out in self.judged.left_out
+            if _accelerator(left_out) == wanted and left_out.code != Code.EXCLUDED
+        )
         return out.code, out.reason, out.path
 
     def _package(self, selected: _Selected) -> Package:
@@ -121,8 +128,8 @@ class Selection:
         """Why the matrix does not select `name`, which spells values of it: what the nearest variant has."""
         package, tags = self._package_in(name), grammar_of(self.spec).spellings
         read = _read(name.removeprefix(f"{package}-"), self._spelled(package))[0]
-        own = [one for one in self.every if one.cell.variants[0].package == package]
-        near = min(own, key=lambda one: len(set(tags(one.cell.axes).items()) ^ set(read)))
+        own = [selected for selected in self.every if selected.cell.variants[0].package == package]
+        near = min(own, key=lambda selected: len(set(tags(selected.cell.axes).items()) ^ set(read)))
         has = tags(near.cell.axes)
         others = [f"{axis} {tag}" for axis, tag in has.items() if (axis, tag) not in read]
         others += [f"no {axis}" for axis, _ in read if axis not in has]
@@ -133,12 +140,12 @@ class Selection:
         return message, self.spec.place(*near.path, key=True)
 
     def _package_in(self, name: str) -> str:
-        return max((one for one in self.packages if name.startswith(f"{one}-")), key=len, default="")
+        return max((package for package in self.packages if name.startswith(f"{package}-")), key=len, default="")
 
     def _spelled(self, package: str) -> dict[str, str]:
         """The axis of each spelling of a value in the names of `package`."""
         tags = grammar_of(self.spec).spellings
-        cells = (one.cell for one in self.every if one.cell.variants[0].package == package)
+        cells = (selected.cell for selected in self.every if selected.cell.variants[0].package == package)
         return {tag: axis for cell in cells for axis, tag in tags(cell.axes).items()}
 
 

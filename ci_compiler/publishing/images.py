@@ -66,7 +66,7 @@ class Archive:
         self._file = file
         self._name = name
         self._seen = set[str]()
-        self._members = {one.name.removeprefix("./"): one for one in file.getmembers()}
+        self._members = {member.name.removeprefix("./"): member for member in file.getmembers()}
 
     def open(self, digest: str) -> IO[bytes]:
         """The content with this digest, which is not verified."""
@@ -172,7 +172,7 @@ def index_of(images: Iterable[Image]) -> bytes:
     """The image index of `images`, in the order of their platforms. Raises ValueError for two of one platform."""
     entries: dict[str, dict[str, Any]] = {}
     for image in images:
-        known = {one.digest: one for one in image.manifests}
+        known = {descriptor.digest: descriptor for descriptor in image.manifests}
         for platform, digest in image.platforms.items():
             if platform in entries:
                 message = f"two images are for {platform}"
@@ -194,7 +194,9 @@ def join(paths: Sequence[Path], to: Path) -> Image:
     index = index_of(images.values())
     root = Descriptor(INDEX, _digest(index), len(index))
     entry = json.dumps({"schemaVersion": 2, "mediaType": INDEX, "manifests": [row_of(root)]}).encode()
-    where = {one.digest: path for path, image in images.items() for one in (*image.manifests, *image.blobs)}
+    where = {
+        descriptor.digest: path for path, image in images.items() for descriptor in (*image.manifests, *image.blobs)
+    }
     to.parent.mkdir(parents=True, exist_ok=True)
     with tarfile.open(to, "w", format=tarfile.PAX_FORMAT) as file:
         _add(file, "oci-layout", b'{"imageLayoutVersion": "1.0.0"}')

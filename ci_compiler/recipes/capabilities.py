@@ -29,11 +29,11 @@ def capabilities_of(hardware: Hardware, cell: Cell) -> tuple[str, ...]:
         return (str(gpu.capability),)
     version = hardware.toolkit(cell.toolkit).version
     return tuple(
-        str(one.capability)
-        for one in sorted(hardware.gpus.values(), key=lambda one: one.capability)
-        if cell.system in one.systems
-        and one.first_toolkit <= version <= (one.last_toolkit or version)
-        and str(one.capability) not in nixpkgs(gpu.family)["apart"]
+        str(other.capability)
+        for other in sorted(hardware.gpus.values(), key=lambda one: one.capability)
+        if cell.system in other.systems
+        and other.first_toolkit <= version <= (other.last_toolkit or version)
+        and str(other.capability) not in nixpkgs(gpu.family)["apart"]
     )
 
 
@@ -50,7 +50,7 @@ def sets_capabilities(spec: Spec, package: Package, cell: Cell) -> bool:
     toolkit = spec.hardware.toolkit(cell.toolkit).version
     wanted = capabilities_of(spec.hardware, cell)
     return not package.overrides["gpu"].architecture or not all(
-        _is_default(cell.family, one, toolkit) for one in wanted
+        _is_default(cell.family, name, toolkit) for name in wanted
     )
 
 
@@ -68,11 +68,11 @@ def linked_libraries(spec: Spec, package: Package, cell: Cell) -> str:
         apart = [words["apart-note"]] if set(wanted) & {*words["apart"]} else []
         return "; ".join([f"{words['linked']} are built for {names} alone", *apart])
     usual = [
-        str(one.capability)
-        for one in sorted(spec.hardware.gpus.values(), key=lambda one: one.capability)
-        if one.first_toolkit <= toolkit.version <= (one.last_toolkit or toolkit.version)
-        and str(one.capability) not in words["apart"]
-        and _is_default(cell.family, str(one.capability), toolkit.version)
+        str(gpu.capability)
+        for gpu in sorted(spec.hardware.gpus.values(), key=lambda gpu: gpu.capability)
+        if gpu.first_toolkit <= toolkit.version <= (gpu.last_toolkit or toolkit.version)
+        and str(gpu.capability) not in words["apart"]
+        and _is_default(cell.family, str(gpu.capability), toolkit.version)
     ]
     own = ", ".join(usual)
     return (

@@ -219,7 +219,7 @@ def _spread(item: object, capabilities: Sequence[str]) -> object:
     if isinstance(item, Mapping):
         return {key: _spread(one, capabilities) for key, one in item.items()}
     if isinstance(item, list) and len(capabilities) > 1:
-        several = {"@capability@": capabilities, "@sm@": [one.replace(".", "") for one in capabilities]}
+        several = {"@capability@": capabilities, "@sm@": [capability.replace(".", "") for capability in capabilities]}
         return [part for one in item for part in (several.get(one, [one]) if isinstance(one, str) else [one])]
     return item
 
@@ -268,7 +268,9 @@ def _inputs(subject: Subject) -> dict[str, list[str]]:
     }
     scope = "" if subject.package.at == "leaf" else "pfinal."
     needed = [subject.spec.packages[need] for need in subject.package.needs if subject.package.set == "python"]
-    if outputs := [f"{scope}{nix.name(one.attribute)}.{handed_on(one)}" for one in needed if handed_on(one)]:
+    if outputs := [
+        f"{scope}{nix.name(package.attribute)}.{handed_on(package)}" for package in needed if handed_on(package)
+    ]:
         key = "propagatedBuildInputs"
         added[key] = [*outputs, *added.get(key, ())]
     return added

@@ -40,7 +40,7 @@ def _architectures(spec: Spec, built: BuiltVariant, value: str) -> Iterator[str]
     listed = [word for word in re.split("[; ,]+", value) if word]
     digits = {re.sub(r"\D", "", word.partition("+")[0]) for word in listed}
     wanted = () if built.cell.listed else capabilities_of(spec.hardware, built.cell)
-    right = {one.replace(".", "") for one in wanted}
+    right = {name.replace(".", "") for name in wanted}
     if listed and "$" not in value and not built.cell.listed and digits != right:
         shown = ", ".join(wanted) or "no GPU"
         yield f"builds for {nixpkgs(built.cell.family)['architectures']}={value}; {built.variant.name} is for {shown}"

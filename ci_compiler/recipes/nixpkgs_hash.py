@@ -42,12 +42,12 @@ def with_hashes(text: str, spec: Spec, hash_of: Callable[[str], str]) -> tuple[s
     """
     known: dict[str, str] = {}
     changed: list[tuple[Named, str]] = []
-    for one in named_commits(spec):
-        known[one.commit] = known.get(one.commit) or hash_of(one.commit)
-        if one.hash != known[one.commit]:
-            changed.append((one, known[one.commit]))
+    for pin in named_commits(spec):
+        known[pin.commit] = known.get(pin.commit) or hash_of(pin.commit)
+        if pin.hash != known[pin.commit]:
+            changed.append((pin, known[pin.commit]))
     made = _edited(text, spec, changed)
-    if _hashes_in(made, spec) != [known[one.commit] for one in named_commits(spec)]:
+    if _hashes_in(made, spec) != [known[pin.commit] for pin in named_commits(spec)]:
         findings = [
             spec.finding((*one.path, COMMIT), Code.WRONG_VALUE, f"cannot be edited here; write `{HASH}: {right}`")
             for one, right in changed
@@ -59,7 +59,7 @@ def with_hashes(text: str, spec: Spec, hash_of: Callable[[str], str]) -> tuple[s
 def _hashes_in(text: str, spec: Spec) -> list[str]:
     """The hashes beside the commits in an edited text; [] if it is no spec any more."""
     try:
-        return [one.hash for one in named_commits(parse_spec(text.encode(), shown=spec.document.file))]
+        return [pin.hash for pin in named_commits(parse_spec(text.encode(), shown=spec.document.file))]
     except InputError:
         return []
 

@@ -46,7 +46,7 @@ def recipes(
                 seeded_by = variant_name(variant.package, seeder.suffix) if seeder else ""
                 subject = subject_of(spec, cell, variant, seeded_by=seeded_by)
                 made[recipe_path(variant.name)] = _recipe(subject, templates, None if self_contained else shared)
-    texts = {one.path: one.text for one in shared.values()}
+    texts = {other.path: other.text for other in shared.values()}
     return {**_attributes_file(spec, made, own=own), **made, **texts, **dict(thin.functions(spec, texts.values()))}
 
 

@@ -42,7 +42,7 @@ def seeder_of(spec: Spec, cells: Iterable[Cell], cell: Cell, package: str) -> Ce
     """
     if not _takes_part(spec, cell, package):
         return None
-    same = (one for one in cells if _group(one) == _group(cell) and _takes_part(spec, one, package))
+    same = (other for other in cells if _group(other) == _group(cell) and _takes_part(spec, other, package))
     first = list(islice(same, 2))
     return first[0] if len(first) == 2 else None
 
@@ -52,7 +52,10 @@ def _takes_part(spec: Spec, cell: Cell, name: str) -> bool:
     return (
         package.compiler_seed
         and cell.target != CPU
-        and any(one.package == name and package.kind_of(one.name) is RecipeKind.COMPILED for one in cell.variants)
+        and any(
+            variant.package == name and package.kind_of(variant.name) is RecipeKind.COMPILED
+            for variant in cell.variants
+        )
         and not sets_capabilities(spec, package, cell)
     )
 

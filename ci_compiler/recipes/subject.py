@@ -102,7 +102,7 @@ def _values(
         "python-tag": python_tag(cell.python),
         TOOLKIT_TAG: toolkit_tag(cell.toolkit) if cell.toolkit else "",
         TOOLKIT_PACKAGES: toolkit.attribute if toolkit else "",
-        "sm": ";".join(one.replace(".", "") for one in capabilities),
+        "sm": ";".join(capability.replace(".", "") for capability in capabilities),
         "capability": ";".join(capabilities),
         "nixpkgs": pin.nixpkgs,
         "nixpkgs-hash": pin.nixpkgs_hash,

@@ -66,7 +66,7 @@ def machine_price(spec: Spec, pool: str, seconds: int) -> Decimal:
         return Decimal(0)
     if pool in prices.machine_hour:
         return Decimal(prices.machine_hour[pool]) * seconds / 3600
-    label = next((one.hosted for one in spec.pools if one.name == pool), "")
+    label = next((other.hosted for other in spec.pools if other.name == pool), "")
     if not label:
         return Decimal(0)
     from ci_compiler.spec.open_hardware import hosted  # few specs have such pools

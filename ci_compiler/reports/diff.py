@@ -189,10 +189,10 @@ def _recipe_inputs(spec: Spec, cell: Cell, name: str) -> Iterator[tuple[str, str
     yield f"overlays of {name}", ", ".join(package.overlays)
     for key in ("arguments", "environment", "inputs", "attributes", "cmake_flags", "build_flags"):
         yield f"{key.replace('_', '-')} of {name}", json.dumps(getattr(override, key))
-    for one in spec.work_arounds.values():
+    for work_around in spec.work_arounds.values():
         listed = spec.branches[cell.branch].pin(cell.toolkit).work_arounds
-        used = one.name in listed and (not one.packages or name in one.packages)
-        yield f"work-around {one.name} of {name}", json.dumps(asdict(one)) if used else ""
+        used = work_around.name in listed and (not work_around.packages or name in work_around.packages)
+        yield f"work-around {work_around.name} of {name}", json.dumps(asdict(work_around)) if used else ""
 
 
 def diff(before: Plan, after: Plan, branch: str = "", records: Records | None = None) -> PlanDifference:

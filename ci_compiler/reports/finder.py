@@ -104,7 +104,7 @@ class Finder:
         self._wanted = cache(lambda wishes: list(filter(wishes.allow, self.ranked(None, Workload.GENERAL))))
 
     def _ranked(self, gpu: Gpu | None, workload: Workload) -> list[Offer]:
-        return [one for one in self._every(gpu, workload) if (one.name, one.branch) not in self.recalled]
+        return [offer for offer in self._every(gpu, workload) if (offer.name, offer.branch) not in self.recalled]
 
     def _fitting(self, profile: Profile, workload: Workload) -> list[Offer]:
         """The offers that the machine runs with a driver that is new enough, best first."""
@@ -119,9 +119,9 @@ class Finder:
         """The variant that would be `best` if more of its tests had passed."""
         if not self.contested:
             return
-        among = [one for one in self.fitting(profile, wishes.workload) if wishes.allow(one)]
-        alike = {(one.branch, one.name) for one in among if _fit(one) == _fit(best)}
-        order = [one for one in self._plain(wishes.workload) if (one.branch, one.name) in alike]
+        among = [offer for offer in self.fitting(profile, wishes.workload) if wishes.allow(offer)]
+        alike = {(offer.branch, offer.name) for offer in among if _fit(offer) == _fit(best)}
+        order = [offer for offer in self._plain(wishes.workload) if (offer.branch, offer.name) in alike]
         first = order[0].branch, order[0].name
         lacks = [len(self._known[key].untested) for key in (first, (best.branch, best.name))]
         if lacks[0] > lacks[1]:
@@ -185,7 +185,7 @@ class Finder:
             best=best,
             problems=tuple(problems),
             why=tuple(self._why(profile, wishes, best, later[-1] if later else None, known=True)),
-            better=tuple(Noted(offer=one, note=reasons.say("need-driver")) for one in later),
+            better=tuple(Noted(offer=offer, note=reasons.say("need-driver")) for offer in later),
             nearest=None if best else self._nearest(profile, wishes.workload),
         )
 
@@ -202,7 +202,7 @@ class Finder:
     def _after_last_driver(self, profile: Profile, wishes: Wishes, gpu: Gpu, before: Offer) -> Step:
         """The answer with a driver that no longer runs the GPU; `before` is the best with the last one that does."""
         fitting = self.fitting(profile, wishes.workload)
-        best = next((one for one in fitting if one.target == CPU and wishes.allow(one)), None)
+        best = next((offer for offer in fitting if offer.target == CPU and wishes.allow(offer)), None)
         last = gpu.last_driver
         step = self._step(profile, wishes, too_new_driver(gpu), best, ())
         return replace(
@@ -226,10 +226,12 @@ class Finder:
 
     def _choices(self, profile: Profile, wishes: Wishes, best: Offer) -> Iterator[str]:
         """What else the user may want: other values of declared axes, and other accelerators."""
-        fitting = [one for one in self.fitting(profile, wishes.workload) if wishes.allow(one)]
+        fitting = [offer for offer in self.fitting(profile, wishes.workload) if wishes.allow(offer)]
         for axis in self._axes[len(_AXES) :]:
             alike = _all_but(self._axes, axis, best)
-            others = [dict(one.values).get(axis, "") for one in fitting if _all_but(self._axes, axis, one) == alike]
+            others = [
+                dict(offer.values).get(axis, "") for offer in fitting if _all_but(self._axes, axis, offer) == alike
+            ]
             own = dict(best.values).get(axis, "")
             if len(set(others)) > 1:
                 others = [value for value in others if value not in {"", own}]

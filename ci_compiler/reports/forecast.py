@@ -163,7 +163,7 @@ def forecast(plan: Plan, *, history: History = NO_HISTORY, publish: bool = True)
         overdue=overdue_in(schedule),
         waves=tuple(waves_of(plan, [by_shard[shard.name] for shard in better])),
         shards={name: end_of(own, machines) for name, own in by_shard.items()},
-        pull_request=max(_pull_requests(plan, history, machines), key=lambda one: one.seconds),
+        pull_request=max(_pull_requests(plan, history, machines), key=lambda pull_request: pull_request.seconds),
         capabilities=Counter(cell.target for cell in plan.judged.cells for _ in variants_with_capabilities(spec, cell)),
         alone_seconds=sum(job.seconds for job in again),
         alone_end=end_of(again, machines),
@@ -194,18 +194,18 @@ def pool_table(found: Forecast) -> tuple[Sequence[str], Sequence[Sequence[str]]]
     headers += ["largest build", "disk uncollected", "one more saves", *(["cost"] if found.bill else [])]
     rows = [
         (
-            one.pool.name,
-            f"{one.pool.count:,}",
-            f"{one.jobs:,}",
-            machine_hours(one.seconds),
-            f"{one.busy:.0%}",
-            duration(one.bound),
-            f"{one.build_disk} GB" if one.build_disk else "-",
-            f"{one.disk_peak:.0f} of {one.pool.disk:,} GB",
-            duration(one.one_more) if one.one_more else "-",
-            *([found.bill.shown(found.bill.machines[one.pool.name])] if found.bill else []),
+            pool.pool.name,
+            f"{pool.pool.count:,}",
+            f"{pool.jobs:,}",
+            machine_hours(pool.seconds),
+            f"{pool.busy:.0%}",
+            duration(pool.bound),
+            f"{pool.build_disk} GB" if pool.build_disk else "-",
+            f"{pool.disk_peak:.0f} of {pool.pool.disk:,} GB",
+            duration(pool.one_more) if pool.one_more else "-",
+            *([found.bill.shown(found.bill.machines[pool.pool.name])] if found.bill else []),
         )
-        for one in found.pools
+        for pool in found.pools
     ]
     return headers, rows
 

@@ -81,12 +81,12 @@ def _legend(forecast: Forecast, hues: dict[str, int]) -> Iterator[str]:
 def _chart(forecast: Forecast, hues: dict[str, int]) -> Iterator[str]:
     lanes = _bars(forecast, hues)
     yield from _axis(forecast)
-    for one in forecast.pools:
-        busiest = " busiest" if one.pool.name == forecast.bound.pool else ""
-        machines = f"{one.pool.count:,} machine{'s' if one.pool.count > 1 else ''}"
-        yield f'<div class="pool{busiest}"><b>{escape(one.pool.name)}</b>'
-        yield f"<small>{machines}, {one.busy:.0%}&nbsp;busy</small></div>"
-        yield from _lanes(forecast, one, lanes[one.pool.name])
+    for pool in forecast.pools:
+        busiest = " busiest" if pool.pool.name == forecast.bound.pool else ""
+        machines = f"{pool.pool.count:,} machine{'s' if pool.pool.count > 1 else ''}"
+        yield f'<div class="pool{busiest}"><b>{escape(pool.pool.name)}</b>'
+        yield f"<small>{machines}, {pool.busy:.0%}&nbsp;busy</small></div>"
+        yield from _lanes(forecast, pool, lanes[pool.pool.name])
     yield from _axis(forecast)
 
 
@@ -109,7 +109,7 @@ def _lanes(forecast: Forecast, one: PoolForecast, bars: list[str]) -> Iterator[s
 
 def _bars(forecast: Forecast, hues: dict[str, int]) -> dict[str, list[str]]:
     """The bars of each pool."""
-    bars: dict[str, list[str]] = {one.pool.name: [] for one in forecast.pools}
+    bars: dict[str, list[str]] = {pool.pool.name: [] for pool in forecast.pools}
     schedule = forecast.schedule
     for job, start, machine in zip(forecast.jobs, schedule.starts, schedule.machines, strict=True):
         begin = start + HOSTED_SECONDS

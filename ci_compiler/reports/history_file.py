@@ -90,26 +90,26 @@ def columns(records: Sequence[Record], at: Mapping[int, int]) -> dict[str, Any]:
     """The results of a variant, one entry per result in each column; `at`: the index of each run."""
     names = stage_names()
     return {
-        "run": [at[one.run.number] for one in records],
-        "result": "".join(one.result[0] for one in records),
-        "ends": "".join(_letter(one, stage) for one in records for stage in names),
-        "waited": [one.waited for one in records],
+        "run": [at[record.run.number] for record in records],
+        "result": "".join(record.result[0] for record in records),
+        "ends": "".join(_letter(record, stage) for record in records for stage in names),
+        "waited": [record.waited for record in records],
         "seconds": {
-            stage: [one.seconds.get(stage, 0) for one in records]
+            stage: [record.seconds.get(stage, 0) for record in records]
             for stage in names
-            if any(one.seconds.get(stage) for one in records)
+            if any(record.seconds.get(stage) for record in records)
         },
     }
 
 
 def _further(trace: Trace) -> dict[str, Any]:
     """What benchmarks of a variant found, by run, and the labels of the machine of each stage, with its last run."""
-    found = {str(one.run.number): kept(one.benchmark) for one in trace.records if one.benchmark}
+    found = {str(record.run.number): kept(record.benchmark) for record in trace.records if record.benchmark}
     machines = {
-        stage: [one.run.number, one.machines[stage]]
+        stage: [record.run.number, record.machines[stage]]
         for stage in stage_names()
-        for one in reversed(trace.records)
-        if stage in one.machines
+        for record in reversed(trace.records)
+        if stage in record.machines
     }
     return ({"benchmarks": found} if found else {}) | ({"machines": machines} if machines else {})
 

@@ -53,21 +53,23 @@ def verify(spec: Spec, cell: Cell, names: Mapping[str, str]) -> tuple[str, ...]:
     """
     if cell.named and not cell.python:
         return ()
-    held = [one for one in with_needs(spec, names) if one.attribute in checks()["packages"] or not one.smoke]
-    modules = [module_of(one) for one in held]
-    rows = [checks()["packages"].get(one.attribute, {}) for one in held]
+    held = [
+        package for package in with_needs(spec, names) if package.attribute in checks()["packages"] or not package.smoke
+    ]
+    modules = [module_of(package) for package in held]
+    rows = [checks()["packages"].get(package.attribute, {}) for package in held]
     shown = [f"{row['module']}.__version__" for row in rows if row]
     if device := family_of(cell.family).device:
         shown += [row["on-gpu"].replace("@device@", device) for row in rows if "on-gpu" in row]
-    recipes = [recipe_path(names[one.name]) for one in held if one.name in names]
+    recipes = [recipe_path(names[package.name]) for package in held if package.name in names]
     script = f"import {', '.join(modules)}; print({', '.join(shown)})"
     return spec.backend.verify(script, recipes, spec.cache) if modules else ()
 
 
 def whole(spec: Spec, cell: Cell) -> dict[str, str]:
     """The names of all variants of `cell` that are not recalled, by package, in build order."""
-    names = {one.package: one.name for one in cell.variants if not recalled(spec, cell.branch, one)}
-    return {one.name: names[one.name] for one in in_build_order(spec.packages) if one.name in names}
+    names = {variant.package: variant.name for variant in cell.variants if not recalled(spec, cell.branch, variant)}
+    return {package.name: names[package.name] for package in in_build_order(spec.packages) if package.name in names}
 
 
 def shared_suffixes(cells: Iterable[Cell]) -> set[str]:

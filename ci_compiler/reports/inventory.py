@@ -95,17 +95,19 @@ def cluster(
 ) -> Cluster:
     """What the machines of `entries` need of `wishes.package`, or of all packages; `known`: what tests say."""
     served = tuple(
-        Served(entry=one, choice=select(spec, judged.cells, one.machine, wishes, everything=everything, known=known))
-        for one in entries
+        Served(
+            entry=entry, choice=select(spec, judged.cells, entry.machine, wishes, everything=everything, known=known)
+        )
+        for entry in entries
     )
     by_best: dict[Offer, list[Served]] = {}
     by_gap: dict[tuple[str, str], list[Served]] = {}
-    for one in served:
-        if one.choice.best:
-            by_best.setdefault(one.choice.best, []).append(one)
-        gap = None if one.choice.impossible else _gap(spec, judged.cells, one.entry.machine, wishes)
+    for label_set in served:
+        if label_set.choice.best:
+            by_best.setdefault(label_set.choice.best, []).append(label_set)
+        gap = None if label_set.choice.impossible else _gap(spec, judged.cells, label_set.entry.machine, wishes)
         if gap:
-            by_gap.setdefault(gap, []).append(one)
+            by_gap.setdefault(gap, []).append(label_set)
     needed = (
         Needed(offer=offer, tests=own[0].choice.tests, install=own[0].choice.install, **_machines(own))
         for offer, own in by_best.items()
@@ -123,7 +125,7 @@ def cluster(
 
 def _machines(served: Iterable[Served]) -> dict[str, Any]:
     """How many machines `served` are, and their names."""
-    entries = [one.entry for one in served]
+    entries = [label_set.entry for label_set in served]
     return {
         "machines": sum(entry.count for entry in entries),
         "names": tuple(dict.fromkeys(entry.name for entry in entries)),
@@ -135,17 +137,19 @@ def _gap(spec: Spec, cells: Iterable[Cell], machine: Machine, wishes: Wishes) ->
     gpu = max(machine.gpus, key=lambda one: one.capability).sm if machine.gpus else CPU
     isa = min(machine.isas, key=isa_order(spec.hardware, wishes.workload).index, default="")
     suited = (
-        one.target == gpu
-        and isa in {"", one.isa}
-        and any(variant.package == wishes.package for variant in one.variants)
-        for one in cells
+        cell.target == gpu
+        and isa in {"", cell.isa}
+        and any(variant.package == wishes.package for variant in cell.variants)
+        for cell in cells
     )
     return None if any(suited) else (gpu, isa)
 
 
 def _why(spec: Spec, judged: Judged, gpu: str, isa: str) -> str:
     """Why the fleet has no variant for `gpu` and `isa`."""
-    left = next((one for one in judged.left_out if one.target == gpu and isa in {"", one.isa}), None)
+    left = next(
+        (left_out for left_out in judged.left_out if left_out.target == gpu and isa in {"", left_out.isa}), None
+    )
     if left:
         return f"left out of {left.branch}: {left.reason}"
     if gpu not in spec.hardware.gpus and gpu != CPU:
@@ -309,7 +313,7 @@ def cluster_json(one: Cluster) -> dict[str, Any]:
 
 def notes(served: Sequence[Served]) -> Iterator[str]:
     """What has to be known about machines besides their variants, one line for each that has something."""
-    for one in served:
-        said = "; ".join((*one.choice.problems, *one.choice.untested, *one.choice.doubts))
+    for label_set in served:
+        said = "; ".join((*label_set.choice.problems, *label_set.choice.untested, *label_set.choice.doubts))
         if said:
-            yield f"{one.entry.name} ({one.entry.count}): {said}"
+            yield f"{label_set.entry.name} ({label_set.entry.count}): {said}"

@@ -164,7 +164,7 @@ def declared_axes(spec: Spec) -> list[str]:
 def _best_first(spec: Spec, axis: str) -> list[str]:
     """The values of a declared axis: versions with the newest first, others in the order of the spec."""
     values = spec.axes[axis].values
-    return sorted(values, key=_numbers, reverse=True) if all(one[0].isdigit() for one in values) else list(values)
+    return sorted(values, key=_numbers, reverse=True) if all(value[0].isdigit() for value in values) else list(values)
 
 
 def needed_driver(spec: Spec, cell: Cell, gpu: Gpu | None) -> int:
@@ -237,7 +237,7 @@ def branch_levels(spec: Spec, packages: Sequence[str]) -> dict[str, int]:
     order = dict.fromkeys(name for package in packages for name in branch_order(spec, package))
     known: dict[object, int] = {}
     return {
-        name: known.setdefault(tuple(_newness(spec, one, name) for one in packages), at)
+        name: known.setdefault(tuple(_newness(spec, package, name) for package in packages), at)
         for at, name in enumerate(order)
     }
 

@@ -34,7 +34,7 @@ class ProfileChange:
     after: ProfileScope | None
 
     def __str__(self) -> str:
-        before, after = (str(one or "not declared") for one in (self.before, self.after))
+        before, after = (str(scope or "not declared") for scope in (self.before, self.after))
         return f"the profile {self.name}: {after}{'' if before == after else f' (before: {before})'}"
 
 
@@ -51,7 +51,7 @@ def of_profile_in_both(before: Plan, after: Plan, profile: str) -> tuple[Plan, P
 
     Raises InputError if neither has it.
     """
-    if not any(profile in one.spec.profiles.variants for one in (before, after)):
+    if not any(profile in plan.spec.profiles.variants for plan in (before, after)):
         conditions_of(after.spec, profile)
     return _of_profile(before, profile), _of_profile(after, profile)
 
@@ -68,4 +68,4 @@ def _of(plan: Plan, name: str) -> ProfileScope | None:
     published = plan.spec.profiles.publishes(name, on_push=plan.spec.publish.on_push)
     built = of_profile(plan, name).shards
     left_out = tuple(map(str, plan.spec.profiles.left_out(name)))
-    return ProfileScope(variants=sum(len(one.variants) for one in built), published=published, left_out=left_out)
+    return ProfileScope(variants=sum(len(shard.variants) for shard in built), published=published, left_out=left_out)

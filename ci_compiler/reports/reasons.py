@@ -86,7 +86,9 @@ def unserved(hardware: Hardware, profile: Profile, wanted: Iterable[Offer]) -> s
     wanted = list(wanted)
     opened = any(offer.values for offer in wanted)
     if system and system.os != "Linux" and not opened and not any(offer.system == system.name for offer in wanted):
-        linux = next(one for one in hardware.systems.values() if one.os == "Linux" and one.label == system.label)
+        linux = next(
+            other for other in hardware.systems.values() if other.os == "Linux" and other.label == system.label
+        )
         return say("none-os", os=system.os, linux=linux.name)
     here = [offer for offer in wanted if offer.system == profile.system and offer.target == CPU]
     kits = [offer.kit for offer in wanted if opened and offer.system == profile.system and offer.target != CPU]

@@ -66,7 +66,7 @@ def _instead(finder: Finder, cell: Cell) -> Offer | None:
 
 def built_with(spec: Spec, cells: Sequence[Cell], variants: Iterable[BuiltVariant]) -> dict[tuple[str, str], str]:
     """The variants of a plan's `cells` that contain one of `variants`, by name and branch, each with that one."""
-    needs, names = Needs(spec, cells), {(one.variant.name, one.cell.branch) for one in variants}
+    needs, names = Needs(spec, cells), {(built.variant.name, built.cell.branch) for built in variants}
     return {
         (other.name, cell.branch): held.name
         for cell in cells
@@ -81,12 +81,12 @@ def with_recalls(text: str, spec: Spec, variants: Sequence[BuiltVariant], becaus
 
     Raises InputError if one of them is recalled already, or if the text cannot be edited.
     """
-    names = dict.fromkeys(one.variant.name for one in variants)
+    names = dict.fromkeys(built.variant.name for built in variants)
     if twice := [name for name in names if name in spec.recalls]:
         raise wrong("NAME", Code.WRONG_VALUE, f"{twice[0]} is recalled already; edit `recalls` in the spec")
     lines: list[str] = []
     for name in names:
-        versions = dict.fromkeys(one.version for one in variants if one.variant.name == name and one.version)
+        versions = dict.fromkeys(built.version for built in variants if built.variant.name == name and built.version)
         lines += [f"  {name}:\n", f"    because: {json.dumps(because, ensure_ascii=False)}\n"]
         lines += [f"    branches: [{branch}]\n"] if branch else []
         lines += [f"    versions: {json.dumps(list(versions))}\n"] if versions else []

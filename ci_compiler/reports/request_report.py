@@ -35,18 +35,18 @@ def _parts(
     if found:
         yield f"#### What the change of the spec means\n\n{markdown(found)}"
     yield f"#### What is rebuilt\n\n{rebuilt_by_branch(request)}"
-    if any(one.variants for one in request.branches):
+    if any(selection.variants for selection in request.branches):
         yield _cost(plan, request)
         yield "#### Results"
         for branch, table in tables.items():
             yield f"On {markdown_text(branch)}:\n\n{table}" if len(tables) > 1 else table
-    if any(one.left for one in request.branches):
+    if any(selection.left for selection in request.branches):
         yield f"#### What was left out\n\n{left_to_dispatch(plan, request)}"
 
 
 def _cost(plan: Plan, request: Selection) -> str:
     """The forecast of what the run builds and tests."""
-    chosen = {(one.branch, name) for one in request.branches for name in one.variants}
+    chosen = {(selection.branch, name) for selection in request.branches for name in selection.variants}
     jobs = jobs_of(plan.spec, plan.shards, chosen=chosen, publish=False)
     told = guess(guessed_of(plan.spec, jobs))
     hours, end = machine_hours(sum(job.seconds for job in jobs)), duration(end_of(jobs, machine_counts(plan.spec)))

@@ -76,7 +76,7 @@ def select(
     the evidence of the tests of all variants.
     """
     cells = tuple(cells)
-    device = max(machine.gpus, key=lambda one: (one.capability, -one.index), default=None)
+    device = max(machine.gpus, key=lambda gpu: (gpu.capability, -gpu.index), default=None)
     driver = driver_number(device.driver) if device else 0
     finder = Finder(spec, cells, wishes.package, known)
     profile = _profile(finder, machine, device, wishes)
@@ -106,7 +106,7 @@ def select(
         untested=proof.untested,
         without=_without(spec, cell, wishes.package, names if everything else None) if cell else (),
         dnn=dnn_of(spec, cell, wishes.package) if cell else "",
-        runners_up=tuple(noted(replace(one, note=filled(one.note, one.offer))) for one in runners_up),
+        runners_up=tuple(noted(replace(note, note=filled(note.note, note.offer))) for note in runners_up),
         better=tuple(map(noted, _better(step, anywhere, wishes))),
         install=install(Needs(spec, cells), shared_suffixes(cells), cell, names) if cell else (),
         verify=verify(spec, cell, names) if cell else (),
@@ -128,7 +128,7 @@ def _profile(finder: Finder, machine: Machine, device: GpuDevice | None, wishes:
 def _why(spec: Spec, machine: Machine, step: Step) -> Iterator[str]:
     """The sentences of `step`, with those on several GPUs and on an unknown CPU."""
     best = step.best
-    if best and len({one.sm for one in machine.gpus}) > 1:
+    if best and len({gpu.sm for gpu in machine.gpus}) > 1:
         yield reasons.say("strongest")
     if best and not machine.system and (not best.values or "isa" in dict(best.values)):
         yield from (*step.why[:-1], reasons.unknown_cpu(spec.hardware, best))
@@ -146,16 +146,18 @@ def _without(spec: Spec, cell: Cell, package: str, names: Collection[str] | None
 def rarest(spec: Spec, cells: Iterable[Cell]) -> str:
     """The package with the fewest variants that are not recalled: what is chosen by if all packages are wanted."""
     counts = Counter(one for cell in cells for one in whole(spec, cell))
-    return min(_here(spec), key=lambda one: counts[one.name]).name
+    return min(_here(spec), key=lambda package: counts[package.name]).name
 
 
 def _here(spec: Spec) -> list[Package]:
     """The packages that are built here, in build order."""
-    return [one for one in in_build_order(spec.packages) if one.repository is None]
+    return [package for package in in_build_order(spec.packages) if package.repository is None]
 
 
 def _is_of(cell: Cell, offer: Offer | None) -> bool:
-    return offer is not None and cell.branch == offer.branch and offer.name in {one.name for one in cell.variants}
+    return (
+        offer is not None and cell.branch == offer.branch and offer.name in {variant.name for variant in cell.variants}
+    )
 
 
 def _facts(device: GpuDevice | None, driver: int, wishes: Wishes) -> dict[str, object]:
@@ -166,7 +168,7 @@ def _facts(device: GpuDevice | None, driver: int, wishes: Wishes) -> dict[str, o
 
 def _better(step: Step, anywhere: Step, wishes: Wishes) -> tuple[Noted, ...]:
     """Better variants with another driver or other wishes; if there are none, variants that need another CPU."""
-    found = [replace(one, note=reasons.fill(one.note, reasons.of_offer(one.offer))) for one in step.better]
+    found = [replace(note, note=reasons.fill(note.note, reasons.of_offer(note.offer))) for note in step.better]
     if anywhere.best and anywhere.best != step.best:
         found.append(Noted(offer=anywhere.best, note=reasons.instead(wishes, anywhere.best)))
     if not found and step.nearest:

@@ -117,12 +117,14 @@ def rebuilt_by_branch(request: Selection) -> str:
         return "This change rebuilds nothing.\n\n"
     rows = [
         (
-            markdown_text(one.branch),
-            len(one.variants) + len(one.left),
-            len(one.variants) if request.ref else 0,
-            f"what `ci-compile sync` would commit on {one.onto[:12]}" if one.onto else "the merge of the request",
+            markdown_text(selection.branch),
+            len(selection.variants) + len(selection.left),
+            len(selection.variants) if request.ref else 0,
+            f"what `ci-compile sync` would commit on {selection.onto[:12]}"
+            if selection.onto
+            else "the merge of the request",
         )
-        for one in request.branches
+        for selection in request.branches
     ]
     return f"{markdown_table(['branch', 'variants rebuilt', 'built in this run', 'from'], rows)}\n\n"
 
@@ -133,7 +135,7 @@ def not_built(spec: Spec, request: Selection, payload: Mapping[str, Any], refuse
     `payload` is that of the event, and `refused` what a build of the fork would refuse. A pull request within a fork of
     the repository builds nothing either.
     """
-    count = sum(len(one.variants) + len(one.left) for one in request.branches)
+    count = sum(len(selection.variants) + len(selection.left) for selection in request.branches)
     if request.ref and (spec.repository or not (payload.get("repository") or {}).get("fork")):
         return ""
     if not count:
@@ -161,7 +163,7 @@ def not_built(spec: Spec, request: Selection, payload: Mapping[str, Any], refuse
 
 def left_to_dispatch(plan: Plan, request: Selection) -> str:
     """The variants that a pull request affects but does not build, with one command per shard that builds its code."""
-    left = {(one.branch, name) for one in request.branches for name in one.left}
+    left = {(selection.branch, name) for selection in request.branches for name in selection.left}
     commands = []
     for shard in plan.shards:
         names = [name for name in shard.variants if (shard.branch, name) in left]

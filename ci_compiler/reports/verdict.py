@@ -68,15 +68,15 @@ def judged_run(plan: Plan, run: EndedRun, today: str) -> RunVerdict:
 
 def _tests(plan: Plan, run: EndedRun) -> Iterator[tuple[str, tuple[BuiltVariant, Stage]]]:
     """The test jobs of the chosen variants, by their names on GitHub."""
-    for one in built_variants(plan):
-        if one.variant.name in run.chosen.get(one.cell.branch, ()):
-            key = one.cell.called or one.cell.key
-            caller = f"{one.cell.branch} {key}" if run.by_branch else job_name(one.cell)
-            package = plan.spec.packages[one.variant.package]
-            within = [] if one.cell.called else [one.variant.name if one.cell.joined else package.name]
+    for built in built_variants(plan):
+        if built.variant.name in run.chosen.get(built.cell.branch, ()):
+            key = built.cell.called or built.cell.key
+            caller = f"{built.cell.branch} {key}" if run.by_branch else job_name(built.cell)
+            package = plan.spec.packages[built.variant.package]
+            within = [] if built.cell.called else [built.variant.name if built.cell.joined else package.name]
             for stage in stages_that_test():
-                title = stage.name if one.cell.joined else job_title(plan.spec, package, stage)
-                yield " / ".join([caller, *within, title]), (one, stage)
+                title = stage.name if built.cell.joined else job_title(plan.spec, package, stage)
+                yield " / ".join([caller, *within, title]), (built, stage)
 
 
 def _failed(jobs: Iterable[ReportedJob]) -> Iterator[ReportedJob]:

@@ -55,7 +55,7 @@ def of_profile(plan: Plan, profile: str) -> Plan:
         for branch in spec.branches
         for name in handed.built_as_well(branch, names_of_profile(plan, profile, branch))
     }
-    made = _kept(plan, lambda cell: any((cell.branch, one.name) in names for one in cell.variants))
+    made = _kept(plan, lambda cell: any((cell.branch, variant.name) in names for variant in cell.variants))
     shards = tuple(replace(shard, cells=in_profile(spec, shard, profile)) for shard in made.shards)
     return replace(made, shards=shards)
 

@@ -92,7 +92,7 @@ def cover(
     `scale_set_labels`: pools with labels are runner scale sets too, as `ci-runner deploy arc` makes them.
     """
     live = None if runners is None else tuple(runners)
-    return tuple(_cover(one, live, scale_set_labels=scale_set_labels) for one in asked)
+    return tuple(_cover(label_set, live, scale_set_labels=scale_set_labels) for label_set in asked)
 
 
 def _cover(asked: LabelSet, runners: tuple[Runner, ...] | None, *, scale_set_labels: bool) -> Served:

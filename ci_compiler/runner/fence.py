@@ -83,7 +83,7 @@ def _keep_gateway_alone() -> None:
 def _name_servers() -> list[str]:
     lines = (line.split() for line in Path("/etc/resolv.conf").read_text("utf-8").splitlines())
     servers = [words[1] for words in lines if words[:1] == ["nameserver"] and len(words) > 1]
-    return [one for one in servers if ":" not in one and not one.startswith("127.")]
+    return [server for server in servers if ":" not in server and not server.startswith("127.")]
 
 
 def _address(word: str) -> str:

@@ -81,15 +81,15 @@ def verdict_of(root: Path, now: float) -> HostVerdict:
     for family, known in known_machines().items():
         devices, wrong = known.devices(known.record(root))
         problems += wrong
-        gpus += [GpuVerdict(family=family, name=one.name, units=one.units, faults=one.faults) for one in devices]
+        gpus += [GpuVerdict(family=family, name=gpu.name, units=gpu.units, faults=gpu.faults) for gpu in devices]
     return HostVerdict(at=int(now), log_read=bool(log), gpus=tuple(gpus), problems=tuple(problems))
 
 
 def as_json(verdict: HostVerdict) -> dict[str, Any]:
     """`verdict` as JSON."""
     gpus = [
-        {"family": one.family, "name": one.name, "units": list(one.units), "faults": list(one.faults)}
-        for one in verdict.gpus
+        {"family": other.family, "name": other.name, "units": list(other.units), "faults": list(other.faults)}
+        for other in verdict.gpus
     ]
     problems = list(verdict.problems)
     return {"form": FORM, "at": verdict.at, "kernel-log": verdict.log_read, "gpus": gpus, "problems": problems}
@@ -120,7 +120,7 @@ def judged(verdict: HostVerdict, *, family: str, gpus: Sequence[str], now: float
         return f"{_SERVICE} cannot read the kernel's log; it needs CAP_SYSLOG"
     if not family:
         return ""
-    present = [one for one in verdict.gpus if one.family == family]
+    present = [other for other in verdict.gpus if other.family == family]
     own = [one for one in present if not gpus or not one.units or {*one.units} & {*gpus}]
     units = {unit for one in own for unit in one.units}
     lost = [gpu for gpu in gpus if units and gpu not in units]

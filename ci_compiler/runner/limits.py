@@ -37,8 +37,10 @@ def longest(spec: Spec, pool: Pool) -> int:
     if pool.untrusted:
         return 60 * fork_minutes(spec)
     stages = [spec.timeouts[stage] for stage in pool.stages]
-    taken = [one for one in benches(spec.packages.values()) if one.stage in pool.stages and one.gpus <= pool.gpus]
-    return 60 * max(*stages, *(longest_minutes(spec, one) for one in taken), 0)
+    taken = [
+        bench for bench in benches(spec.packages.values()) if bench.stage in pool.stages and bench.gpus <= pool.gpus
+    ]
+    return 60 * max(*stages, *(longest_minutes(spec, bench) for bench in taken), 0)
 
 
 CLOSURE = 0.5

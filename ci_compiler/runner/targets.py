@@ -15,8 +15,8 @@ def find(spec: Spec, name: str, branch: str = "") -> BuiltVariant:
     Raises InputError if the branch does not build it, or if several branches build it and `branch` is ''.
     """
     built = _built(spec, name)
-    found = [one for one in built if branch in {"", one.cell.branch}]
-    branches = " and ".join(one.cell.branch for one in built)
+    found = [other for other in built if branch in {"", other.cell.branch}]
+    branches = " and ".join(other.cell.branch for other in built)
     if not found:
         raise wrong("--branch", Code.VARIANT_NOT_BUILT, f"{name} is not built on {branch}, but on {branches}")
     if len(found) > 1:
@@ -40,5 +40,5 @@ def refusal(told: Explanation) -> InputError:
     """The error for a name that no branch builds."""
     if told.unknown:
         return wrong("NAME", Code.UNKNOWN_VARIANT, told.unknown)
-    reasons = "; ".join(one.reason for one in told.absent)
+    reasons = "; ".join(variant.reason for variant in told.absent)
     return wrong("NAME", Code.VARIANT_NOT_BUILT, f"{told.name} is not built: {reasons}")

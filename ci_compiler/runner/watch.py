@@ -95,14 +95,15 @@ def of_runners(served: Iterable[Served], *, all_seen: bool) -> Iterator[Remark]:
 
     The machines of scale sets are not counted: they are online only while they work.
     """
-    for one in served:
-        if one.verdict in UNSERVED:
-            yield unserved(one)
-        elif all_seen and one.verdict in {CoverageVerdict.ONLINE, CoverageVerdict.BUSY} and not one.scales:
-            online = {_machine(runner.name) for runner in one.runners if runner.online}
-            if len(online) < one.asked.machines:
-                words = f"{len(online)} of the {one.asked.machines} machines of pool {one.asked.pool} are online"
-                yield Remark(Check.RUNNERS, str(one.asked), words, harmless=True)
+    for label_set in served:
+        if label_set.verdict in UNSERVED:
+            yield unserved(label_set)
+        elif all_seen and label_set.verdict in {CoverageVerdict.ONLINE, CoverageVerdict.BUSY} and not label_set.scales:
+            online = {_machine(runner.name) for runner in label_set.runners if runner.online}
+            if len(online) < label_set.asked.machines:
+                asked = label_set.asked
+                words = f"{len(online)} of the {asked.machines} machines of pool {asked.pool} are online"
+                yield Remark(Check.RUNNERS, str(asked), words, harmless=True)
 
 
 def _machine(name: str) -> str:
@@ -118,26 +119,26 @@ def of_queue(
 
     `all_seen`: all runners were seen, so that a scale set without any has none.
     """
-    for one in served:
-        wanted = labels_of_jobs(one.asked)
+    for label_set in served:
+        wanted = labels_of_jobs(label_set.asked)
         oldest = next((job for job in waiting.jobs if job.labels == wanted), None)
         if oldest is None or now - oldest.since <= longest:
             continue
         waited = f"the oldest job has waited for {duration(now - oldest.since)}"
-        if all_seen and one.scales and not _exists(one, waiting):
+        if all_seen and label_set.scales and not _exists(label_set, waiting):
             words = f"{waited}, and no runner of the scale set is registered: it does not exist, or is not connected"
-            yield Remark(Check.SETS, _set(one), words, url=oldest.url)
+            yield Remark(Check.SETS, _set(label_set), words, url=oldest.url)
         else:
-            yield Remark(Check.QUEUE, str(one.asked), waited, url=oldest.url)
+            yield Remark(Check.QUEUE, str(label_set.asked), waited, url=oldest.url)
 
 
 def unseen_sets(served: Iterable[Served], waiting: Queue, *, all_seen: bool) -> Iterator[Remark]:
     """The scale sets of which nothing shows that they exist: no runner, and no job that one took."""
     runners = "no runner of it is registered now" if all_seen else "its runners are not seen"
     words = f"{runners}, and GitHub's API does not list scale sets"
-    for one in served:
-        if one.scales and not _exists(one, waiting):
-            yield Remark(Check.SETS, _set(one), words)
+    for label_set in served:
+        if label_set.scales and not _exists(label_set, waiting):
+            yield Remark(Check.SETS, _set(label_set), words)
 
 
 def _set(one: Served) -> str:
@@ -157,8 +158,10 @@ def labels_of_jobs(asked: LabelSet) -> Labels:
 def report_of(problems: Iterable[Remark], unseen: Iterable[Remark]) -> WatchReport:
     """The report. What a problem is about is not listed as unseen as well."""
     found = tuple(problems)
-    known = {(one.check, one.subject) for one in found}
-    return WatchReport(problems=found, unseen=tuple(one for one in unseen if (one.check, one.subject) not in known))
+    known = {(remark.check, remark.subject) for remark in found}
+    return WatchReport(
+        problems=found, unseen=tuple(remark for remark in unseen if (remark.check, remark.subject) not in known)
+    )
 
 
 def report_text(report: WatchReport) -> str:
@@ -171,7 +174,7 @@ def issue_body(report: WatchReport, old: str) -> str:
 
     An issue about a check that now cannot be made stays open.
     """
-    unseen = {one.check for one in report.unseen}
+    unseen = {remark.check for remark in report.unseen}
     kept = [check for check in _recorded(old) if check in unseen]
     checks = sorted({*(problem.check for problem in report.problems), *kept})
     if not checks:
@@ -194,7 +197,9 @@ def _recorded(body: str) -> Iterator[Check]:
 def _section(title: str, remarks: Sequence[Remark]) -> list[str]:
     if not remarks:
         return []
-    lines = (f"- {markdown_text(str(one))}" + (f" ([job]({one.url}))" if one.url else "") for one in remarks)
+    lines = (
+        f"- {markdown_text(str(remark))}" + (f" ([job]({remark.url}))" if remark.url else "") for remark in remarks
+    )
     return [f"### {title}", "\n".join(lines)]
 
 
@@ -222,7 +227,9 @@ def look(
     if seen.unseen is not None:  # a runner that nobody sees may serve what nobody else does
         unseen.append(_not_seen(Check.RUNNERS, seen.unseen))
         unsure = dict.fromkeys(UNSERVED, CoverageVerdict.UNSEEN)
-        served = tuple(one._replace(verdict=unsure.get(one.verdict, one.verdict)) for one in served)
+        served = tuple(
+            label_set._replace(verdict=unsure.get(label_set.verdict, label_set.verdict)) for label_set in served
+        )
     waiting = _asked(Check.QUEUE, partial(queue, own), unseen)
     stopped = _asked(Check.WORKFLOWS, partial(disabled, own, plan), unseen) or ()
     known = waiting or Queue()
@@ -234,7 +241,7 @@ def look(
         *of_runners(served, all_seen=all_seen),
         *quarantined(seen.runners),
         *of_queue(served, known, longest=longest, now=own.clock.now(), all_seen=all_seen),
-        *(Remark(Check.WORKFLOWS, "workflow", str(one)) for one in stopped),
+        *(Remark(Check.WORKFLOWS, "workflow", str(disabled_workflow)) for disabled_workflow in stopped),
     )
     return served, report_of(problems, (*unseen, *unseen_sets(served, known, all_seen=all_seen)))
 

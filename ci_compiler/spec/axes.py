@@ -109,7 +109,10 @@ def _has(cell: Mapping[str, str], axis: str, among: tuple[str, ...]) -> bool:
     if axis != "accelerator":
         return cell.get(axis, "") in among
     wanted = map(Accelerator.parse, among)
-    return any(all(part in {"", cell.get(name, "")} for name, part in zip(PARTS, one, strict=True)) for one in wanted)
+    return any(
+        all(part in {"", cell.get(name, "")} for name, part in zip(PARTS, accelerator, strict=True))
+        for accelerator in wanted
+    )
 
 
 def to_when(value: Mapping[str, Any]) -> When:

@@ -110,7 +110,7 @@ def _with_hardware(spec: Spec) -> Spec:
         return spec
     hardware, problems = merged(spec.hardware_rows, spec.hardware)
     if problems:
-        findings = [spec.finding(one.path, one.code, one.message, key=one.key) for one in problems]
+        findings = [spec.finding(problem.path, problem.code, problem.message, key=problem.key) for problem in problems]
         raise InputError(sorted(findings, key=lambda finding: finding.place))
     return replace(spec, hardware=hardware)
 
@@ -163,9 +163,9 @@ def _complete_pool(pool: Pool, spec: Spec, left_out: frozenset[Stage]) -> Pool:
 def _system_of(pool: Pool, spec: Spec) -> str:
     """The Nix system that the labels X64, ARM64 and macOS name (GitHub ignores case); '' if they name none."""
     labels = {label.lower() for label in pool.runs_on.labels}
-    systems = [one for one in spec.hardware.systems.values() if one.label.lower() in labels]
+    systems = [system for system in spec.hardware.systems.values() if system.label.lower() in labels]
     on_macos = "macos" in labels
-    return next((one.name for one in systems if (one.os == "macOS") == on_macos), "")
+    return next((system.name for system in systems if (system.os == "macOS") == on_macos), "")
 
 
 def _image(kind: str, owner: str) -> str:

@@ -311,7 +311,7 @@ class Spec:
     @property
     def is_open(self) -> bool:
         """Whether it uses more than the short form of the matrix, or hardware that the bundled tables lack."""
-        open_packages = any(one.ignores or one.when or one.joins for one in self.packages.values())
+        open_packages = any(package.ignores or package.when or package.joins for package in self.packages.values())
         open_pools = any(pool.hosted or pool.accelerator or pool.runs or pool.builds for pool in self.pools)
         declared = self.axes or self.settings or self.names or self.accelerators or self.hardware_rows.platforms
         return bool(open_packages or open_pools or declared or any(matrix.is_open for _, matrix, _ in self.matrices))
@@ -319,42 +319,50 @@ class Spec:
     @property
     def has_edges(self) -> bool:
         """Whether what some package needs or gathers is more than the variants of the same cell."""
-        return any(one.gathers or not all(edge.is_plain for edge in one.edges) for one in self.packages.values())
+        return any(
+            package.gathers or not all(edge.is_plain for edge in package.edges) for package in self.packages.values()
+        )
 
     def opens(self, matrix: Matrix, packages: Iterable[Package]) -> bool:
         """Whether cells of `matrix`, which `packages` take, are those of an open one: each has the axes of its own."""
-        return matrix.is_open or self.has_edges or any(one.ignores or one.when for one in packages)
+        return matrix.is_open or self.has_edges or any(package.ignores or package.when for package in packages)
 
     def lists(self, package: Package) -> bool:
         """Whether variants of `package` may be called by their names: those that fit no axis, or of open matrices."""
-        own = ((matrix, packages) for _, matrix, packages in self.matrices if any(one is package for one in packages))
+        own = (
+            (matrix, packages) for _, matrix, packages in self.matrices if any(other is package for other in packages)
+        )
         opened = any(self.opens(matrix, packages) for matrix, packages in own)
         return opened or any(package.listed(branch) for branch in self.branches)
 
     def axes_of(self, package: str) -> tuple[Path_, Matrix]:
         """The matrix that `package` takes, with its path in the file. Raises KeyError if it takes none."""
         for path, matrix, packages in self.matrices:
-            if any(one.name == package for one in packages):
+            if any(other.name == package for other in packages):
                 return path, matrix
         raise KeyError(package)
 
     @property
     def stages(self) -> tuple[Stage, ...]:
         """The stages that outputs mention: all but those that a spec must switch on, and this one does not."""
-        return tuple(one for one in stages() if not one.is_optional or self.tests[one] is not TestPolicy.NEVER)
+        return tuple(stage for stage in stages() if not stage.is_optional or self.tests[stage] is not TestPolicy.NEVER)
 
     @property
     def publishing_secrets(self) -> tuple[str, ...]:
         """The names of the publishing secrets, which only publishing gets."""
-        return (self.backend.secret,) if self.backend.has_recipes else self._secrets(lambda one: one.secrets)
+        return (self.backend.secret,) if self.backend.has_recipes else self._secrets(lambda command: command.secrets)
 
     @property
     def required_secrets(self) -> tuple[str, ...]:
         """Those of them without which publishing fails."""
-        return (self.backend.secret,) if self.backend.has_recipes else self._secrets(lambda one: one.required_secrets)
+        return (
+            (self.backend.secret,)
+            if self.backend.has_recipes
+            else self._secrets(lambda command: command.required_secrets)
+        )
 
     def _secrets(self, of: Callable[[Command], tuple[str, ...]]) -> tuple[str, ...]:
-        names = (name for one in self.packages.values() if one.command for name in of(one.command))
+        names = (name for package in self.packages.values() if package.command for name in of(package.command))
         return tuple(dict.fromkeys(names))
 
     @property
@@ -381,7 +389,7 @@ class Spec:
     def every_toolkit(self) -> tuple[str, ...]:
         """Every toolkit of any family that a branch, or an open matrix, builds with."""
         named = (one.toolkit for _, matrix, _ in self.matrices for _, one in matrix.accelerators)
-        listed = (one for rows in self.accelerator_tables() for row in rows.values() for one in row.toolkits)
+        listed = (toolkit for rows in self.accelerator_tables() for row in rows.values() for toolkit in row.toolkits)
         return tuple(filter(None, dict.fromkeys((*self.toolkits, *named, *listed))))
 
     @property
@@ -398,7 +406,7 @@ class Spec:
 
     def accelerator_tables(self, branch: str = "") -> list[Mapping[str, AcceleratorRow]]:
         """What families stand for: on `branch` (on any, if not given), and everywhere else."""
-        own = [one.accelerators for one in self.branches.values() if branch in {"", one.name}]
+        own = [other.accelerators for other in self.branches.values() if branch in {"", other.name}]
         return [*own, self.accelerators]
 
     def place(self, *path: str | int, key: bool = False) -> Place:
@@ -409,7 +417,7 @@ class Spec:
     def is_guess(self, *path: str | int) -> bool:
         """Whether the value at `path`, or the entry of its section, is on a line that is marked as guessed."""
         places = (self.place(*path), self.place(*path[:2], key=True))
-        return any(one.file == self.document.file and one.line in self.document.guessed for one in places)
+        return any(place.file == self.document.file and place.line in self.document.guessed for place in places)
 
     def finding(self, path: Path_, code: Code, message: str, *, key: bool = False, tolerated: bool = False) -> Finding:
         """A finding about the value (or the key) at `path`."""

@@ -47,14 +47,16 @@ def with_open_rows(spec: Spec) -> Hardware:
     systems = {name: row for name in platforms if (row := _system(spec, name))}
     isas = {row.baseline: _baseline(row) for row in systems.values()}
     gpus = {
-        one.label: _gpu(one, [*hardware.systems, *systems])
-        for one in _accelerators(spec)
-        if one.family != NO_ACCELERATOR.family and one.label not in hardware.gpus and one.target != ALL.name
+        accelerator.label: _gpu(accelerator, [*hardware.systems, *systems])
+        for accelerator in _accelerators(spec)
+        if accelerator.family != NO_ACCELERATOR.family
+        and accelerator.label not in hardware.gpus
+        and accelerator.target != ALL.name
     }
     toolkits = {
-        one.toolkit: _toolkit(spec, one.toolkit)
-        for one in _accelerators(spec)
-        if one.toolkit and one.toolkit not in hardware.toolkits
+        accelerator.toolkit: _toolkit(spec, accelerator.toolkit)
+        for accelerator in _accelerators(spec)
+        if accelerator.toolkit and accelerator.toolkit not in hardware.toolkits
     }
     return replace(
         hardware,
@@ -90,7 +92,7 @@ def _platforms(spec: Spec) -> Iterator[str]:
         for _, values in matrix.combinations if matrix.is_open else ():
             for name in values.get("platform", ()):
                 yield from serves.get(name, (name,))
-    yield from (one.system for package in spec.packages.values() for one in package.variants.values())
+    yield from (variant.system for package in spec.packages.values() for variant in package.variants.values())
     yield from (pool.system or hosted().get(pool.hosted, {}).get("system", "") for pool in spec.pools)
     yield from (name for pool in spec.pools for name in (*pool.runs, *pool.builds))
 

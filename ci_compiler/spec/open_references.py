@@ -184,7 +184,7 @@ def _unknown_accelerator(spec: Spec, path: Path_, accelerator: Accelerator) -> I
     served = {name for part in ("toolkit", "target") if part in spec.axes for name in spec.axes[part].serves}
     if family == SHORT_FAMILY:
         known = {*tables().toolkits, *spec.hardware_rows.toolkits}
-        of_series = {one.rpartition(".")[0] for one in known}
+        of_series = {name.rpartition(".")[0] for name in known}
         if toolkit and toolkit not in {*known, *of_series, *listed, *served, *spec.toolkits}:
             yield from look_up(spec, path, tables().toolkit, toolkit)
     if target and target not in {*listed, *served} and not family_of(family).is_target(target):

@@ -336,12 +336,12 @@ class Package(RecipeKeys):
     @property
     def needs(self) -> tuple[str, ...]:
         """The packages whose variant of the same cell each of its variants is built with."""
-        return tuple(one.package for one in self.edges if one.is_plain)
+        return tuple(edge.package for edge in self.edges if edge.is_plain)
 
     def built_after(self, *, always: bool = False) -> tuple[str, ...]:
         """The packages that its edges lead to; with `always`, without those of edges that a `when` limits."""
-        every = [one for one in (*self.edges, *self.gathers) if one.when is None or not always]
-        return tuple(dict.fromkeys(one.package for one in every if one.package != self.name or one.is_plain))
+        every = [edge for edge in (*self.edges, *self.gathers) if edge.when is None or not always]
+        return tuple(dict.fromkeys(edge.package for edge in every if edge.package != self.name or edge.is_plain))
 
     def why_untested(self, name: str) -> str:
         """Why its variant `name` may be published without a test; '' if it may not."""

@@ -107,7 +107,7 @@ def _check_toolkits(spec: Spec, branch: Branch) -> Iterator[Finding]:
     path: Path_ = ("branches", branch.name)
     known = _known_work_arounds(spec)
     packages = spec.packages.values() if spec.backend.has_recipes else ()
-    compiled = next((one for one in packages if _compiles_on(one, branch)), None)
+    compiled = next((package for package in packages if _compiles_on(package, branch)), None)
     for index, (kit, pin) in enumerate(branch.toolkits.items()):
         entry = _entry(spec, branch, index, kit)
         as_key = entry[-1] == kit
@@ -174,9 +174,9 @@ def _check_commands(spec: Spec) -> Iterator[Finding]:
         else:
             sources = _sources(package)
             sources += [
-                f"`versions` of {one.name}"
-                for one in spec.branches.values()
-                if sources and package.name in one.versions
+                f"`versions` of {branch.name}"
+                for branch in spec.branches.values()
+                if sources and package.name in branch.versions
             ]
             if len(sources) > 1:
                 message = f"{package.name} has its version from {' and from '.join(sources)}; keep one"
@@ -225,7 +225,7 @@ def _check_repository(spec: Spec, package: Package) -> Iterator[Finding]:
     if package.repository is None:
         return
     path: Path_ = ("packages", package.name, "repository")
-    users = [one for one in spec.packages.values() if package.name in one.needs]
+    users = [other for other in spec.packages.values() if package.name in other.needs]
     yield from _known_branches(spec, (*path, "branches"), package.repository.branches, key=True)
     for key, code, table in (
         ("rev", Code.MISSING_REV, package.repository.rev),
@@ -243,7 +243,7 @@ def _check_axes(spec: Spec) -> Iterator[Finding]:
         yield from _check_matrix(spec, path, matrix)
         for branch in spec.branches.values():
             if not (branch.pythons or matrix.pythons or matrix.is_open) and any(
-                one.on(branch.name) for one in packages
+                package.on(branch.name) for package in packages
             ):
                 message = f"no Python version for branch {branch.name}; add `python` here or to the branch"
                 yield spec.finding(path, Code.MISSING_PYTHON, message, key=True)
@@ -264,9 +264,11 @@ def _check_matrix(spec: Spec, at: Path_, matrix: Matrix) -> Iterator[Finding]:
             message = why_unknown(path, system) or unknown(Code.UNKNOWN_SYSTEM, system, spec.hardware.systems)
             yield spec.finding(path, Code.UNKNOWN_SYSTEM, message, key=True)
         others = [
-            one for index, isa in enumerate(isas) for one in _check_isa_of_system(spec, (*path, index), isa, system)
+            finding
+            for index, isa in enumerate(isas)
+            for finding in _check_isa_of_system(spec, (*path, index), isa, system)
         ]
-        yield from others if any(one.code is not Code.ISA_SYSTEM for one in others) else others[:1]
+        yield from others if any(finding.code is not Code.ISA_SYSTEM for finding in others) else others[:1]
     for axis in matrix.gpus:
         yield from _check_gpu(spec, (*at, "gpus", axis.name), axis)
 
@@ -328,12 +330,12 @@ def _check_listed(spec: Spec) -> Iterator[Finding]:
         root: Path_ = ("packages", package.name)
         if package.system:
             yield from _check_system(spec, root, package.system)
-        for one in package.variants.values():
-            path = (*root, "variants", one.name)
-            yield from _known_branches(spec, (*path, "branches"), one.branches)
-            yield from _check_system(spec, path, one.system)
-            if one.pool:
-                yield from spec.unless_known((*path, "pool"), Code.UNKNOWN_POOL, one.pool, pools)
+        for variant in package.variants.values():
+            path = (*root, "variants", variant.name)
+            yield from _known_branches(spec, (*path, "branches"), variant.branches)
+            yield from _check_system(spec, path, variant.system)
+            if variant.pool:
+                yield from spec.unless_known((*path, "pool"), Code.UNKNOWN_POOL, variant.pool, pools)
 
 
 def _check_system(spec: Spec, path: Path_, system: str) -> Iterator[Finding]:

@@ -85,7 +85,7 @@ def toolkit_refusal(version: str, toolkit: str) -> str:
     Other minor versions than PyTorch's own build as well: 2.9 with 12.9, 2.10 with 13.1.
     """
     known = toolkits(version)
-    if not known or any(one.partition(".")[0] == toolkit.partition(".")[0] for one in known):
+    if not known or any(name.partition(".")[0] == toolkit.partition(".")[0] for name in known):
         return ""
     return f"does not support {family_of(DEFAULT).toolkit} {toolkit}: PyTorch builds it with {', '.join(known)}"
 

@@ -22,13 +22,16 @@ _VERSION = re.compile("[0-9][0-9A-Za-z.+-]{0,39}")
 
 def decides_versions(spec: Spec) -> bool:
     """Whether runs decide on versions: the spec alone does not know them."""
-    rules = (one.command.version for one in spec.packages.values() if one.command)
+    rules = (package.command.version for package in spec.packages.values() if package.command)
     return any(rule and (rule.command or rule.tag or rule.night) for rule in rules)
 
 
 def has_nights(spec: Spec) -> bool:
     """Whether a package has other versions in a run of the night."""
-    return any(one.command and one.command.version and one.command.version.night for one in spec.packages.values())
+    return any(
+        package.command and package.command.version and package.command.version.night
+        for package in spec.packages.values()
+    )
 
 
 def with_versions(spec: Spec, found: Mapping[str, Mapping[str, str]]) -> Spec:

@@ -48,7 +48,7 @@ def plan_branch(
     folders = {territory.folder.split("/")[0] for territory in territories}
     entries = git.entries(parent, *sorted(folders | {path.split("/")[0] for path in files}))
     plain = {path: one.name for path, one in entries.items() if one.kind is EntryKind.FILE}
-    watched = [path for path in plain if path in files or any(one.may_hold(path) for one in territories)]
+    watched = [path for path in plain if path in files or any(territory.may_hold(path) for territory in territories)]
     texts = dict(zip(watched, git.blobs([plain[path] for path in watched]), strict=True))
     changes: dict[str, str | None] = {}
     taken: dict[str, str] = {}

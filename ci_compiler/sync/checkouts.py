@@ -84,7 +84,7 @@ def checkouts(git: Git, plans: Iterable[BranchPlan]) -> tuple[list[Checkout], li
             found[folder.resolve()] = Checkout(folder, plan)
         elif branch != own:  # what git lists as the folder of this checkout may be where its git folder is
             findings.append(_finding(plan, folder, Code.CHECKOUT_BUSY, "nothing is; run `git worktree prune`"))
-    return [*found.values()], [*findings, *(one for checkout in found.values() for one in checkout.refusals())]
+    return [*found.values()], [*findings, *(finding for checkout in found.values() for finding in checkout.refusals())]
 
 
 def write(
@@ -112,8 +112,8 @@ def write(
 
 def _move(git: Git, moves: Mapping[str, tuple[str, str]], updated: Iterable[Checkout], *, trial: bool) -> None:
     """Brings the checkouts, then the branches to their new commits; a `trial` only finds out if git can."""
-    for one in updated:
-        one.update(moves[one.plan.branch][0], trial=trial)
+    for checkout in updated:
+        checkout.update(moves[checkout.plan.branch][0], trial=trial)
     git.move_refs(moves, trial=trial)
 
 

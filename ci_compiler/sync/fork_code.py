@@ -135,7 +135,7 @@ def _is_of_git(path: str) -> bool:
 
 def _is_in(path: str, places: Iterable[str]) -> bool:
     """Whether `path` is one of `places`, or below one."""
-    return any(path == one or path.startswith(f"{one}/") for one in places)
+    return any(path == place or path.startswith(f"{place}/") for place in places)
 
 
 def _toolkit_paths(spec: Spec) -> tuple[str, ...]:

@@ -103,7 +103,7 @@ def _told(chosen: ForkSelection, branch: str) -> dict[str, Any]:
 
 def _lines(findings: Iterable[Finding]) -> Iterable[str]:
     shown = list(findings)
-    yield from (f"{one.place.file[:_LONGEST]}: {one.message}" for one in shown[:_SHOWN])
+    yield from (f"{finding.place.file[:_LONGEST]}: {finding.message}" for finding in shown[:_SHOWN])
     if len(shown) > _SHOWN:
         yield f"and {len(shown) - _SHOWN} more"
 

@@ -33,7 +33,9 @@ def _changed(plan: BranchPlan) -> Collection[str]:
 
 def _started(decided: Plan, branch: str, changes: Collection[str]) -> Iterator[str]:
     packages = decided.spec.packages.values()
-    shared = {one.name for one in packages if any(path in changes for path in (*one.shared, *one.overlays))}
+    shared = {
+        package.name for package in packages if any(path in changes for path in (*package.shared, *package.overlays))
+    }
     for cell in decided.judged.cells:
         if cell.branch == branch:
             changed = {v.package for v in cell.variants if recipe_path(v.name) in changes or v.package in shared}

@@ -223,7 +223,9 @@ def not_looked_up(spec: Spec) -> Mapping[str, Sequence[str]]:
     packages = [package for package in spec.packages.values() if package.repository is None]
     return {
         "their recipes are the repository's own": [package.name for package in own_recipes(spec)],
-        "nothing says where their releases are (`upstream`)": [one.name for one in packages if not upstream_of(one)],
+        "nothing says where their releases are (`upstream`)": [
+            package.name for package in packages if not upstream_of(package)
+        ],
     }
 
 
@@ -267,7 +269,9 @@ def _about_toolkits(led: _Led, version: str) -> tuple[Finding, ...]:
     if led.package.attribute != TORCH or not version:
         return ()
     own = toolkits(version)
-    dropped = [one for one in led.branch.toolkits if own and one in toolkits(led.now) and one not in own]
+    dropped = [
+        toolkit for toolkit in led.branch.toolkits if own and toolkit in toolkits(led.now) and toolkit not in own
+    ]
     kit, rest = family_of(DEFAULT).toolkit, f"by PyTorch, but with {', '.join(own)}"
     problems = _refusals(led, version) or [f"is no longer built with {kit} {one} {rest}" for one in dropped]
     messages = (f"{led.package.name} {version} {problem}" for problem in problems)

@@ -29,12 +29,12 @@ class Edit(NamedTuple):
 def edited(text: str, edits: Iterable[Edit], *, shown: str) -> str:
     """`text` with `edits`, one after the other. Raises InputError for a place that cannot be edited."""
     wanted = copy.deepcopy(parse_document(text.encode(), shown=shown).value)
-    for one in edits:
-        change_value(wanted, one)
-        made = _removed(text, one.path) if one.value is None else _put(text, one.path, one.value)
+    for edit in edits:
+        change_value(wanted, edit)
+        made = _removed(text, edit.path) if edit.value is None else _put(text, edit.path, edit.value)
         if _value(made, shown) != wanted:
-            where = ".".join(map(str, one.path))
-            change = f"remove `{where}`" if one.value is None else f"write `{where}: {flow(one.value)}`"
+            where = ".".join(map(str, edit.path))
+            change = f"remove `{where}`" if edit.value is None else f"write `{where}: {flow(edit.value)}`"
             raise wrong(shown, Code.WRONG_VALUE, f"`{where}` cannot be edited here; {change} by hand")
         text = made
     return text

@@ -117,17 +117,17 @@ def of_table(pin: StalePin, tables: Mapping[str, str]) -> StalePin:
 def json_edited(text: str, edits: Iterable[Edit], *, shown: str) -> str:
     """`text`, which is JSON, with `edits`. Raises InputError for a place that cannot be edited."""
     wanted = object_of(text)
-    for one in edits:
-        change_value(wanted, one)
-        node, rest = found_node(text, one.path)
+    for edit in edits:
+        change_value(wanted, edit)
+        node, rest = found_node(text, edit.path)
         start, end = node.start_mark.index, node.end_mark.index
         indent = text[text.rfind("\n", 0, start) + 1 : start]
         indent = indent[: len(indent) - len(indent.lstrip())]
-        made = json.dumps(one.value, indent=2).replace("\n", f"\n{indent}")
+        made = json.dumps(edit.value, indent=2).replace("\n", f"\n{indent}")
         text = text[:start] + made + text[end:]
         if rest or object_of(text) != wanted:
-            where = ".".join(map(str, one.path))
+            where = ".".join(map(str, edit.path))
             raise wrong(
-                shown, Code.WRONG_VALUE, f"`{where}` cannot be edited here; write {json.dumps(one.value)} by hand"
+                shown, Code.WRONG_VALUE, f"`{where}` cannot be edited here; write {json.dumps(edit.value)} by hand"
             )
     return text

@@ -253,7 +253,7 @@ class Remote:
 def nixpkgs_heads(heads: Mapping[str, str], stable: int) -> list[str]:
     """The commits of nixpkgs' branches to look at: the unstable ones, then the newest `stable` releases."""
     releases = sorted((name for name in heads if name[-1].isdigit()), reverse=True)[:stable]
-    return list(dict.fromkeys(heads[name] for name in [*(one for one in heads if not one[-1].isdigit()), *releases]))
+    return list(dict.fromkeys(heads[name] for name in [*(head for head in heads if not head[-1].isdigit()), *releases]))
 
 
 def _nix_hash(folder: Path) -> str:

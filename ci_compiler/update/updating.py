@@ -139,9 +139,9 @@ def _evaluated(root: Path, decided: Plan, branch: str, true: TrueNixpkgs) -> Ite
     A version that is not the declared one is an error instead.
     """
     first: dict[tuple[str, str], str] = {}
-    for one in built_variants(decided):
-        if one.cell.branch == branch:
-            first.setdefault((one.variant.package, one.cell.toolkit), one.variant.name)
+    for built in built_variants(decided):
+        if built.cell.branch == branch:
+            first.setdefault((built.variant.package, built.cell.toolkit), built.variant.name)
     done = evaluate_branch(root, decided, branch, true.folder, list(first.values())).done
     for (package, _), name in first.items():
         wanted, found = decided.spec.branches[branch].versions.get(package, ""), done.derivations.get(name)
@@ -201,7 +201,7 @@ class Updated(NamedTuple):
     @property
     def branches(self) -> tuple[str, ...]:
         """The branches that change, each once."""
-        named = [*(one.branch for one in self.moves), *(one.branch for one in self.pins)]
+        named = [*(move.branch for move in self.moves), *(pin.branch for pin in self.pins)]
         return tuple(dict.fromkeys(filter(None, named)))
 
 
@@ -220,7 +220,7 @@ def updated(
     if new_branch:
         text = with_branch(text, spec, asked.branches[0], new_branch)
         spec = parse_spec(text.encode(), shown=shown)
-        first = [one.name for one in leads(spec, spec.branches[new_branch], asked.packages)][:1]
+        first = [package.name for package in leads(spec, spec.branches[new_branch], asked.packages)][:1]
         asked = asked._replace(branches=(new_branch,), packages=(*first,), leaves_line=not asked.to)
     raise_any(moved_tags(spec, asked, remote))
     kinds = [name for name in asked.packages if name in KINDS and name not in spec.packages]

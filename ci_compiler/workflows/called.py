@@ -61,7 +61,9 @@ def listed_packages(spec: Spec) -> Iterator[Package]:
 
 def package_inputs(spec: Spec) -> dict[str, Node]:
     """The inputs that depend on the package alone: the names of jobs, and the legs of test suites."""
-    suites = {one.job: input_node(f"The shards of {one.title}, as JSON.") for one in benches(listed_packages(spec))}
+    suites = {
+        bench.job: input_node(f"The shards of {bench.title}, as JSON.") for bench in benches(listed_packages(spec))
+    }
     return title_inputs(spec) | suites
 
 
@@ -69,7 +71,7 @@ def package_values(spec: Spec, cell: Cell) -> dict[str, str]:
     """The values of `package_inputs` for the only variant of `cell`."""
     (variant,) = cell.variants
     suites = suites_of(spec, cell, variant)
-    shards = {one.job: json.dumps(legs(suites, one)) for one in benches(listed_packages(spec))}
+    shards = {bench.job: json.dumps(legs(suites, bench)) for bench in benches(listed_packages(spec))}
     return titles(spec, spec.packages[variant.package]) | shards
 
 
@@ -86,18 +88,18 @@ def shard_values(spec: Spec, cell: Cell) -> dict[str, str]:
     found = dict[str, list[dict[str, str]]]()
     for variant in cell.variants:
         suites = suites_of(spec, cell, variant)
-        found |= {one.job_of(variant.package): legs(suites, one) for one in dict.fromkeys(map(bench_of, suites))}
+        found |= {bench.job_of(variant.package): legs(suites, bench) for bench in dict.fromkeys(map(bench_of, suites))}
     return {SUITES: json.dumps(found)}
 
 
 def joined_inputs(spec: Spec) -> dict[str, Node]:
     """The inputs with the legs of the test suites of a joined build."""
-    return {one.job: input_node(f"The shards of {one.title}, as JSON.") for one in benches(joined_packages(spec))}
+    return {bench.job: input_node(f"The shards of {bench.title}, as JSON.") for bench in benches(joined_packages(spec))}
 
 
 def joined_values(spec: Spec, cells: Sequence[Cell]) -> dict[str, str]:
     """The values of `joined_inputs` for the build that makes all variants of `cells`."""
-    return {one.job: json.dumps(joined_legs(spec, cells, one)) for one in benches(joined_packages(spec))}
+    return {bench.job: json.dumps(joined_legs(spec, cells, bench)) for bench in benches(joined_packages(spec))}
 
 
 def title_inputs(spec: Spec) -> dict[str, Node]:
@@ -105,7 +107,7 @@ def title_inputs(spec: Spec) -> dict[str, Node]:
     return {
         title_input(stage): input_node(f"The name of the job of {stage}.")
         for stage in stages_of(spec)
-        if any(is_imported_only(spec, one, stage) for one in spec.packages.values() if spec.lists(one))
+        if any(is_imported_only(spec, package, stage) for package in spec.packages.values() if spec.lists(package))
     }
 
 
@@ -264,8 +266,8 @@ def release_token(spec: Spec) -> dict[str, str]:
 
 def _places(spec: Spec) -> set[str]:
     """The kinds of ready publishers of the packages."""
-    commands = (one.command for one in spec.packages.values())
-    return {one.publisher.to for one in commands if one and one.publisher}
+    commands = (package.command for package in spec.packages.values())
+    return {command.publisher.to for command in commands if command and command.publisher}
 
 
 def record_key_passed(spec: Spec) -> dict[str, str]:

@@ -30,7 +30,7 @@ _KEPT = "steps.build.outputs.compiler-cache == 'yes'"
 
 def is_used(spec: Spec) -> bool:
     """Whether a package has a compiler cache."""
-    return any(one.command and one.command.compiler_cache for one in spec.packages.values())
+    return any(package.command and package.command.compiler_cache for package in spec.packages.values())
 
 
 def inputs(spec: Spec) -> dict[str, Node]:

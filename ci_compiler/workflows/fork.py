@@ -175,7 +175,12 @@ def _build(spec: Spec, needs: list[str], chosen: str) -> Job:
         timeout_minutes=fork_minutes(spec),
         permissions=READ,
         env={name: expression(f"matrix.{key}") for name, key in keys.items()},
-        steps=[*_checked_out(hosted=False), _build_step(spec), *(_test(spec, one) for one in fork_stages(spec)), keep],
+        steps=[
+            *_checked_out(hosted=False),
+            _build_step(spec),
+            *(_test(spec, stage) for stage in fork_stages(spec)),
+            keep,
+        ],
     )
 
 

@@ -56,7 +56,7 @@ def workflow(spec: Spec) -> Workflow:
             "value": expression(f"jobs.{BUILD}.outputs.{MANIFESTS}"),
         }
     }
-    suites = {one.job: one for one in benches(joined_packages(spec))}
+    suites = {bench.job: bench for bench in benches(joined_packages(spec))}
     for job in (*map(str, stages_of_joined(spec)), *suites):
         outputs[job] = {"description": f"How {job} ended.", "value": result_of(job)}
     inputs = {

@@ -203,8 +203,10 @@ def matrices(plan: Plan, branches: Sequence[RunSelection], commit: str) -> dict[
     found: dict[str, list[dict[str, Any]]] = {}
     for level in range(1 + max(levels.values(), default=0)):
         parts = [
-            one._replace(cells=tuple(part for part in one.cells if levels.get(job_key(part[0]), 0) == level))
-            for one in branches
+            selection._replace(
+                cells=tuple(part for part in selection.cells if levels.get(job_key(part[0]), 0) == level)
+            )
+            for selection in branches
         ]
         found[leveled("matrix", level)] = _legs(handed, parts, CELLS)
         found[leveled(LISTED, level)] = _legs(handed, parts, LISTED)
@@ -267,7 +269,7 @@ def _as_chosen(handed: HandedFiles, cells: Sequence[Cell], part: RunSelection) -
 def _built_before(handed: HandedFiles, cells: Sequence[Cell], part: RunSelection) -> list[str]:
     """What `cells` need of other cells and the run builds."""
     others = {*part.variants} - {variant.name for cell in cells for variant in cell.variants}
-    found = (name for cell in cells for one in cell.variants for name in handed.needed(cell, one.package))
+    found = (name for cell in cells for variant in cell.variants for name in handed.needed(cell, variant.package))
     return [name for name in dict.fromkeys(found) if name in others]
 
 

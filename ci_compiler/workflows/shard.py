@@ -153,7 +153,7 @@ def _paths(spec: Spec, shard: Shard) -> list[str]:
     share, and last the locks of recipes without a pin. Without recipes, the patterns are those of what its builds read.
     """
     if not spec.backend.has_recipes:
-        own = dict.fromkeys(one.package for cell, _ in shard.cells for one in cell.variants)
+        own = dict.fromkeys(variant.package for cell, _ in shard.cells for variant in cell.variants)
         others = (other for one in own for other in built_after(spec, one)) if spec.has_edges else ()
         return path_filters(spec, dict.fromkeys([*own, *others]))
     found: dict[str, None] = {}
@@ -163,17 +163,17 @@ def _paths(spec: Spec, shard: Shard) -> list[str]:
     for cell, _ in shard.cells:
         isa = cell.isa if cell.isa == BASELINE else "*"
         any_isa = cell_suffix(python=cell.python, toolkit=cell.toolkit, target=cell.target, isa=isa)
-        for one in cell.variants:
-            name = one.name if cell.listed or cell.named else variant_name(one.package, any_isa)
+        for variant in cell.variants:
+            name = variant.name if cell.listed or cell.named else variant_name(variant.package, any_isa)
             found[recipe_path(name)] = None
-            shared |= dict.fromkeys(shared_patterns(spec, cell, one))
-            if spec.packages[one.package].kind_of(one.name) is RecipeKind.OWN:
+            shared |= dict.fromkeys(shared_patterns(spec, cell, variant))
+            if spec.packages[variant.package].kind_of(variant.name) is RecipeKind.OWN:
                 found[f"{RECIPES}/{name}/**"] = None
-            if spec.packages[one.package].compiler_seed and cell.target != CPU:
+            if spec.packages[variant.package].compiler_seed and cell.target != CPU:
                 any_gpu = cell_suffix(python=cell.python, toolkit=cell.toolkit, target="*", isa="*")
-                found[recipe_path(variant_name(one.package, any_gpu))] = None
-            packages[one.package] = None
-            locks |= dict.fromkeys(locks_of(spec, cell, one))
+                found[recipe_path(variant_name(variant.package, any_gpu))] = None
+            packages[variant.package] = None
+            locks |= dict.fromkeys(locks_of(spec, cell, variant))
     for package in map(spec.packages.__getitem__, packages):
         found |= {pattern: None for path in package.shared for pattern in (path, f"{path}/**")}
         found |= dict.fromkeys(package.overlays)

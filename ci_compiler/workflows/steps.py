@@ -111,7 +111,7 @@ def fetch_needs() -> Iterator[Step]:
 
 def reuses(spec: Spec) -> bool:
     """Whether a package takes files of earlier runs."""
-    return any(one.command and one.command.reuse for one in spec.packages.values())
+    return any(package.command and package.command.reuse for package in spec.packages.values())
 
 
 def leaves_out(spec: Spec) -> bool:

@@ -167,7 +167,9 @@ def jobs(spec: Spec, subject: Subject) -> dict[str, Job]:
     for stage in stages_of(spec):
         found[subject.job(stage)] = makers[stage.kind](spec, subject, stage)
         found |= {
-            subject.suites(one): _suites(spec, subject, one) for one in subject.benches(spec) if one.stage is stage
+            subject.suites(bench): _suites(spec, subject, bench)
+            for bench in subject.benches(spec)
+            if bench.stage is stage
         }
     return found
 

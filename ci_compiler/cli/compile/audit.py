@@ -60,15 +60,15 @@ def _self_test(arguments: argparse.Namespace, spec: Spec, branch: str) -> int:
 
     with progress("planting defects"):
         planted = self_test(arguments.folder, spec, branch, timeout=arguments.timeout)
-    done, absent = [one for one in planted if one.recipe], [one.kind for one in planted if not one.recipe]
-    rows = [{"kind": one.kind, "recipe": one.recipe, "seen": list(one.seen)} for one in planted]
+    done, absent = [plant for plant in planted if plant.recipe], [plant.kind for plant in planted if not plant.recipe]
+    rows = [{"kind": plant.kind, "recipe": plant.recipe, "seen": list(plant.seen)} for plant in planted]
     if arguments.json:
         print_json({"planted": rows})
         return 0
-    table(["kind", "seen", "recipe"], [[one.kind, ", ".join(one.seen) or "no", one.recipe] for one in done])
+    table(["kind", "seen", "recipe"], [[plant.kind, ", ".join(plant.seen) or "no", plant.recipe] for plant in done])
     if absent:
         note(f"not planted, since nothing in these recipes can have it: {', '.join(absent)}")
-    seen = sum(bool(one.seen) for one in done)
+    seen = sum(bool(plant.seen) for plant in done)
     note(f"{seen} of {counted(len(done), 'kind')} seen" + (f" ({seen / len(done):.0%})" if done else ""))
     return 0
 
@@ -80,7 +80,7 @@ def _rows(causes: Iterable[Cause]) -> list[dict[str, object]]:
             "message": cause.message,
             "url": url(cause.code),
             "count": len(cause.files),
-            "places": [one.place._asdict() | {"message": one.message} for one in cause.findings],
+            "places": [finding.place._asdict() | {"message": finding.message} for finding in cause.findings],
         }
         for cause in causes
     ]
@@ -122,5 +122,5 @@ def _with_real(arguments: argparse.Namespace, spec: Spec, branch: str, checkout:
     note(f"evaluated with nixpkgs: {counted(len(done.derivations), 'recipe')}")
     if done.late:
         note(f"the time was over before {counted(len(done.late), 'recipe')}: {', '.join(done.late)}")
-    found = [one for cause in audited.defects for one in cause.findings]
+    found = [finding for cause in audited.defects for finding in cause.findings]
     return replace(audited, defects=causes_of(with_real(decided, real, found)))

@@ -104,11 +104,11 @@ def _read(path: Path, own: Spec | None, *, as_json: bool) -> int:
     verdicts = tables.verdicts(found)
     used = used_features(own) if own else frozenset(FEATURES)
     rows = [
-        {"feature": FEATURES[one.name], "used": one.name in used, "result": str(one)}
-        for one in tables.features(verdicts, used)
+        {"feature": FEATURES[feature.name], "used": feature.name in used, "result": str(feature)}
+        for feature in tables.features(verdicts, used)
     ]
     counting = list(tables.relied_on(used))
-    broken = [one for one in counting if verdicts[one.name] is Verdict.BROKEN]
+    broken = [assumption for assumption in counting if verdicts[assumption.name] is Verdict.BROKEN]
     if as_json:
         print_json({"features": rows, "assumptions": {name: one.value for name, one in verdicts.items()}})
         return 1 if broken else 0

@@ -105,18 +105,18 @@ def _of_request(git: Git, decided: Plan, event: GitHubEvent, token: str) -> dict
     if event.name == "pull_request":
         refused = _refused(git, decided, event) if request.branches and not request.ref else ()
         append_to("GITHUB_STEP_SUMMARY", not_built(decided.spec, request, event.payload, refused))
-    if event.name == "pull_request" and request.ref and any(one.left for one in request.branches):
+    if event.name == "pull_request" and request.ref and any(selection.left for selection in request.branches):
         append_to("GITHUB_STEP_SUMMARY", left_to_dispatch(decided, request))
     commit = git.resolve("HEAD")
     chosen = request.branches if request.ref else ()  # a fork's request builds nothing
-    _, versions = _versions(decided, git, [one.branch for one in chosen])
+    _, versions = _versions(decided, git, [selection.branch for selection in chosen])
     run = _Run(f"{FOLDER}/{PULL_REQUEST}", REQUEST, asked.branch, versions, publish=False, token=token)
     request, noted = _without_complete(git, decided, request, run) if request.ref else (request, {})
     chosen = request.branches if request.ref else ()
     return {
-        "chosen": json.dumps({one.branch: one.variants for one in request.branches}),
+        "chosen": json.dumps({selection.branch: selection.variants for selection in request.branches}),
         **{output: json.dumps(legs) for output, legs in matrices(decided, request.branches, commit).items()},
-        "pausable": " ".join(words_of_cells((part for one in chosen for part in one.cells), publish=False)),
+        "pausable": " ".join(words_of_cells((part for selection in chosen for part in selection.cells), publish=False)),
         **versions,
         **noted,
     }

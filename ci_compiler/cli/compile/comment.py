@@ -68,9 +68,9 @@ def _of_own(arguments: argparse.Namespace, client: Client, url: str) -> str:
     found = diff(plan(base_spec(root, base)), decided)
     summarised = SummarisedRun(event=event.name, ref=request.ref, publish=False)
     tables = {
-        one.branch: table(decided, summarised, one.branch, one.variants, arguments.results)
-        for one in request.branches
-        if one.variants
+        selection.branch: table(decided, summarised, selection.branch, selection.variants, arguments.results)
+        for selection in request.branches
+        if selection.variants
     }
     text = request_comment(decided, request, found, tables, verdict=arguments.verdict, url=url)
     return keep_comment(client, number, text)

@@ -27,7 +27,7 @@ def run(arguments: argparse.Namespace) -> int:
     root, given = root_of(arguments), getattr(arguments, "spec", None)
     within = _within(given, root) if given is not None else None
     before = plan(base_spec(root, arguments.base, within or SPEC.as_posix(), required=within is not None))
-    profiles = [one for one in profile_changes(before, after) if arguments.profile in {None, one.name}]
+    profiles = [change for change in profile_changes(before, after) if arguments.profile in {None, change.name}]
     if name := arguments.profile:
         before, after = of_profile_in_both(before, after, name)
     found = diff(before, after, records=records_of(arguments))
@@ -39,7 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         print(markdown(found), *([markdown_text(unseen)] if unseen else []), sep="\n")
         if profiles:
-            print("\nEach profile, if it builds everything:\n", *(f"- {one}" for one in profiles), sep="\n")
+            print("\nEach profile, if it builds everything:\n", *(f"- {change}" for change in profiles), sep="\n")
     return 0
 
 
@@ -58,8 +58,13 @@ def _as_json(found: PlanDifference) -> dict[str, Any]:
         "removed": list(map(_group, found.removed)),
         "rebuilt": list(map(_group, found.rebuilt)),
         "rerouted": [
-            {"stage": one.stage.name, "before": one.before, "after": one.after, "groups": list(map(_group, one.groups))}
-            for one in found.rerouted
+            {
+                "stage": route.stage.name,
+                "before": route.before,
+                "after": route.after,
+                "groups": list(map(_group, route.groups)),
+            }
+            for route in found.rerouted
         ],
         "resharded": [
             {"before": before, "after": after, "names": names} for (before, after), names in found.resharded.items()
@@ -67,8 +72,8 @@ def _as_json(found: PlanDifference) -> dict[str, Any]:
         "warnings": {"new": found.warnings_new, "gone": found.warnings_gone},
         "settings": [{"key": key, "before": before, "after": after} for key, before, after in found.settings],
         "proved": [
-            {"branch": one.branch, "names": one.names, "tests": one.reasons[0], "says": one.reasons[1:]}
-            for one in found.proved
+            {"branch": group.branch, "names": group.names, "tests": group.reasons[0], "says": group.reasons[1:]}
+            for group in found.proved
         ],
         "costs": list(map(asdict, found.costs)),
         "seconds": found.end,

@@ -53,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
     ended = _followed(follow(client, started)) if arguments.wait else ()
     if arguments.json:
         print_json(_rows(started, ended))
-    return 0 if all(one.conclusion == SUCCESS for one in ended) else 1
+    return 0 if all(progress.conclusion == SUCCESS for progress in ended) else 1
 
 
 def _note_branches(patterns: Iterable[str], wanted: Iterable[ShardOrder]) -> None:
@@ -82,7 +82,7 @@ def _print_waves(arguments: argparse.Namespace, wanted: Iterable[ShardOrder], ur
 
 
 def _rows(started: Iterable[Started], ended: Iterable[Progress]) -> list[dict[str, Any]]:
-    conclusions = {one.started.run: one.conclusion for one in ended}
+    conclusions = {progress.started.run: progress.conclusion for progress in ended}
     return [
         {
             "shard": one.order.shard.name,

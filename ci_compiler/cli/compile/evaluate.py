@@ -21,7 +21,7 @@ def run(arguments: argparse.Namespace) -> int:
     root, decided = root_of(arguments), plan_of(arguments)
     branch = branch_of(arguments, decided.spec, root)
     matches = matcher_of_any(arguments.patterns or ["*"])
-    names = [one.name for cell in decided.judged.cells for one in cell.variants if matches(one.name)]
+    names = [variant.name for cell in decided.judged.cells for variant in cell.variants if matches(variant.name)]
     with progress(f"evaluating {counted(len(names), 'recipe')}"):
         evaluated = evaluate_branch(root, decided, branch, nixpkgs_of(arguments), names)
     built, _, done = evaluated
@@ -39,7 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
     ]
     columns = {"name": "variant", "version": "version", "derivation": "derivation"}
     print_rows(rows, columns, as_json=arguments.json)
-    print_findings(_below(root, one) for one in done.findings.values())
+    print_findings(_below(root, finding) for finding in done.findings.values())
     for name in done.late:
         note(f"{name} was not evaluated, because the time was over")
     if not built:

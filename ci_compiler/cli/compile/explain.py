@@ -42,8 +42,8 @@ def _explain_variant(arguments: argparse.Namespace) -> int:
         near = nearest(arguments.name, Code, label="did you mean the finding", only_near=True)
         raise wrong("NAME", Code.UNKNOWN_VARIANT, found.unknown + near)
     if arguments.json:
-        absent = [{"reason": one.reason, "place": str(one.place)} for one in found.absent]
-        print_json({"name": found.name, "built": [_as_json(plan, one) for one in found.built], "absent": absent})
+        absent = [{"reason": variant.reason, "place": str(variant.place)} for variant in found.absent]
+        print_json({"name": found.name, "built": [_as_json(plan, built) for built in found.built], "absent": absent})
     else:
         for index, one in enumerate(found.built):
             print("\n" * bool(index) + found.name)

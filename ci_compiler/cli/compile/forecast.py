@@ -96,7 +96,10 @@ def _print_without(value: str, found: Forecast, less: Forecast, instead: Sequenc
     print(f"{whole} machine-hours ({saved:.1%}{money} saved), {duration(less.end)} for a full build{told}.")
     print("Its users get instead, without a measurement of what that costs them:")
     print()
-    rows = [(one.variants, one.instead or "nothing", one.lost, ", ".join(one.gpus)) for one in instead]
+    rows = [
+        (substitute.variants, substitute.instead or "nothing", substitute.lost, ", ".join(substitute.gpus))
+        for substitute in instead
+    ]
     table(("variants", "instead", "lost", "on"), rows)
 
 
@@ -107,8 +110,13 @@ def _without_json(value: str, less: Forecast, instead: Sequence[Substitute]) -> 
         "seconds": less.seconds,
         "full_build": less.end,
         "instead": [
-            {"variants": one.variants, "gpus": one.gpus, "instead": one.instead or None, "lost": one.lost}
-            for one in instead
+            {
+                "variants": substitute.variants,
+                "gpus": substitute.gpus,
+                "instead": substitute.instead or None,
+                "lost": substitute.lost,
+            }
+            for substitute in instead
         ],
     }
 

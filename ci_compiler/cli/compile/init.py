@@ -37,7 +37,9 @@ def run(arguments: argparse.Namespace) -> int:
         raise InputError(in_the_way(path.as_posix(), problem) for path, problem in problems.items())
     _write(root, files)
     *names, last = [SPEC.as_posix(), *(path.as_posix() for path in files if path != SPEC)]
-    compiled = spec.backend.has_recipes and not any(one.may_be(RecipeKind.OWN) for one in spec.packages.values())
+    compiled = spec.backend.has_recipes and not any(
+        package.may_be(RecipeKind.OWN) for package in spec.packages.values()
+    )
     commands = "`ci-compile` and `ci-compile recipes`" if compiled else "`ci-compile`"
     print(f"wrote {', '.join(names)} and {last}; edit the spec, then run {commands}")
     if where:
@@ -52,7 +54,7 @@ def _parsed(text: str) -> Spec:
     try:
         return parse_spec(text.encode(), shown="--owner")
     except InputError as error:
-        raise InputError(replace(one, place=Place(file="--owner")) for one in error.findings) from None
+        raise InputError(replace(finding, place=Place(file="--owner")) for finding in error.findings) from None
 
 
 def _files(template: str) -> dict[Path, str]:

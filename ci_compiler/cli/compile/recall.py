@@ -27,9 +27,11 @@ def run(arguments: argparse.Namespace) -> int:
         raise wrong(SPEC, Code.SPEC_MISSING, "no such file; the bundled spec cannot be edited")
     decided = plan(spec)
     chosen = [
-        (one.shard, name) for one in orders(decided, arguments.names, branch=arguments.branch) for name in one.chosen
+        (order.shard, name)
+        for order in orders(decided, arguments.names, branch=arguments.branch)
+        for name in order.chosen
     ]
-    wanted = [one for shard, name in chosen for one in explain(decided, name).built if one.shard is shard]
+    wanted = [built for shard, name in chosen for built in explain(decided, name).built if built.shard is shard]
     names = list(dict.fromkeys(name for _, name in chosen))
     text = with_recalls(text_of(file), spec, wanted, arguments.because, arguments.branch)
     write_text(file, text)
@@ -46,13 +48,13 @@ def run(arguments: argparse.Namespace) -> int:
 def _recalled(decided: Plan, names: set[str]) -> list[dict[str, str]]:
     return [
         {
-            "name": one.name,
-            "branch": one.branch,
-            "version": one.version,
-            "instead": f"{one.instead.name} ({one.instead.branch})" if one.instead else "nothing",
+            "name": recall.name,
+            "branch": recall.branch,
+            "version": recall.version,
+            "instead": f"{recall.instead.name} ({recall.instead.branch})" if recall.instead else "nothing",
         }
-        for one in recalled_variants(decided)
-        if one.name in names
+        for recall in recalled_variants(decided)
+        if recall.name in names
     ]
 
 

@@ -21,7 +21,7 @@ def run(arguments: argparse.Namespace) -> int:
     word = word_of(arguments, spec)
     client = client_of(arguments, root_of(arguments))
     before = read_variable(client, PAUSE_VARIABLE)
-    left = [] if word == ALL_WORD else [one for one in before.split() if one.lower() != word.lower()]
+    left = [] if word == ALL_WORD else [other for other in before.split() if other.lower() != word.lower()]
     found = left != before.split()
     if found:
         write_variable(client, PAUSE_VARIABLE, " ".join(left), before=before)

@@ -61,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
         other = "; `--cpu` names that of the machine that is meant (unknown: any)" if given == "--gpu" else ""
         raise wrong(given, Code.IMPOSSIBLE_MACHINE, "; ".join(choice.problems) + other)
     if arguments.json:
-        gpus = [{"name": one.name, "sm": one.sm, "driver": one.driver} for one in machine.gpus]
+        gpus = [{"name": gpu.name, "sm": gpu.sm, "driver": gpu.driver} for gpu in machine.gpus]
         own = {"system": machine.system, "cpu": machine.cpu, "isas": machine.isas, "gpus": gpus}
         print_json({"machine": own} | choice.as_json())
     else:
@@ -151,14 +151,20 @@ def _cluster(
         print_json(cluster_json(found))
     else:
         rows = [
-            [one.offer.name, one.offer.branch, one.machines, ", ".join(one.names), one.tests] for one in found.needed
+            [needed.offer.name, needed.offer.branch, needed.machines, ", ".join(needed.names), needed.tests]
+            for needed in found.needed
         ]
         table(["variant", "branch", "machines", "of", "tests"], rows)
         if found.lacking:
             print("\nlacking")
             gaps = [
-                [f"{one.gpu} {one.isa}".rstrip(), one.machines, one.instead.name if one.instead else "nothing", one.why]
-                for one in found.lacking
+                [
+                    f"{lacking.gpu} {lacking.isa}".rstrip(),
+                    lacking.machines,
+                    lacking.instead.name if lacking.instead else "nothing",
+                    lacking.why,
+                ]
+                for lacking in found.lacking
             ]
             table(["build", "machines", "instead", "why"], gaps)
         for line in notes(found.served):
@@ -189,7 +195,7 @@ def _print(machine: Machine, choice: Recommendation) -> None:
 
 
 def _lines(machine: Machine, choice: Recommendation) -> Iterator[tuple[str, str]]:
-    gpus = ", ".join(one.target or f"{one.name} ({one.sm}, driver {one.driver or 'unknown'})" for one in machine.gpus)
+    gpus = ", ".join(gpu.target or f"{gpu.name} ({gpu.sm}, driver {gpu.driver or 'unknown'})" for gpu in machine.gpus)
     isas = ", ".join(machine.isas) or "none of the instruction sets"
     yield "gpu", gpus or "none"
     yield "cpu", f"{machine.cpu or 'unknown'} ({machine.system}): {isas}" if machine.system else machine.cpu

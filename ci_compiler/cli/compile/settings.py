@@ -27,31 +27,33 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     if arguments.check:
         return _check(client.access.repository, found)
-    print_rows([asdict(one) for one in found], _COLUMNS, as_json=arguments.json, states=["state"], spare=["expected"])
+    print_rows(
+        [asdict(setting) for setting in found], _COLUMNS, as_json=arguments.json, states=["state"], spare=["expected"]
+    )
     return 0
 
 
 def _check(repository: str, found: Iterable[Setting]) -> int:
     """Prints what is wrong, and what the token may not read, as findings. Returns the exit code."""
     states = set()
-    for one in found:
-        states.add(one.state)
-        if one.state is SettingState.WRONG:
-            message = f"{one.name}: {one.found}; expected: {one.expected}; {one.because}"
+    for setting in found:
+        states.add(setting.state)
+        if setting.state is SettingState.WRONG:
+            message = f"{setting.name}: {setting.found}; expected: {setting.expected}; {setting.because}"
             print_findings([about(repository, Code.WRONG_SETTING, message)])
-        elif one.state is SettingState.UNREAD:
-            print_findings([about(repository, Code.UNREAD_SETTING, f"{one.name}: not readable: {one.found}")])
+        elif setting.state is SettingState.UNREAD:
+            print_findings([about(repository, Code.UNREAD_SETTING, f"{setting.name}: not readable: {setting.found}")])
     return 1 if SettingState.WRONG in states else 2 if SettingState.UNREAD in states else 0
 
 
 def _write(found: Iterable[Setting]) -> None:
     """Prints a script that would set what is wrong: each call once, after remarks on what it is for."""
     done: set[str] = set()
-    for one in found:
-        if one.state is SettingState.RIGHT:
+    for setting in found:
+        if setting.state is SettingState.RIGHT:
             continue
-        print(f"# {escaped(f'{one.name}: {one.state}: {one.found}; expected: {one.expected}')}")
-        for call in one.calls:
+        print(f"# {escaped(f'{setting.name}: {setting.state}: {setting.found}; expected: {setting.expected}')}")
+        for call in setting.calls:
             if call not in done:
                 print(call)
-        done.update(one.calls)
+        done.update(setting.calls)

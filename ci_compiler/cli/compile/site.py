@@ -109,7 +109,7 @@ def _known(
             host = client.access.web_host
             return list(runs.lasts_of(decided, records, host)), list(benchmarks.lasts_of(decided, records, host))
         lasts = [last for shard in status(client, decided) for last in shard]
-        measured = [one for shard in benchmarks.benchmarks(client, decided) for one in shard]
+        measured = [benchmark for shard in benchmarks.benchmarks(client, decided) for benchmark in shard]
     except GitHubError as error:
         what = "benchmarks" if lasts else "last runs"
         note(f"warning: {error.findings[0]}; the page does not show the {what}")

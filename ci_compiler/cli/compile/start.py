@@ -112,7 +112,7 @@ def _changed(git: Git, client: Client, default: Plan, name: str, night: str) -> 
             if shard.branch != branch or not (stand := standing_of(client, shard, name)).is_due(heads[branch]):
                 continue
             among = rebuilt(stand.since) if stand.since else frozenset(shard.variants)
-            if chosen := tuple(one for one in shard.variants if one in among and one in own):
+            if chosen := tuple(variant for variant in shard.variants if variant in among and variant in own):
                 publishes = decided.spec.branches[branch].publish
                 order = ShardOrder(shard=shard, choice=ALL, chosen=chosen, publishes=publishes)
                 publish = _publishes(decided, name)

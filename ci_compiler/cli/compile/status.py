@@ -99,13 +99,13 @@ def _print_benchmarks(arguments: argparse.Namespace, decided: Plan, client: Clie
     if BENCHMARK not in spec.stages:
         note(f"the spec switches {BENCHMARK} off; `tests: {{{BENCHMARK}: where-routed}}` switches it on")
     shards = [shard for shard in decided.shards if branch in {None, shard.branch} and measured(shard)]
-    lasts = [one for found in _shown(benchmarks(client, decided, branch), len(shards)) for one in found]
-    lasts = [one for one in lasts if toolkit in {None, one.cell.toolkit}]
+    lasts = [benchmark for found in _shown(benchmarks(client, decided, branch), len(shards)) for benchmark in found]
+    lasts = [benchmark for benchmark in lasts if toolkit in {None, benchmark.cell.toolkit}]
     if arguments.quiet:
-        print(*(one.variant.name for one in lasts), sep="\n", end="\n" * bool(lasts))
+        print(*(benchmark.variant.name for benchmark in lasts), sep="\n", end="\n" * bool(lasts))
     elif arguments.json:
         needs = Needs(spec, decided.judged.cells)
-        print_json([benchmark_row(needs, one) for one in lasts])
+        print_json([benchmark_row(needs, benchmark) for benchmark in lasts])
     else:
         headers, tables = benchmark_tables(spec, lasts)
         for index, rows in enumerate(tables):

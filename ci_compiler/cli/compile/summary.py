@@ -38,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
     text = text or table(decided, summarised, "", [], arguments.results)
     findings = tuple(dated_findings(decided.spec, day_of(Clock().now())))
     print_findings(findings)
-    text += "\n" * bool(findings) + "".join(f"- {markdown_text(str(one))}\n" for one in findings)
+    text += "\n" * bool(findings) + "".join(f"- {markdown_text(str(finding))}\n" for finding in findings)
     if not append_to("GITHUB_STEP_SUMMARY", text):
         print(text, end="")
     reports = (unfinished(decided, summarised, branch, names, arguments.results) for branch, names in chosen.items())

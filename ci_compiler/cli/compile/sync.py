@@ -101,8 +101,8 @@ def _carried(
     default = default_branch(spec)
     known = dict.fromkeys(heads, heads[default]) | {default: git.resolve("HEAD")}
     files = texts_of(root, carried_paths(spec))
-    edits = [one for one in other_edits(git, heads, known, files) if one.branch not in arguments.drop]
-    refuse((one for one in edits if one.branch not in arguments.take), default)
+    edits = [edit for edit in other_edits(git, heads, known, files) if edit.branch not in arguments.drop]
+    refuse((edit for edit in edits if edit.branch not in arguments.take), default)
     if not edits:
         return spec, files
     taken = take(git, files, edits)
@@ -152,7 +152,7 @@ def _checkouts(git: Git, plans: Sequence[BranchPlan], *, dry_run: bool) -> list[
     found, findings = checkouts(git, plans)
     if findings and not dry_run:
         raise InputError(findings)
-    print_findings(replace(one, tolerated=True) for one in findings)
+    print_findings(replace(finding, tolerated=True) for finding in findings)
     return found
 
 

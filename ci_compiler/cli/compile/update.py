@@ -83,8 +83,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _nothing(spec: Spec, asked: Asked, *, as_json: bool) -> int:
     """Says that there is nothing to update, and what was not looked up."""
-    branches = [one for one in spec.branches.values() if asked.covers(one.name)]
-    led = [one.name for one in branches if any(leads(spec, one, asked.packages))]
+    branches = [branch for branch in spec.branches.values() if asked.covers(branch.name)]
+    led = [branch.name for branch in branches if any(leads(spec, branch, asked.packages))]
     which = "" if len(led) == len(branches) else f" that was looked up ({', '.join(led)})"
     newest = f"every branch{which} has the newest release of its line" if led else "no release was looked up"
     _print_nothing("nothing is stale" if asked.packages else newest, as_json=as_json)
@@ -133,7 +133,7 @@ def _as_json(rows: Iterable[Sequence[str]]) -> list[dict[str, str]]:
 
 
 def _reasons(found: Checked) -> list[str]:
-    return ["a newer release" for _ in found.moves] + [one.why for one in found.pins]
+    return ["a newer release" for _ in found.moves] + [pin.why for pin in found.pins]
 
 
 def _asked(arguments: argparse.Namespace, spec: Spec) -> Asked:
@@ -146,8 +146,8 @@ def _asked(arguments: argparse.Namespace, spec: Spec) -> Asked:
 
 def _rows(moves: Iterable[Move], pins: Iterable[StalePin]) -> list[tuple[str, str, str, str]]:
     return [
-        *((one.branch, one.package, one.before, one.release.version) for one in moves),
-        *((one.branch or "-", one.what, one.now[:12], one.right[:12]) for one in pins),
+        *((move.branch, move.package, move.before, move.release.version) for move in moves),
+        *((pin.branch or "-", pin.what, pin.now[:12], pin.right[:12]) for pin in pins),
     ]
 
 
@@ -183,8 +183,8 @@ def _open(arguments: argparse.Namespace, root: Path, done: Updated, meaning: str
 
 def _names(done: Updated) -> Iterable[str]:
     """The packages with their new versions, and the pins, each once."""
-    moved = (f"{one.package} to {one.release.version}" for one in done.moves)
-    return dict.fromkeys([*moved, *(one.what for one in done.pins)])
+    moved = (f"{move.package} to {move.release.version}" for move in done.moves)
+    return dict.fromkeys([*moved, *(pin.what for pin in done.pins)])
 
 
 def _list(done: Updated) -> str:

@@ -67,11 +67,11 @@ def _chosen(judged: Judged, arguments: argparse.Namespace) -> Iterator[tuple[Cel
 
 def _left_out(spec: Spec, judged: Judged, arguments: argparse.Namespace) -> int:
     rows = [
-        left_out_row(spec, one)
-        for one in Selection(spec, judged).left_out()
-        if arguments.branch in {None, one.left_out.branch}
-        and arguments.toolkit in {None, one.left_out.toolkit}
-        and arguments.package in {None, "", one.left_out.package or arguments.package}
+        left_out_row(spec, variant)
+        for variant in Selection(spec, judged).left_out()
+        if arguments.branch in {None, variant.left_out.branch}
+        and arguments.toolkit in {None, variant.left_out.toolkit}
+        and arguments.package in {None, "", variant.left_out.package or arguments.package}
     ]
     if arguments.json:
         print_json(rows)

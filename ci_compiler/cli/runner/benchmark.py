@@ -48,7 +48,7 @@ def run(arguments: argparse.Namespace, _: Secrets) -> int:
     for one in remarks(report):
         note(f"{arguments.name}: {one}")
     place = Place(file=arguments.name)
-    print_findings(Finding(place=place, code=Code.SLOWER_THAN_PUBLISHED, message=one) for one in failures)
+    print_findings(Finding(place=place, code=Code.SLOWER_THAN_PUBLISHED, message=failure) for failure in failures)
     return 1 if failures else 0
 
 

@@ -43,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
     served = _live(client, asked, sets=sets) if client else cover(asked, None, scale_set_labels=sets)
     stopped = _disabled(client, decided) if client else ()
     _print(served, live=arguments.live, as_json=arguments.json)
-    missing = [unserved(one) for one in served if one.verdict in UNSERVED]
+    missing = [unserved(label_set) for label_set in served if label_set.verdict in UNSERVED]
     for problem in (*map(str, missing), *map(str, stopped)):
         note(problem)
     return 1 if missing or stopped else 0
@@ -72,7 +72,7 @@ def _watch(arguments: argparse.Namespace, decided: Plan) -> int:
 def _print(served: Iterable[Served], *, live: bool, as_json: bool) -> None:
     seen = ["online", "busy", "offline"] if live else []
     columns = ["labels", "pool", "verdict", "machines", *seen, "jobs"]
-    rows = [_as_json(one) for one in served]
+    rows = [_as_json(label_set) for label_set in served]
     print_rows(rows, {name: name for name in columns}, as_json=as_json, states=["verdict"])
 
 
@@ -94,7 +94,7 @@ def _live(client: Client, asked: tuple[LabelSet, ...], *, sets: bool) -> tuple[S
     for slot in quarantined(seen.runners):
         note(str(slot))
     served = cover(asked, seen.runners, scale_set_labels=sets)
-    if any(one.verdict in UNSERVED for one in served):
+    if any(label_set.verdict in UNSERVED for label_set in served):
         if seen.unseen is not None:
             raise seen.unseen
         note(

@@ -37,10 +37,10 @@ def _rows(machine: Machine) -> Iterator[tuple[str, str]]:
     for folder in machine.folders:
         space = f"{size(folder.free)} of {size(folder.size)} free"
         yield folder.role, f"{folder.path}: {space} on {folder.device} ({folder.kind or 'unknown kind'})"
-    for one in machine.gpus:
-        memory = size(one.memory) if one.memory else "the machine's memory"
-        mode = f", in multi-instance ({family_of(one.family).slices}) mode" if one.sliced else ""
-        yield f"gpu {one.index}", f"{one.name}: {one.sm}, {memory}, driver {one.driver or 'unknown'}{mode}"
+    for gpu in machine.gpus:
+        memory = size(gpu.memory) if gpu.memory else "the machine's memory"
+        mode = f", in multi-instance ({family_of(gpu.family).slices}) mode" if gpu.sliced else ""
+        yield f"gpu {gpu.index}", f"{gpu.name}: {gpu.sm}, {memory}, driver {gpu.driver or 'unknown'}{mode}"
     yield "nix", _nix(machine.nix) if machine.nix else "none"
     yield "flox", machine.flox or "none"
     for engine in machine.engines:

@@ -29,12 +29,14 @@ def run(arguments: argparse.Namespace, _: Secrets) -> int:
         with progress(f"testing {arguments.name}"):
             results, digest = smoke(subject, arguments.out, again=wants_again(arguments))
     append_to("GITHUB_OUTPUT", f"result={digest}\n")
-    rows = [{"check": one.check, "result": one.verdict.value, "found": one.message} for one in results]
+    rows = [{"check": result.check, "result": result.verdict.value, "found": result.message} for result in results]
     columns = ("check", "result", "found")
     print_rows(rows, dict(zip(columns, columns, strict=True)), as_json=arguments.json, states=["result"])
-    failed = [one for one in results if one.verdict is CheckVerdict.FAILED]
+    failed = [result for result in results if result.verdict is CheckVerdict.FAILED]
     place = Place(file=arguments.name)
-    print_findings(Finding(place=place, code=Code.TEST_FAILED, message=f"{one.check}: {one.message}") for one in failed)
+    print_findings(
+        Finding(place=place, code=Code.TEST_FAILED, message=f"{result.check}: {result.message}") for result in failed
+    )
     return 1 if failed else 0
 
 

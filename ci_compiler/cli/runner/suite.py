@@ -34,5 +34,5 @@ def run(arguments: argparse.Namespace, _: Secrets) -> int:
     print(f"{name}: {suite.name} {arguments.shard}: {outcome}")
     place = Place(file=name)
     messages = (f"{suite.name}: {failure}" for failure in outcome.failures)
-    print_findings(Finding(place=place, code=Code.TEST_FAILED, message=one) for one in messages)
+    print_findings(Finding(place=place, code=Code.TEST_FAILED, message=message) for message in messages)
     return 1 if outcome.failures else 0

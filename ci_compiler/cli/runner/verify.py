@@ -18,6 +18,8 @@ def run(arguments: argparse.Namespace, _: Secrets) -> int:
     spec, root = spec_of(arguments), root_of(arguments)
     branch = filter_of(arguments, "branch", spec.branches) or ""
     repository = repository_of(os.environ, root, arguments.repository)
-    for one in verify(spec, root, arguments.target, repository, branch=branch, commit=arguments.commit):
-        print(f"{one.path}: signed, {one.tested}, attested, built from {one.commit} by a run of {one.ref}", flush=True)
+    for path in verify(spec, root, arguments.target, repository, branch=branch, commit=arguments.commit):
+        print(
+            f"{path.path}: signed, {path.tested}, attested, built from {path.commit} by a run of {path.ref}", flush=True
+        )
     return 0

@@ -112,7 +112,7 @@ def _published(plan: Plan, known: Proofs = UNKNOWN) -> Iterator[tuple[Cell, Vari
     def rank(cell: Cell) -> tuple[object, ...]:
         first, second = spec.hardware.toolkit(cell.toolkit).version if cell.toolkit else (0, 0)
         few = -len(cell.values)  # packages that ignore axes are found by the cells of those that do not
-        lacks = sum(len(known[cell.branch, one.name].untested) for one in cell.variants if known)
+        lacks = sum(len(known[cell.branch, variant.name].untested) for variant in cell.variants if known)
         newest = -first, -second, levels[cell.branch]
         return bool(cell.listed), few, *newest, lacks, branches[cell.branch], pythons.get(cell.python, 0)
 
@@ -239,7 +239,7 @@ def _words(plan: Plan) -> dict[str, str]:
 
 def _notes(spec: Spec, cache: Cache | None, *, fetched: bool) -> Iterator[str]:
     """The paragraphs of README.md that depend on the spec."""
-    if not all(one.hash for one in named_commits(spec)):
+    if not all(pin.hash for pin in named_commits(spec)):
         yield (
             "Some recipes name their nixpkgs without its hash. Flakes then need `--impure`. In the fleet's repository, "
             "`ci-compile hash` adds the hashes."

@@ -61,7 +61,7 @@ def data(
         "workflows": FOLDER,
         "stages": [stage.name for stage in spec.stages],
         **_hardware(spec.hardware),
-        "workloads": {one.value: one.label for one in Workload},
+        "workloads": {workload.value: workload.label for workload in Workload},
         "names": products.as_data(spec.hardware),
         "tools": {name: form for name, form in tools().items() if name not in {"source", "no-driver"}}
         | {"arm-cpu": spec.hardware.systems["aarch64-linux"].undecided},
@@ -126,9 +126,13 @@ def _cells(plan: Plan, lasts: Iterable[LastBuild], measured: Iterable[LastBenchm
     shards = {(cell.branch, cell.suffix): shard.name for shard in plan.shards for cell, _ in shard.cells}
     shared, needs = shared_suffixes(plan.judged.cells), Needs(plan.spec, plan.judged.cells)
     routes, installs, verified, without, dnn = Rows(), Rows(), Rows(), Rows(), Rows()
-    gains = {(one.cell.branch, one.variant.name): _gain(one) for one in measured if one.result.gains}
+    gains = {
+        (benchmark.cell.branch, benchmark.variant.name): _gain(benchmark)
+        for benchmark in measured
+        if benchmark.result.gains
+    }
     proved = Rows()
-    runs, last = Rows(), {(one.cell.branch, one.variant.name): _last(one) for one in lasts if one.stages}
+    runs, last = Rows(), {(build.cell.branch, build.variant.name): _last(build) for build in lasts if build.stages}
     cells = [
         {
             **{axis: value for axis, value in axes_row(cell).items() if cell.named or axis != "axes"},
@@ -156,7 +160,7 @@ def _cells(plan: Plan, lasts: Iterable[LastBuild], measured: Iterable[LastBenchm
 
 def _evidence(rows: Rows, cell: Cell, known: Proofs) -> int | dict[str, int]:
     """The row of what tests say of the packages of `cell`: by package where it differs."""
-    own = {one.package: known[cell.branch, one.name] for one in cell.variants}
+    own = {variant.package: known[cell.branch, variant.name] for variant in cell.variants}
     at = {
         package: rows.index({"tests": one.verdict, "tested": one.tested, "untested": one.untested})
         for package, one in own.items()
@@ -166,16 +170,16 @@ def _evidence(rows: Rows, cell: Cell, known: Proofs) -> int | dict[str, int]:
 
 def _tested(cell: Cell, known: Proofs) -> list[str]:
     """The test stages that all variants of `cell` passed or, without a history, that a pool runs."""
-    own = [known[cell.branch, one.name].stages for one in cell.variants]
+    own = [known[cell.branch, variant.name].stages for variant in cell.variants]
     return [stage.name for stage in stages_that_test() if all(stage.name in names for names in own)]
 
 
 def _left_out(plan: Plan) -> Iterator[dict[str, Any]]:
     """What is left out; of open matrices, with the values of all axes."""
-    for one in Selection(plan.spec, plan.judged).left_out():
-        row = left_out_row(plan.spec, one)
+    for variant in Selection(plan.spec, plan.judged).left_out():
+        row = left_out_row(plan.spec, variant)
         axes = row.pop("axes")
-        yield row | ({"axes": axes, "opened": True} if one.opened else {})
+        yield row | ({"axes": axes, "opened": True} if variant.opened else {})
 
 
 def _held(key: str, value: object) -> dict[str, object]:
@@ -185,7 +189,7 @@ def _held(key: str, value: object) -> dict[str, object]:
 
 def _known(cell: Cell, rows: Mapping[tuple[str, str], Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
     """The row of each package of the cell that has one."""
-    return {one.package: row for one in cell.variants if (row := rows.get((cell.branch, one.name)))}
+    return {variant.package: row for variant in cell.variants if (row := rows.get((cell.branch, variant.name)))}
 
 
 def _last(one: LastBuild) -> dict[str, Any]:
@@ -200,23 +204,23 @@ def _gain(one: LastBenchmark) -> dict[str, str]:
 
 def _lacks(spec: Spec, cell: Cell) -> dict[str, tuple[str, ...]]:
     """What is switched off in each package of `cell`."""
-    return {one.package: switched_off(spec, cell, one.package) for one in cell.variants}
+    return {variant.package: switched_off(spec, cell, variant.package) for variant in cell.variants}
 
 
 def _recalls(spec: Spec, cell: Cell) -> dict[str, str]:
     """Why each recalled package of `cell` must not be installed."""
-    return {one.package: because for one in cell.variants if (because := recalled(spec, cell.branch, one))}
+    return {variant.package: because for variant in cell.variants if (because := recalled(spec, cell.branch, variant))}
 
 
 def _expected(spec: Spec, cell: Cell) -> dict[str, list[dict[str, str]]]:
     """The test stages of each package of `cell` that are expected to fail."""
-    found = {one.package: expected_failures(spec, one.name, cell.branch).values() for one in cell.variants}
+    found = {variant.package: expected_failures(spec, variant.name, cell.branch).values() for variant in cell.variants}
     return {package: list(map(as_row, entries)) for package, entries in found.items() if entries}
 
 
 def _dnn(spec: Spec, cell: Cell) -> dict[str, str]:
     """The version of the vendor's library for neural networks in each package of `cell`."""
-    return {one.package: dnn_of(spec, cell, one.package) for one in cell.variants}
+    return {variant.package: dnn_of(spec, cell, variant.package) for variant in cell.variants}
 
 
 def _installs(needs: Needs, cell: Cell, shared: set[str]) -> dict[str, str]:
@@ -237,4 +241,4 @@ def _verified(spec: Spec, cell: Cell) -> dict[str, str]:
 
 def _choices(spec: Spec, cell: Cell) -> dict[str, dict[str, str]]:
     """What users may install of `cell`: each package, and all of them (''), as names by package."""
-    return {one.package: {one.package: one.name} for one in cell.variants} | {"": whole(spec, cell)}
+    return {variant.package: {variant.package: variant.name} for variant in cell.variants} | {"": whole(spec, cell)}

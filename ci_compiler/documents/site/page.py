@@ -80,7 +80,7 @@ def assembled(
 
 
 def _titles(plan: Plan) -> list[str]:
-    return [one.title for one in in_build_order(plan.spec.packages) if one.repository is None]
+    return [package.title for package in in_build_order(plan.spec.packages) if package.repository is None]
 
 
 def _summary(plan: Plan) -> str:

@@ -50,7 +50,7 @@ def _lead(plan: Plan, records: Records) -> str:
 def status_data(plan: Plan, records: Records, repository: str) -> dict[str, Any]:
     """The data of the page: columns of results by variant, as `history.json` has them, and the rows of runs."""
     shown = {key: records.variants[key].records for key in _keys(plan) if key in records.variants}
-    numbers = sorted({one.run.number for own in shown.values() for one in own})
+    numbers = sorted({record.run.number for own in shown.values() for record in own})
     at = {number: index for index, number in enumerate(numbers)}
     known, prices = history_of(records), plan.spec.prices
     return {
@@ -89,7 +89,7 @@ def status_data(plan: Plan, records: Records, repository: str) -> dict[str, Any]
 
 def _benchmarks(records: Sequence[Record]) -> dict[int, str]:
     """What the benchmarks of a variant found, in words by run."""
-    return {one.run.number: str(one.benchmark) for one in records if one.benchmark}
+    return {record.run.number: str(record.benchmark) for record in records if record.benchmark}
 
 
 def _keys(plan: Plan) -> list[tuple[str, str]]:

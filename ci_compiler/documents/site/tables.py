@@ -46,7 +46,7 @@ class Tables:
 
     def __init__(self, spec: Spec, cells: Sequence[Cell], known: Proofs) -> None:
         self.spec, self.cells, self.known = spec, cells, known
-        self._at = {(cell.branch, one.name): at for at, cell in enumerate(cells) for one in cell.variants}
+        self._at = {(cell.branch, variant.name): at for at, cell in enumerate(cells) for variant in cell.variants}
         self._drivers, self._answers, self._steps, self._said = Rows(), Rows(), Rows(), Rows()
         self._portables = Rows()
         gpus = sorted(spec.hardware.gpus.values(), key=lambda gpu: gpu.capability)
@@ -57,7 +57,7 @@ class Tables:
                 " ".join((system, *isas)): self._profile(built, system, isas, gpu, has_gpu=name != NO_GPU)
                 for system, isas in _cpus(spec.hardware)
             }
-            for name, gpu in ((NO_GPU, None), (UNKNOWN_GPU, None), *((one.name, one) for one in gpus))
+            for name, gpu in ((NO_GPU, None), (UNKNOWN_GPU, None), *((gpu.name, gpu) for gpu in gpus))
         }
 
     def _profile(
@@ -153,7 +153,7 @@ class Tables:
             )
             for name in self._machines
         ]
-        return [cpus.index(" ".join((one.system, *one.isas))) for one in found]
+        return [cpus.index(" ".join((profile.system, *profile.isas))) for profile in found]
 
     def _by_machine(self, finder: Finder, branch: str, python: str, workload: Workload) -> list[list[int]]:
         wishes = Wishes(package=finder.package, workload=workload, branch=branch, python=python)
@@ -173,7 +173,9 @@ class Tables:
             "problems": step.problems and self._said.index(step.problems),
             "why": step.why and self._said.index(step.why),
             "doubts": step.doubts and self._said.index(step.doubts),
-            "better": [[self._cell(one.offer), one.offer.driver, self._said.index([one.note])] for one in step.better],
+            "better": [
+                [self._cell(note.offer), note.offer.driver, self._said.index([note.note])] for note in step.better
+            ],
         }
         return self._steps.index({name: part for name, part in parts.items() if part not in (None, (), [])})
 
@@ -181,7 +183,7 @@ class Tables:
         """For each cell, `[cell, text]` of the lower-ranked cells that differ from it in one axis."""
         every = finder.alternatives(finder.ranked(None, Workload.GENERAL))
         return {
-            self._cell(offer): [[self._cell(one.offer), self._said.index([one.note])] for one in others]
+            self._cell(offer): [[self._cell(note.offer), self._said.index([note.note])] for note in others]
             for offer, others in every.items()
         }
 

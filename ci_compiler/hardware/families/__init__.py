@@ -160,7 +160,7 @@ class Family(NamedTuple):
         """Whether `machine` runs code for `built`. If either is several targets: each of `machine`, one of `built`."""
         if built.name in {self.name, machine.name}:
             return True
-        return all(any(self.rule(one, other) for other in _each(built)) for one in _each(machine))
+        return all(any(self.rule(target, other) for other in _each(built)) for target in _each(machine))
 
 
 _CPU = Family(name=NONE, title="CPU", targets=NO_TARGETS)

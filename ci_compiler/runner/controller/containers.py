@@ -367,4 +367,4 @@ def _volume(row: Any) -> StoreVolume:
 
 def _existing(folder: Path) -> Path:
     """`folder` or its nearest parent that exists: an engine creates its folders when it first needs them."""
-    return next((one for one in (folder, *folder.parents) if one.exists()), folder)
+    return next((path for path in (folder, *folder.parents) if path.exists()), folder)

@@ -109,7 +109,7 @@ class Controller(ControllerPart):
     def adopt(self) -> None:
         """Takes over what an earlier controller of this pool left: running jobs continue, the rest is cleaned up."""
         try:
-            instances = [one for one in self._engine.machines() if one.pool == self._work.pool]
+            instances = [runner for runner in self._engine.machines() if runner.pool == self._work.pool]
         except EngineError as error:
             raise wrong(self._work.pool, Code.ENGINE_FAILS, str(error)) from None
         free = {slot.number: slot for slot in self.slots}

@@ -29,7 +29,7 @@ _EVENT = re.compile(
 def state(log: str) -> RunnerState | None:
     """What the last events in the output of a runner say, by their time; None if it has none."""
     found = None
-    for event in sorted(_EVENT.finditer(log), key=lambda one: one["time"]):
+    for event in sorted(_EVENT.finditer(log), key=lambda match: match["time"]):
         busy = bool(event["busy"]) or (not event["idle"] and found is not None and found.busy)
         found = RunnerState(online=not event["away"], busy=busy)
     return found

@@ -69,7 +69,11 @@ def gpu(work: Assignment, evidence: Evidence) -> Judgement:
 
 def gpu_health(work: Assignment, evidence: Evidence) -> Judgement:
     """No GPU has a fault that lasts until it is reset: memory errors, pending remappings, errors of the driver."""
-    faults = [f"GPU {one.index} ({one.name}): {'; '.join(one.faults)}" for one in evidence.machine.gpus if one.faults]
+    faults = [
+        f"GPU {device.index} ({device.name}): {'; '.join(device.faults)}"
+        for device in evidence.machine.gpus
+        if device.faults
+    ]
     if faults:
         return failed("; ".join(faults), work.machines.reset)
     unread = [sign for sign in work.machines.signs if any(sign in device.unread for device in evidence.machine.gpus)]
@@ -110,7 +114,7 @@ def driver(work: Assignment, evidence: Evidence) -> Judgement:
         return work.machines.driver(devices, [str(toolkit.version) for toolkit in toolkits])
     for device in devices:
         known = work.spec.hardware.gpus.get(device.sm)
-        newest = max(toolkits, key=lambda one: (lowest_driver(one, known), one.version))
+        newest = max(toolkits, key=lambda toolkit: (lowest_driver(toolkit, known), toolkit.version))
         lowest = lowest_driver(newest, known)
         if driver_number(device.driver) < lowest:
             has = f"driver {device.driver}" if device.driver else "an unknown driver"
@@ -142,7 +146,7 @@ def _toolkits(work: Assignment, devices: list[GpuDevice]) -> list[Toolkit]:
     hardware, wanted = work.spec.hardware, {cell.target for cell in work.cells if cell.target != CPU}
     run = {name for name in wanted if any(device.runs(hardware, hardware.gpu(name)) for device in devices)}
     versions = {cell.toolkit for cell in work.cells if cell.target in run}
-    return sorted(map(hardware.toolkit, versions), key=lambda one: one.version)
+    return sorted(map(hardware.toolkit, versions), key=lambda toolkit: toolkit.version)
 
 
 def _kit(work: Assignment) -> str:

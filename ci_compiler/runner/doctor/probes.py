@@ -36,7 +36,10 @@ def gather(work: Assignment) -> Evidence:
     given = {name: text for name in work.spec.publishing_secrets if (text := os.environ.get(name, ""))}
     secret = next(iter(given.values()), "")
     command = backend.secret_command(secret)
-    programs = [*(tool.name for tool in backend.tools), *(one.program for one in work.spec.hardware.emulators)]
+    programs = [
+        *(tool.name for tool in backend.tools),
+        *(emulator.program for emulator in work.spec.hardware.emulators),
+    ]
     fence = os.environ.get(FENCE, "")
     return Evidence(
         machine=machine,

@@ -49,4 +49,4 @@ def variables(built: BuiltVariant, environment: Mapping[str, str], root: Path) -
         "sccache": {"SCCACHE_DIR": folder, "SCCACHE_CACHE_SIZE": size},
     }
     languages = filter(None, (*_LANGUAGES, family_of(built.cell.family).language))
-    return own[rule.program] | {f"CMAKE_{one}_COMPILER_LAUNCHER": rule.program for one in languages}
+    return own[rule.program] | {f"CMAKE_{language}_COMPILER_LAUNCHER": rule.program for language in languages}

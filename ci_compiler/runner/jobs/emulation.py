@@ -61,12 +61,14 @@ class Emulation(NamedTuple):
 def emulation(hardware: Hardware, isa: Isa) -> Emulation:
     """The first emulator on this machine that has a CPU for `isa`."""
     reasons = []
-    for one in hardware.emulators_of(isa):
-        program = shutil.which(one.program)
-        reason = f"{one.program} is not on PATH" if program is None else _too_old(one, program)
+    for emulator in hardware.emulators_of(isa):
+        program = shutil.which(emulator.program)
+        reason = f"{emulator.program} is not on PATH" if program is None else _too_old(emulator, program)
         if program and not reason:
-            options = [option.format(model=one.model(isa)) for option in one.options]
-            return Emulation(command=(program, *options), title=f"{one.title}'s {one.model(isa)}", stray=one.stray)
+            options = [option.format(model=emulator.model(isa)) for option in emulator.options]
+            return Emulation(
+                command=(program, *options), title=f"{emulator.title}'s {emulator.model(isa)}", stray=emulator.stray
+            )
         reasons.append(reason)
     return Emulation(lacking=" and ".join(reasons) or f"no emulator is known for {isa.name}")
 

@@ -42,7 +42,7 @@ WITH_NETWORK = Isolation(prefix=(), found="with the network, as the spec says")
 def isolation(environment: Mapping[str, str], *, kept: Iterable[Path] = ()) -> Isolation:
     """How tests are isolated in the job with `environment`. Folders that contain one of `kept` stay visible."""
     needed = [path.resolve() for path in kept]
-    hidden = [path for path in _hidden(environment) if not any(one.is_relative_to(path) for one in needed)]
+    hidden = [path for path in _hidden(environment) if not any(other.is_relative_to(path) for other in needed)]
     words = [word for path in hidden for word in ("--hide", os.fspath(path))]
     prefix = (sys.executable, "-I", offline.__file__, *words, "--")
     ended = ask([*prefix, "true"], seconds=_SECONDS)

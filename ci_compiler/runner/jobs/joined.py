@@ -37,7 +37,7 @@ def members(spec: Spec, built: BuiltVariant) -> tuple[BuiltVariant, ...]:
         return (built,)
     made = plan(spec)
     build = next(one for one in builds(made.judged.cells) if any(v == built.variant for _, v in one.variants))
-    by_name = {one.variant.name: one for one in built_variants(made) if one.cell.branch == built.cell.branch}
+    by_name = {other.variant.name: other for other in built_variants(made) if other.cell.branch == built.cell.branch}
     return tuple(by_name[variant.name] for _, variant in build.variants)
 
 
@@ -63,8 +63,8 @@ def build_joined(job: Job, built: BuiltVariant, out: Path, given: Given = NOTHIN
 
 def leader_first(every: Sequence[BuiltVariant]) -> list[BuiltVariant]:
     """`every`, after the variant whose package's build script runs: that of no package that joins another's builds."""
-    leader = next(one for one in every if not _joins_another(one))
-    return [leader, *(one for one in every if one is not leader)]
+    leader = next(built for built in every if not _joins_another(built))
+    return [leader, *(built for built in every if built is not leader)]
 
 
 def _joins_another(one: BuiltVariant) -> bool:
@@ -75,7 +75,7 @@ def _joins_another(one: BuiltVariant) -> bool:
 def _run(job: Job, every: Sequence[BuiltVariant], out: Path, given: Given, handed: HandedOver) -> list[Manifest]:
     spec, (leader, *others) = job.spec, leader_first(every)
     commit = commit_of(spec, job.root, leader)
-    values = {one.variant.name: values_of(spec, one) for one in every}
+    values = {built.variant.name: values_of(spec, built) for built in every}
     inputs = inputs_of(job, [leader, *others], handed, os.environ)
     earlier = _taken(every, given.earlier, inputs, handed, out)
     if earlier:
@@ -85,13 +85,15 @@ def _run(job: Job, every: Sequence[BuiltVariant], out: Path, given: Given, hande
             spec.timeouts[BUILD], built=[leader, *others], folder=out, needs=handed.folder, needed=handed.files
         )
         order = BuildOrder(name=leader.cell.joined, recipe=leader.recipe, needs=(), log=out / LOG)
-        results = programs.build_joined(order, [_member(spec, one, values[one.variant.name], out) for one in every])
+        results = programs.build_joined(
+            order, [_member(spec, built, values[built.variant.name], out) for built in every]
+        )
     builder = builder_here(spec)
     made: dict[str, Manifest] = {}
     contents = dict(handed.contents)
-    for one in every:  # in build order, so that what one needs of the others is known
-        name = one.variant.name
-        manifest = manifest_of(spec, one, results[name], commit=commit, machine=builder)
+    for built in every:  # in build order, so that what one needs of the others is known
+        name = built.variant.name
+        manifest = manifest_of(spec, built, results[name], commit=commit, machine=builder)
         needs = {need: contents[need] for need in handed.names.get(name, ())}
         made[name] = traced(replace(manifest, needs=needs), inputs, earlier.get(name))
         contents[name] = made[name].content
@@ -104,8 +106,8 @@ def _taken(
     """The manifests of the earlier build in `folder`, whose files are copied to `out`: of all variants, or of none."""
     found: dict[str, Manifest] = {}
     contents = dict(handed.contents)
-    for one in every:
-        name = one.variant.name
+    for built in every:
+        name = built.variant.name
         needs = {need: contents[need] for need in handed.names.get(name, ())}
         earlier = taken(name, folder / name if folder else None, inputs, needs, out / name)
         if earlier is None:

@@ -61,15 +61,17 @@ class _Needed(NamedTuple):
 
 
 def _needed(spec: Spec, every: Sequence[BuiltVariant]) -> _Needed:
-    if not any(hands_files(spec, one.variant.package) for one in every):
+    if not any(hands_files(spec, built.variant.package) for built in every):
         return _Needed()
     decided = plan(spec)
     handed = HandedFiles(spec, decided.judged.cells)
-    names = {one.variant.name: handed.needed(one.cell, one.variant.package) for one in every}
-    by_name = {one.variant.name: one for one in built_variants(decided) if one.cell.branch == every[0].cell.branch}
+    names = {built.variant.name: handed.needed(built.cell, built.variant.package) for built in every}
+    by_name = {
+        built.variant.name: built for built in built_variants(decided) if built.cell.branch == every[0].cell.branch
+    }
     return _Needed(
         tuple(by_name[name] for name in dict.fromkeys(chain(*names.values())) if name not in names),
-        frozenset(name for one in every for name in handed.gathered(one.cell, one.variant.package)),
+        frozenset(name for built in every for name in handed.gathered(built.cell, built.variant.package)),
         names,
     )
 
@@ -77,8 +79,8 @@ def _needed(spec: Spec, every: Sequence[BuiltVariant]) -> _Needed:
 def artifacts(spec: Spec, every: Sequence[BuiltVariant]) -> tuple[str, ...]:
     """The names of the artifacts that hold what the variants of one build need, if this run builds it."""
     names = (
-        artifact_name(BUILD, one.cell.joined or one.variant.name, one.cell.branch)
-        for one in _needed(spec, every).variants
+        artifact_name(BUILD, built.cell.joined or built.variant.name, built.cell.branch)
+        for built in _needed(spec, every).variants
     )
     return tuple(dict.fromkeys(names))
 
@@ -101,25 +103,25 @@ def hand_over(
     wanted, gathered, names = _needed(job.spec, every)
     if not wanted:
         return HandedOver(names=names)
-    found, packages = _manifests(folders, wanted), [one.variant.package for one in wanted]
+    found, packages = _manifests(folders, wanted), [built.variant.package for built in wanted]
     root, contents, files = scratch / "needs", dict[str, str](), list[NeededFiles]()
-    for one in wanted:
-        name, package = one.variant.name, one.variant.package
+    for built in wanted:
+        name, package = built.variant.name, built.variant.package
         if name in found:
             manifest, folder = found[name]
             verify(name, folder, manifest.closure)
             contents[name] = manifest.content
         elif name in chosen or not is_fetched(job.spec, package):
-            raise _missing(every[0].variant.name, one, chosen=name in chosen)
+            raise _missing(every[0].variant.name, built, chosen=name in chosen)
         else:
             folder = scratch / "fetched" / name
-            contents[name] = _fetched(job, one, folder)
+            contents[name] = _fetched(job, built, folder)
         at = root / package / name if packages.count(package) > 1 or name in gathered else root / package
         at.parent.mkdir(parents=True, exist_ok=True)
         at.symlink_to((folder / FOLDER).resolve(), target_is_directory=True)
         command = job.spec.packages[package].command
         files.append(
-            NeededFiles(package, at, command.setup if command else "", values_of(job.spec, one), name in gathered)
+            NeededFiles(package, at, command.setup if command else "", values_of(job.spec, built), name in gathered)
         )
     return HandedOver(root, tuple(files), contents, names)
 
@@ -127,7 +129,7 @@ def hand_over(
 def _manifests(folders: Sequence[Path], wanted: Sequence[BuiltVariant]) -> dict[str, tuple[Manifest, Path]]:
     """The manifests in `folders`, or up to two folders below them, by the name of their variant."""
     patterns = [f"{depth}{MANIFEST_FILE}" for depth in ("", "*/", "*/*/")]
-    branch, names = wanted[0].cell.branch, {one.variant.name for one in wanted}
+    branch, names = wanted[0].cell.branch, {built.variant.name for built in wanted}
     found: dict[str, tuple[Manifest, Path]] = {}
     for path in sorted(path for folder in folders for pattern in patterns for path in folder.glob(pattern)):
         manifest = read_manifest(path)

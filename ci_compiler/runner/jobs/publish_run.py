@@ -135,8 +135,10 @@ def ended_well(cells: Iterable[Cell], needs: str) -> frozenset[str]:
 def _reported_joined(spec: Spec, outputs: Mapping[str, Any], name: str) -> dict[Stage | Bench, str]:
     """What the jobs of a joined build reported of the variant `name`: its manifest, and how tests and suites ended."""
     digests = json_of(str(outputs.get(MANIFESTS) or "{}"))
-    stages: dict[Stage | Bench, str] = {one: str(outputs.get(one.name) or "") for one in stages_that_test()}
-    suites: dict[Stage | Bench, str] = {one: str(outputs.get(one.job) or "") for one in benches(joined_packages(spec))}
+    stages: dict[Stage | Bench, str] = {stage: str(outputs.get(stage.name) or "") for stage in stages_that_test()}
+    suites: dict[Stage | Bench, str] = {
+        bench: str(outputs.get(bench.job) or "") for bench in benches(joined_packages(spec))
+    }
     return {BUILD: str(digests.get(name) or ""), **stages, **suites}
 
 

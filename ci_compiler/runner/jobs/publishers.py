@@ -89,9 +89,9 @@ def members_of(built: BuiltVariant) -> list[str]:
     """The variants of a whole release: all of the package of `built` that its branch publishes."""
     package, branch = built.variant.package, built.cell.branch
     return [
-        one.variant.name
-        for one in built_variants(plan(built.spec))
-        if one.variant.package == package and one.cell.branch == branch and PUBLISH in one.route.pools
+        other.variant.name
+        for other in built_variants(plan(built.spec))
+        if other.variant.package == package and other.cell.branch == branch and PUBLISH in other.route.pools
     ]
 
 
@@ -116,7 +116,7 @@ def withdraw(
         message = f"{package} is published by {spec.backend.summary}: {spec.backend.withdrawal}"
         raise wrong("PACKAGE", Code.WRONG_VALUE, message)
     built = [one for one in built_variants(plan(spec)) if one.variant.package == package]
-    values = [values_in(spec, one.cell, package, one.variant.name) for one in built]
+    values = [values_in(spec, other.cell, package, other.variant.name) for other in built]
     publisher = command.publisher
     texts = (publisher.url, *publisher.image_tags)
     places = {(publisher.tags(package, one["branch"]), *(filled(text, one) for text in texts)): one for one in values}

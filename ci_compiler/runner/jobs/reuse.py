@@ -49,7 +49,7 @@ def trusts(environment: Mapping[str, str], branch: str) -> tuple[str, ...]:
 
 def reuses(spec: Spec, every: Sequence[BuiltVariant]) -> bool:
     """Whether the spec says of all variants of a build that it takes the files of earlier runs."""
-    commands = (spec.packages[one.variant.package].command for one in every)
+    commands = (spec.packages[built.variant.package].command for built in every)
     return all(command is not None and command.reuse for command in commands)
 
 
@@ -64,7 +64,7 @@ def inputs_of(
     if not job.shared or not reuses(job.spec, every):
         return ()
     files = JobCheckout(job.root).files()
-    stated = [_stated(job.spec, one, files) | {"needs": dict(handed.contents)} for one in every]
+    stated = [_stated(job.spec, built, files) | {"needs": dict(handed.contents)} for built in every]
     return tuple(
         f"{trust}-{hashlib.sha256(json.dumps([trust, stated], sort_keys=True).encode()).hexdigest()}"
         for trust in trusts(environment, every[0].cell.branch)
@@ -83,7 +83,7 @@ def _stated(spec: Spec, built: BuiltVariant, files: Mapping[str, str]) -> dict[s
         "values": values,
         "variables": variables,
         "container": container,
-        "files": [filled(one, values) for one in command.files],
+        "files": [filled(file, values) for file in command.files],
         "sources": {path: files[path] for path in read_by(package, sorted(files))} | script,
         "machine": [str(pool.runs_on), pool.hosted, pool.image] if pool else [],
     }

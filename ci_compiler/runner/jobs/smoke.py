@@ -263,8 +263,10 @@ def _report(
     (out / JUNIT).write_text(junit(subject.name, stage, results), "utf-8")
     only = proof is Proof.IMPORTED_ONLY
     how = "failed" if failed else passed(imported_only=only, reach=claim.reach, recorded=claim.recorded)
-    remarks = [f"{one.check}: {one.message}" for one in failed] or [claim.because, remark]
+    remarks = [f"{result.check}: {result.message}" for result in failed] or [claim.because, remark]
     remarks += [] if claim.recorded or isolated_here().prefix else [f"it ran {isolated_here().found}"]
     add_row(name=subject.name, stage=stage, result=how, seconds=seconds, remarks=filter(None, remarks))
-    add_table(("check", "result", "found"), ((one.check, one.verdict.value, one.message) for one in results))
+    add_table(
+        ("check", "result", "found"), ((result.check, result.verdict.value, result.message) for result in results)
+    )
     return digest

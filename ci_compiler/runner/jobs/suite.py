@@ -154,7 +154,7 @@ class _SuiteRun(NamedTuple):
         """The tests that failed, if all of them are known to be flaky; {} otherwise."""
         judged = ((result.check, _judge(result, self.suite.expected_failures)[0]) for result in results)
         failed = [check for check, how in judged if how == "failed"]
-        known = {check: one for check in failed for one in self.suite.flaky if _names(one, check)}
+        known = {check: accepted for check in failed for accepted in self.suite.flaky if _names(accepted, check)}
         return known if len(known) == len({*failed}) else {}
 
     def again(self, isolated: Isolation, results: list[TestResult], seconds: float) -> Iterator[str]:
@@ -283,15 +283,17 @@ def _names(expected: ExpectedFailure | FlakyTest, test: str) -> bool:
 
 
 def _expired(expected: Iterable[ExpectedFailure], today: str) -> Iterator[str]:
-    for one in expected:
-        if one.until < today:
-            yield f"{one.test}: its failure was expected until {one.until} ({one.because}); fix it, or set a new date"
+    for failure in expected:
+        if failure.until < today:
+            why = f"its failure was expected until {failure.until} ({failure.because})"
+            yield f"{failure.test}: {why}; fix it, or set a new date"
 
 
 def _expired_flaky(flaky: Iterable[FlakyTest], today: str) -> Iterator[str]:
-    for one in flaky:
-        if one.until < today:
-            yield f"{one.test}: it was accepted as flaky until {one.until} ({one.because}); fix it, or set a new date"
+    for accepted in flaky:
+        if accepted.until < today:
+            why = f"it was accepted as flaky until {accepted.until} ({accepted.because})"
+            yield f"{accepted.test}: {why}; fix it, or set a new date"
 
 
 def _keep(root: Path, written: Iterable[Path], folder: Path) -> None:

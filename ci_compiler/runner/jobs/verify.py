@@ -181,9 +181,9 @@ def _store_path(target: str) -> str:
     if "/" not in target and not Path(target).is_symlink():
         return ""
     whole = Path(target).resolve()
-    for one in (whole, *whole.parents):
-        if FORMS.path.fullmatch(str(one)):
-            return str(one)
+    for path in (whole, *whole.parents):
+        if FORMS.path.fullmatch(str(path)):
+            return str(path)
     raise wrong(
         target, Code.WRONG_VALUE, "is not in a Nix store; give a store path, a link to one, or the name of a variant"
     )
@@ -198,4 +198,6 @@ def _builders(spec: Spec, path: str, branch: str) -> tuple[BuiltVariant, ...]:
             path, Code.UNKNOWN_VARIANT, f"{name!r} has no variant's name in it; give the variant's name instead"
         )
     longest = max((built.variant.name for built in named), key=len)
-    return (find(spec, longest, branch),) if branch else tuple(one for one in named if one.variant.name == longest)
+    return (
+        (find(spec, longest, branch),) if branch else tuple(built for built in named if built.variant.name == longest)
+    )

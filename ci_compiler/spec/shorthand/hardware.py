@@ -205,7 +205,7 @@ _SECTION: Mapping[Any, str] = {ToolkitRow: "toolkits", GpuRow: "gpus", IsaRow: "
 
 
 def _given(row: Any) -> dict[str, Any]:
-    return {one.name: value for one in fields(row) if (value := getattr(row, one.name)) is not None}
+    return {field.name: value for field in fields(row) if (value := getattr(row, field.name)) is not None}
 
 
 def _toolkits(rows: HardwareRows, bundled: Hardware, problems: list[Problem]) -> Iterator[tuple[str, Toolkit]]:

@@ -16,8 +16,8 @@ _LINK = f"link libcuda and libnvidia-* (and nothing else from /usr/lib) into {li
 def usable(tried: Sequence[Attempt], *, reads_loader_cache: bool) -> Judgement:
     """A process with a clean environment finds libcuda, initializes it and uses a GPU."""
     # nixpkgs' glibc does not read the loader's cache.
-    counted = (one for one in tried if one.linked or reads_loader_cache)
-    found = next((one for one in counted if one.devices), None)
+    counted = (attempt for attempt in tried if attempt.linked or reads_loader_cache)
+    found = next((attempt for attempt in counted if attempt.devices), None)
     if found is not None:
         names = ", ".join(f"{device.name} ({device.capability})" for device in found.devices)
         return ok(f"{names} through {found.library}")
@@ -26,10 +26,10 @@ def usable(tried: Sequence[Attempt], *, reads_loader_cache: bool) -> Judgement:
         return failed(
             message, f"{_LINK}, or give the container the driver (CDI) and refresh the loader's cache (`ldconfig`)"
         )
-    working = next((one for one in tried if one.devices), None)
+    working = next((attempt for attempt in tried if attempt.devices), None)
     if working is not None:
         return failed(f"{working.library} works, but programs of nixpkgs look only in {libcuda.DRIVER_LINK}", _LINK)
-    problems = "; ".join(f"{one.library}: {one.problem or 'it reports no GPU'}" for one in tried)
+    problems = "; ".join(f"{attempt.library}: {attempt.problem or 'it reports no GPU'}" for attempt in tried)
     return failed(
         problems, "look for NVRM and Xid in the kernel log, and give this user (or container) access to /dev/nvidia*"
     )

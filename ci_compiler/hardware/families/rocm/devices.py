@@ -105,7 +105,7 @@ def _accelerators(root: Path) -> Iterator[str]:
 
 def _counters(root: Path) -> Iterator[tuple[int, str]]:
     for node in sorted((root / "sys/class/drm").glob("renderD*")):
-        files = [one for name in ("*_err_count", _PAGES) for one in sorted((node / "device/ras").glob(name))]
+        files = [path for name in ("*_err_count", _PAGES) for path in sorted((node / "device/ras").glob(name))]
         lines = (
             f"{path.name.removesuffix('_err_count')} {line}" for path in files for line in text_of(path).split("\n")
         )
@@ -124,7 +124,7 @@ def agents(texts: AgentTexts) -> tuple[tuple[GpuDevice, ...], tuple[str, ...]]:
         devices = [one for _, one in sorted(shown.items())] or _enumerated(texts.enumerated)
     names = _names(texts, [_bus(row) for row in known.values()], devices)
     driver = texts.module or _first(_MODULE, texts)
-    uuids = Counter(one.uuid for one in devices)
+    uuids = Counter(gpu.uuid for gpu in devices)
     gpus = tuple(
         replace(one, index=index, name=name, driver=driver, uuid=one.uuid if uuids[one.uuid] == 1 else "")
         for index, (one, name) in enumerate(zip(devices, names, strict=True))
@@ -246,8 +246,8 @@ def device_options(kind: str, gpus: Sequence[str], root: Path = Path("/")) -> li
     if not gpus:
         return []
     minors = {f"GPU-{row.get('unique_id', 0):016x}": row["drm_render_minor"] for row in _minors(root)}
-    names = [f"renderD{minors[one]}" for one in gpus if one in minors]
-    unknown = [f"amd.com/gpu={one}" for one in gpus if one not in {*minors, "all"}]
+    names = [f"renderD{minors[gpu]}" for gpu in gpus if gpu in minors]
+    unknown = [f"amd.com/gpu={gpu}" for gpu in gpus if gpu not in {*minors, "all"}]
     if "all" in gpus:
         names = sorted(path.name for path in (root / "dev/dri").glob("renderD*"))
     paths = [root / "dev/kfd", *(root / "dev/dri" / name for name in names)]
@@ -256,8 +256,8 @@ def device_options(kind: str, gpus: Sequence[str], root: Path = Path("/")) -> li
     else:
         groups = sorted({str(path.stat().st_gid) for path in paths if path.exists()})
     devices = [*(f"/{path.relative_to(root)}" for path in paths), *unknown]
-    return [word for one in devices for word in ("--device", one)] + [
-        word for one in groups for word in ("--group-add", one)
+    return [word for device in devices for word in ("--device", device)] + [
+        word for group in groups for word in ("--group-add", group)
     ]
 
 

@@ -26,7 +26,7 @@ def attempts(*, deep: bool = False, root: Path = Path("/")) -> Iterator[Attempt]
         return
     closed = [f"/{path.relative_to(root)}" for path in present if not os.access(path, os.R_OK | os.W_OK)]
     gpus = devices.agents(devices.AgentTexts(nodes=tuple(devices.nodes(root))))[0]
-    usable = () if closed else tuple(UsedDevice(one.target, Version(0, 0)) for one in gpus)
+    usable = () if closed else tuple(UsedDevice(gpu.target, Version(0, 0)) for gpu in gpus)
     problem = f"this user may not read and write {', '.join(closed)}" if closed else ""
     yield Attempt(f"/{KFD}", linked=True, devices=usable, problem=problem)
 
@@ -40,7 +40,7 @@ def usable(tried: Sequence[Attempt], *, reads_loader_cache: bool) -> Judgement:
     found = tried[0]
     if not found.devices:
         return failed(found.problem or f"{found.library} offers no GPU", fix)
-    return ok(f"{', '.join(one.name for one in found.devices)} through {found.library}")
+    return ok(f"{', '.join(device.name for device in found.devices)} through {found.library}")
 
 
 def driver(gpus: Sequence[GpuDevice], toolkits: Sequence[str]) -> Judgement:

@@ -93,7 +93,7 @@ def targets_in(path: Path) -> set[str]:
     """The targets of the bundled code in a library; those of compressed bundles are not among them."""
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as content:
         found = [_IDENTIFIER.fullmatch(one) for one in _identifiers(content)]
-    return {one["target"].decode() for one in found if one}
+    return {match["target"].decode() for match in found if match}
 
 
 def is_compressed(path: Path) -> bool:

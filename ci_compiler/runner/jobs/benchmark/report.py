@@ -65,7 +65,9 @@ class Report:
 
 def remarks(report: Report) -> list[str]:
     """What is notable apart from the results: the report's remarks, and the measurements that were left out."""
-    left_out = (f"{one.name} was left out on the {one.device}: {one.because}" for one in report.results.skipped)
+    left_out = (
+        f"{skipped.name} was left out on the {skipped.device}: {skipped.because}" for skipped in report.results.skipped
+    )
     return [*report.remarks, *left_out]
 
 
@@ -136,7 +138,7 @@ def as_json(report: Report) -> dict[str, Any]:
         "runs": results.runs,
         "dispatch": dict(results.dispatch),
         "measurements": [_measurement_json(measurement) for measurement in results.measurements],
-        "skipped": [one._asdict() for one in results.skipped],
+        "skipped": [skipped._asdict() for skipped in results.skipped],
         "import": _arms_json(results.imports),
         "size": dict(results.sizes),
         "overall": {device: _gain_json(gain) for device, gain in report.gains.items()},

@@ -131,7 +131,7 @@ class Results:
     def measurements(self) -> tuple[Measurement, ...]:
         """The measurements that the own arm made in every round."""
         found = chain.from_iterable(_measurements(device, outputs) for device, outputs in self.devices.items())
-        return tuple(one for one in found if OWN in one.arms)
+        return tuple(measurement for measurement in found if OWN in measurement.arms)
 
     @cached_property
     def skipped(self) -> tuple[Skipped, ...]:
@@ -140,7 +140,9 @@ class Results:
 
     def overall(self, device: str) -> Gain | None:
         """The gain over all measurements on a device that both builds made."""
-        both = [one.arms for one in self.measurements if one.device == device and one.gain]
+        both = [
+            measurement.arms for measurement in self.measurements if measurement.device == device and measurement.gain
+        ]
         return overall((arms[OWN].steady, arms[BESIDE].steady) for arms in both)
 
 
@@ -151,7 +153,7 @@ def import_times(prime: Output, outputs: Iterable[Output]) -> Times | None:
 
 
 def _names(outputs: Outputs) -> list[str]:
-    return list(dict.fromkeys(name for one in chain.from_iterable(outputs.values()) for name in one.readings))
+    return list(dict.fromkeys(name for output in chain.from_iterable(outputs.values()) for name in output.readings))
 
 
 def _measurements(device: str, outputs: Outputs) -> Iterable[Measurement]:
@@ -162,19 +164,23 @@ def _measurements(device: str, outputs: Outputs) -> Iterable[Measurement]:
 
 def _times(name: str, rounds: Sequence[Output]) -> Times | None:
     """The times of an arm; None if it did not make the measurement in every round."""
-    readings = [one.readings.get(name) for one in rounds]
+    readings = [output.readings.get(name) for output in rounds]
     made = [reading for reading in readings if reading and not reading.skipped]
     if not made or len(made) < len(readings):
         return None
-    firsts = [one.first for one in made if one.first is not None]
-    return Times(first=median(firsts) if firsts else None, steady=tuple(one.steady for one in made))
+    firsts = [reading.first for reading in made if reading.first is not None]
+    return Times(first=median(firsts) if firsts else None, steady=tuple(reading.steady for reading in made))
 
 
 def _skipped(device: str, outputs: Outputs) -> Iterable[Skipped]:
     for name in _names(outputs):
         for arm, rounds in outputs.items():
-            readings = [one.readings.get(name) for one in rounds]
-            reasons = [one.skipped if one else "it printed no result" for one in readings if not one or one.skipped]
+            readings = [output.readings.get(name) for output in rounds]
+            reasons = [
+                reading.skipped if reading else "it printed no result"
+                for reading in readings
+                if not reading or reading.skipped
+            ]
             if reasons:
                 yield Skipped(name=name, device=device, because=f"{arm}: {reasons[0]}")
                 break

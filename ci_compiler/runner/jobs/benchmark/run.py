@@ -193,7 +193,7 @@ def benchmark(
 def _nothing(declared: DeclaredBenchmark, results: Results, session: _Session) -> str:
     """The message for a declared program that measured nothing."""
     reasons = [remark for remark in session.remarks if remark.startswith(f"{OWN} on the ")]
-    reasons += [f"{one.name} was left out: {one.because}" for one in results.skipped]
+    reasons += [f"{skipped.name} was left out: {skipped.because}" for skipped in results.skipped]
     why = "; ".join(reasons) or "none of its lines is JSON with a name"
     return f"{declared.run or declared.python} printed no measurement: {why}"
 
@@ -201,10 +201,10 @@ def _nothing(declared: DeclaredBenchmark, results: Results, session: _Session) -
 def _refuse_wrong_machine(own: SmokeSubject, machine: Machine) -> None:
     """Raises StageError if the CPU cannot run the variant. Without its GPU, the CPU alone is measured."""
     checked, _ = hardware(replace(own, stage=CPU_TEST), machine)
-    failed = [one for one in checked if one.verdict is CheckVerdict.FAILED]
+    failed = [result for result in checked if result.verdict is CheckVerdict.FAILED]
     if failed:
         place = Place(file=own.name)
-        messages = (f"{one.check}: {one.message}" for one in failed)
+        messages = (f"{result.check}: {result.message}" for result in failed)
         raise StageError([Finding(place=place, code=Code.BENCHMARK_FAILED, message=message) for message in messages])
 
 
