@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import tomllib
+from functools import cache
+from pathlib import Path, PurePosixPath
+
+ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = "tests/test_examples.py"
 FAULTS = ("tests/faults/test_refused.py", "tests/faults/test_killed.py")
 
@@ -18,3 +23,29 @@ SUBJECTS: dict[str, tuple[str, ...]] = {
     "ci_compiler/workflows/render.py": ("tests/workflows/test_limits.py", EXAMPLES),
     "ci_compiler/plan/limits.py": ("tests/workflows/test_limits.py", EXAMPLES),
 }
+
+PARTS = ("plan", "spec", "recipes", "sync", "backends", "publishing")
+"""The parts of which each module has a test file of its own, which finds most of its mutants alone."""
+
+
+def modules() -> list[str]:
+    """The paths of all modules of `PARTS` with code, without the files that starters give to users."""
+    paths = (path for part in PARTS for path in (ROOT / "ci_compiler" / part).rglob("*.py"))
+    found = (path.relative_to(ROOT).as_posix() for path in sorted(paths) if path.name != "__init__.py")
+    return [path for path in found if "/starters/" not in path]
+
+
+def own_test(module: str) -> str:
+    """The path of the test file of a module: `tests/plan/test_rules.py` for `ci_compiler/plan/rules.py`."""
+    path = PurePosixPath(module)
+    return str(PurePosixPath("tests", *path.parts[1:-1], f"test_{path.name}"))
+
+
+@cache
+def _equivalents() -> dict[str, dict[str, str]]:
+    return tomllib.loads((ROOT / "tests/mutation/equivalent.toml").read_text("utf-8"))
+
+
+def equivalent(module: str) -> dict[str, str]:
+    """The mutants of `module` that change nothing a test could notice, by what they change, each with the reason."""
+    return _equivalents().get(module, {})

@@ -51,9 +51,11 @@ def main() -> None:
     for name in LOADED:
         importlib.import_module(name)
     module = Path(job["module"])
+    unchanged = module.read_bytes()
     for number, text in job["mutants"]:
         module.write_text(text, "utf-8")
         print(number, verdict(job["tests"], job["seconds"]), flush=True)
+    module.write_bytes(unchanged)
 
 
 if __name__ == "__main__":
