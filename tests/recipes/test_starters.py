@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import compileall
 import os
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -26,7 +28,8 @@ def ci(root: Path, *argv: str) -> int:
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    paths = (path for path in folder.rglob("*") if path.is_file() and path.parent.name != "__pycache__")
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
 
 
 def variants_of(root: Path) -> list[str]:
@@ -133,6 +136,19 @@ def test_the_script_for_rocm_builds_for_the_target_of_the_variant(tmp_path: Path
     torch, _, built = (tmp_path / "said").read_text("utf-8").splitlines()
     assert torch.strip() == "install torch --index-url https://download.pytorch.org/whl/rocm7.1"
     assert built == "gfx942;gfx1100 8 wheel --no-deps --no-build-isolation --wheel-dir dist ."
+
+
+def test_the_bytecode_that_an_installation_leaves_is_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed = tmp_path / "installed"
+    shutil.copytree(STARTERS / "wheel-rocm", installed / "wheel-rocm")
+    assert compileall.compile_dir(installed, quiet=1, force=True)
+    (tmp_path / "mine").mkdir()
+    monkeypatch.setattr("ci_compiler.cli.compile.init.STARTERS", installed)
+    assert ci(tmp_path / "mine", "init", "--template", "wheel-rocm") == 0
+    assert set(files_of(tmp_path / "mine")) == {SCHEMA, *files_of(STARTERS / "wheel-rocm")}
+    assert list((tmp_path / "mine").rglob("*.pyc")) == []
 
 
 @every_starter

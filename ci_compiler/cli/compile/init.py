@@ -60,7 +60,8 @@ def _parsed(text: str) -> Spec:
 def _files(template: str) -> dict[Path, str]:
     """The files that `template` writes, by path. The spec comes last, so that it is there only if all others are."""
     folder = STARTERS / template
-    paths = sorted(path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
+    every = sorted(path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
+    paths = [path for path in every if "__pycache__" not in path.parts]  # pip compiles what it installs
     texts = {path: (folder / path).read_text("utf-8") for path in paths}
     return {SCHEMA_BESIDE: schema_text(), **{path: texts[path] for path in paths if path != SPEC}, SPEC: texts[SPEC]}
 
