@@ -25,7 +25,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tests.mutation.mutants import Mutant, mutants
-from tests.mutation.subjects import SUBJECTS, equivalent, modules, own_test
+from tests.mutation.subjects import SUBJECTS, equivalents, modules, own_test
 
 ROOT = Path(__file__).resolve().parents[2]
 COPIED = ("ci_compiler", "tests", "pyproject.toml", "README.md", "LICENSE", ".github", ".flox", "runner-images")
@@ -93,7 +93,7 @@ def judged(
 
 def sampled(module: str, most: int) -> list[Mutant]:
     """At most `most` mutants of `module`, the same each time, without those that are known to change nothing."""
-    known = equivalent(module)
+    known = equivalents().get(module, {})
     every = [mutant for mutant in mutants((ROOT / module).read_text("utf-8")) if mutant.what not in known]
     if not most or most >= len(every):
         return every

@@ -42,10 +42,6 @@ def own_test(module: str) -> str:
 
 
 @cache
-def _equivalents() -> dict[str, dict[str, str]]:
+def equivalents() -> dict[str, dict[str, str]]:
+    """The mutants that change nothing a test could notice: by module, what each changes, with the reason."""
     return tomllib.loads((ROOT / "tests/mutation/equivalent.toml").read_text("utf-8"))
-
-
-def equivalent(module: str) -> dict[str, str]:
-    """The mutants of `module` that change nothing a test could notice, by what they change, each with the reason."""
-    return _equivalents().get(module, {})
