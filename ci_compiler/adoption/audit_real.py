@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ from ci_compiler.errors import Finding, Place, about
 from ci_compiler.plan.lookup import BuiltVariant, built_variants
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.recipes.judged import differences
-from ci_compiler.units import grouped
+from ci_compiler.units import counted, grouped
 
 _OF_THE_STANDIN = {Code.RECIPE_EVALUATION, Code.RECIPE_TIMEOUT}
 """What the stand-in may report only because it lacks something; the true nixpkgs decides."""
@@ -30,11 +30,18 @@ class BranchEvaluation(NamedTuple):
 
 
 def evaluate_branch(
-    root: Path, plan: Plan, branch: str, folder: Path | None, names: Collection[str] | None = None
+    root: Path,
+    plan: Plan,
+    branch: str,
+    folder: Path | None,
+    names: Collection[str] | None = None,
+    *,
+    show: Callable[[str], None] = lambda _: None,
 ) -> BranchEvaluation:
     """Evaluates the recipes under `root` of the variants of `branch`, or of those in `names`.
 
-    `folder` is the nixpkgs to use in place of those that the recipes fetch. Raises InputError.
+    `folder` is the nixpkgs to use in place of those that the recipes fetch. `show` gets a line on how far it is.
+    Raises InputError.
     """
     paths = {name_of(path): path for path in find_recipes(root)}
     built = {
@@ -43,13 +50,19 @@ def evaluate_branch(
         if one.cell.branch == branch and one.variant.name in paths and (names is None or one.variant.name in names)
     }
     outcomes: dict[str, Outcome] = {}
-    deadline = time.monotonic() + SECONDS
+    deadline, judged = time.monotonic() + SECONDS, 0
+
+    def count(more: int) -> None:
+        nonlocal judged
+        judged += more
+        show(f"evaluated with nixpkgs: {judged} of {counted(len(built), 'recipe')}")
+
     alike = grouped(built, lambda name: (built[name].cell.toolkit, built[name].cell.system))
     for (toolkit, system), same in sorted(alike.items()):
         recipes = {name: paths[name] for name in same}
         source = Source(folder=folder, pin=plan.spec.branches[branch].pin(toolkit), system=system)
-        left = deadline - time.monotonic()
-        done = evaluate(root, recipes, source, siblings=paths, seconds=left, cache=EvaluationCache.usual())
+        left, cache = deadline - time.monotonic(), EvaluationCache.usual()
+        done = evaluate(root, recipes, source, siblings=paths, seconds=left, cache=cache, on_outcomes=count)
         outcomes |= done.outcomes
     return BranchEvaluation(built, paths, Evaluated(outcomes))
 

@@ -22,8 +22,8 @@ def run(arguments: argparse.Namespace) -> int:
     branch = branch_of(arguments, decided.spec, root)
     matches = matcher_of_any(arguments.patterns or ["*"])
     names = [variant.name for cell in decided.judged.cells for variant in cell.variants if matches(variant.name)]
-    with progress(f"evaluating {counted(len(names), 'recipe')}"):
-        evaluated = evaluate_branch(root, decided, branch, nixpkgs_of(arguments), names)
+    with progress(f"evaluating {counted(len(names), 'recipe')}") as show:
+        evaluated = evaluate_branch(root, decided, branch, nixpkgs_of(arguments), names, show=show)
     built, _, done = evaluated
     rows = [
         {
