@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -108,6 +109,28 @@ def test_evaluate_lists_the_variants_that_a_pattern_chooses(compiler: Compile) -
     assert status == 0
     assert [line.split()[:2] for line in out.splitlines()] == [[TORCH, "2.8.0"]]
     assert compiler("evaluate", "nothing*")[0] == 1
+
+
+def test_one_recipe_per_branch_and_toolkit_is_evaluated_without_a_checkout(compiler: Compile, repository: Path) -> None:
+    shutil.rmtree(repository / ".flox")
+    code, out, err = compiler("evaluate", "--pins", "--json")
+    assert (code, err) == (0, "")
+    assert [(row["branch"], row["name"], row["version"]) for row in json.loads(out)] == [
+        ("main", CPU, "2.8.0"),
+        ("main", TORCH, "2.8.0"),
+    ]
+
+
+def test_a_pin_that_does_not_evaluate_is_a_finding(compiler: Compile, nixpkgs: Path) -> None:
+    (nixpkgs / "default.nix").write_text("throw ''not this one''", "utf-8")
+    code, _, err = compiler("evaluate", "--pins")
+    assert code == 1
+    assert f"error: .flox/pkgs/{CPU}.nix: not this one [recipe-evaluation]" in err.splitlines()
+
+
+def test_pins_and_another_choice_are_refused(compiler: Compile) -> None:
+    code, _, err = compiler("evaluate", "--pins", "*torch*")
+    assert (code, err.split(":")[1]) == (2, " --pins")
 
 
 def test_audit_accepts_recipes_that_evaluate_to_their_variants(compiler: Compile) -> None:
