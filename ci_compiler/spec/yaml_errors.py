@@ -111,8 +111,8 @@ def _message(problem: str, context: str, line: str, column: int, start: int) -> 
         escape = line[column + 1 : column + 2]
         return f"\\{escape} means nothing in double quotes; write \\\\, or use single quotes"
     if "did not find expected" in problem and "block" in context:
-        what = "key" if "mapping" in context else "entry (-)"
-        said = f"this line is not indented as a {what} of what begins on line {start}; compare the lines above it"
+        what = "a key" if "mapping" in context else "an entry (-)"
+        said = f"this line is not indented as {what} of what begins on line {start}; compare the lines above it"
         return f"nothing is open that this {here} closes; remove it" if here in {"]", "}"} else said
     return next((said for part, said in _SAID.items() if part in problem), f"not YAML: {problem or context}")
 

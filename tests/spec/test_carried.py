@@ -37,4 +37,4 @@ def test_the_spec_is_carried_from_its_place_with_templates_and_overlays() -> Non
 
 
 def test_the_bundled_spec_is_carried_wherever_it_was_read() -> None:
-    assert carried_paths(replace(spec_of(small()), bundled=True)) == (SPEC,)
+    assert carried_paths(replace(spec_of(small()), bundled="torch")) == (SPEC,)
