@@ -59,3 +59,44 @@ def said(text: str) -> tuple[int, int, str]:
 )  # fmt: skip
 def test_the_cause_is_said_at_its_place(text: str, expected: tuple[int, int, str]) -> None:
     assert said(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("problem", "context", "expected"),
+    [
+        ("odd", "while", (0, 0, "not YAML: odd")),
+        ("", "while", (0, 0, "not YAML: while")),
+        ("", "", (0, 0, "not YAML: cannot be parsed")),
+    ],
+)
+def test_a_problem_without_a_place_is_repeated(problem: str, context: str, expected: tuple[int, int, str]) -> None:
+    assert explained(yaml.MarkedYAMLError(context=context, problem=problem), "a: 1") == expected
+
+
+def said_by_libyaml(problem: str, context: str = "") -> str:
+    """The message for a problem at the beginning of a text."""
+    mark = yaml.Mark("s", 0, 0, 0, None, None)
+    return explained(yaml.MarkedYAMLError(context, None, problem, mark), "a: 1\nb: 2\n")[2]
+
+
+def test_other_problems_are_repeated_at_their_place() -> None:
+    assert said_by_libyaml("odd", "while") == "not YAML: odd"
+    assert said_by_libyaml("", "while") == "not YAML: while"
+    second = "a second document begins here; a spec is one document, so remove this line"
+    assert said_by_libyaml("but found another document") == second
+
+
+@pytest.mark.parametrize(("length", "shown"), [(40, "k: " + "v" * 37), (41, "k: " + "v" * 36 + "…")])
+def test_a_long_line_is_cut(length: int, shown: str) -> None:
+    value = "v" * (length - 3)
+    assert said(f"a: 1\nk:{value}\nb: 2\n")[2] == f"the blank after this colon is missing; write `{shown}`"
+
+
+def test_comments_and_empty_lines_are_no_cause() -> None:
+    text = "a: 1\ncuda 12\n\n# note: this\nb: 2\n"
+    assert said(text) == (2, 1, "a colon is missing; write `cuda: 12`")
+    assert said("a: 1\n- cuda 12: 3\n   b: 2\n")[0] in {2, 3}
+
+
+def test_brackets_that_the_end_of_the_text_leaves_open() -> None:
+    assert said("a: [1,\n")[2] == "the text ends within brackets; write ] or } at the end of what they hold"
