@@ -9,9 +9,9 @@ import pytest
 
 from ci_compiler.errors import InputError
 from ci_compiler.plan.pipeline import plan
-from ci_compiler.plan.routing import runs_gpu
+from ci_compiler.plan.routing import routes_of_forks, runs_gpu
 from ci_compiler.stages import BUILD
-from tests.specs import small, spec_of
+from tests.specs import CACHE, small, spec_of
 
 Pools = dict[str, dict[str, Any]]
 
@@ -101,6 +101,8 @@ def test_tests_that_are_switched_off_are_shown_as_skipped() -> None:
         (["a", "c"], ["a", "b"], False),
         ("set-a", "set-b", False),
         ("set-a", "set-a", True),
+        ("set-a", ["a"], False),
+        (["self-hosted"], "set-a", False),
         ({"group": "g", "labels": ["a"]}, {"group": "g", "labels": ["a", "b"]}, True),
         ({"group": "g", "labels": ["a"]}, {"group": "h", "labels": ["a", "b"]}, False),
         (["a"], {"group": "h", "labels": ["a", "b"]}, True),
@@ -248,3 +250,184 @@ def test_a_test_that_the_pool_of_a_listed_variant_does_not_run_is_skipped_with_t
     pools = {"mine": pool("mine"), "other": pool("other"), "publisher": pool("p", stages=["publish"])}
     pools["mine"]["stages"] = ["build"]
     assert pinned(pools)["cpu-test"] == "- mine, the `pool` of pytorch-pinned, does not run cpu-test"
+
+
+# What is said about the pools of a whole spec.
+
+TESTERS: Pools = {"builder": pool("b", disk=900, memory=900), "h100": pool("h", gpu="sm90")}
+
+
+def warned(code: str, runners: Pools, **changes: Any) -> list[str]:
+    """The messages of the warnings with `code`."""
+    return [one.message for one in plan(spec_of(small(runners=runners, **changes))).warnings if one.code == code]
+
+
+def refused(runners: Pools, **changes: Any) -> list[str]:
+    """The messages of the errors."""
+    with pytest.raises(InputError) as caught:
+        plan(spec_of(small(runners=runners, **changes)))
+    return [finding.message for finding in caught.value.findings]
+
+
+def test_compilers_that_take_more_memory_than_their_machine_has_are_a_warning() -> None:
+    builder = pool("b", cores=32, memory=100, disk=900)
+    packages = {
+        "pytorch": {"attribute": "torch", "jobs": 64, "memory-per-job": 4},
+        "torchvision": {"jobs": 25, "memory-per-job": 4},
+    }
+    [said] = warned("jobs-exceed-memory", {"builder": builder}, packages=packages)
+    assert said == (
+        "32 compilers of pytorch take 128 GB of memory (4 GB each), and builder has 100; give pytorch `jobs: 25`, or "
+        "builder machines with 128 GB"
+    )
+
+
+def test_a_machine_with_less_memory_than_a_compiler_takes_is_advised_one_job() -> None:
+    packages = {
+        "pytorch": {"attribute": "torch", "memory-per-job": 40, "memory": 8},
+        "torchvision": {"memory-per-job": 1},
+    }
+    [said] = warned("jobs-exceed-memory", {"builder": pool("b", cores=2, memory=30, disk=900)}, packages=packages)
+    assert said.startswith("2 compilers of pytorch take 80 GB of memory (40 GB each), and builder has 30; ")
+    assert "give pytorch `jobs: 1`" in said
+
+
+def test_the_first_pool_that_has_no_way_to_the_results_is_named() -> None:
+    said = (
+        "what builder builds, h100 tests or publishes: without a `cache` to bring it there, this fails where they "
+        "share no store"
+    )
+    assert warned("no-cache", TESTERS) == [said]
+    assert warned("no-cache", {"builder": TESTERS["builder"]}) == []
+    assert warned("no-cache", TESTERS, **CACHE) == []
+    into = warned("no-cache", TESTERS, backend="nix")
+    assert into == ["backend nix publishes into a binary cache: without a `cache` publishing fails"]
+
+
+def test_a_pool_that_builds_what_it_publishes_is_refused() -> None:
+    [said] = refused({"builder": pool("b", disk=900, memory=900)}, publish={"on-shared-machines": False})
+    assert said == (
+        "builder publishes, and runs build and cpu-test as well: code that runs there may take the publishing secret; "
+        "give publishing a pool of its own (`stages: [publish]`) and leave it out of this one, or accept this with "
+        "`publish: {on-shared-machines: true}`"
+    )
+    apart = {
+        "builder": pool("b", stages=["build", "cpu-test"]),
+        "publisher": pool("p", stages=["publish"]),
+    }
+    assert plan(spec_of(small(runners=apart, publish={"on-shared-machines": False}))).routes
+
+
+def test_pools_that_are_too_small_are_named_with_what_they_have() -> None:
+    packages = {"pytorch": {"attribute": "torch", "disk": 50, "memory": 64}, "torchvision": {}}
+    small_ones = {
+        "a": pool("a", disk=10, memory=900),
+        "b": pool("b", disk=900, memory=8),
+        "c": pool("c", disk=20, memory=16),
+        "d": pool("d", disk=1, memory=1),
+        "tester": pool("t", stages=["cpu-test"], disk=1, memory=1),
+        "arm": {"runs-on": ["self-hosted", "linux", "arm64"], "cpu": ["armv9"], "disk": 1, "memory": 1},
+    }
+    assert (
+        "no pool for build on x86_64-linux has 50 GB of disk and 64 GB of memory; a has 10 GB of disk; b has 8 GB of "
+        "memory; c has 20 GB of disk and 16 GB of memory (pytorch-python313-cpu-avx2 on main)"
+    ) in refused(small_ones, packages=packages)
+
+
+def test_pools_for_untrusted_code_do_not_count() -> None:
+    fork = pool("f", stages=["build", "cpu-test"], untrusted=True, disk=900, memory=900)
+    said = refused({"fork": fork, "arm": {"runs-on": ["self-hosted", "linux", "arm64"], "cpu": ["armv9"]}})
+    assert any("; pools that are `untrusted` do not count (" in message for message in said)
+
+
+def forked(*pools: dict[str, Any], **changes: Any) -> list[dict[str, str] | None]:
+    """The pool of each stage of each cell that is built from a fork; None where no pool builds it."""
+    runners = {"builder": pool("b"), **{f"fork{at}": keys for at, keys in enumerate(pools)}}
+    spec = spec_of(small(runners=runners, **changes))
+    routes = routes_of_forks(spec, plan(spec).judged.cells)
+    return [route and {stage.name: taken.name for stage, taken in route.pools.items()} for route in routes.values()]
+
+
+def test_a_fork_is_built_and_tested_by_the_untrusted_pool_that_runs_the_most() -> None:
+    builds = pool("f0", stages=["build"], untrusted=True)
+    tests = pool("f1", stages=["build", "cpu-test"], untrusted=True)
+    matrix = {"python": ["3.13"], "isas": {"x86_64-linux": ["avx2"]}, "gpus": {"cpu": {}}}
+    assert forked(builds, tests, matrix=matrix) == [{"build": "fork1", "cpu-test": "fork1"}]
+    assert forked(builds, matrix=matrix) == [{"build": "fork0"}]
+    assert forked(matrix=matrix) == []
+    tester = pool("f2", stages=["cpu-test"], untrusted=True)
+    assert forked(tester, matrix=matrix) == [None]
+
+
+def test_a_test_suite_goes_to_a_machine_with_its_gpus() -> None:
+    suites = {
+        "two": {"command": "x", "minutes": 5, "on": "gpu", "gpus": 2},
+        "one": {"command": "x", "minutes": 5, "on": "gpu"},
+        "plain": {"command": "x", "minutes": 5},
+    }
+    packages = {"pytorch": {"attribute": "torch", "suites": suites}, "torchvision": {}}
+    runners = {
+        "builder": pool("b"),
+        "single": pool("s", gpu="sm90", count=9),
+        "double": pool("d", gpu="sm90", gpus=2),
+    }
+    matrix = {"python": ["3.13"], "isas": {"x86_64-linux": ["avx2"]}, "gpus": {"sm90": {}}}
+    (route,) = plan(spec_of(small(runners=runners, packages=packages, matrix=matrix))).routes
+    assert {(bench.stage.name, bench.gpus): taken.name for bench, taken in route.suites.items()} == {
+        ("gpu-test", 2): "double",
+        ("gpu-test", 1): "single",
+        ("cpu-test", 1): "builder",
+    }
+    del runners["double"]
+    (route,) = plan(spec_of(small(runners=runners, packages=packages, matrix=matrix))).routes
+    assert {bench.gpus: why for bench, why in route.skipped_suites.items()} == {
+        2: "no pool for gpu-test on x86_64-linux has 2 GPUs that run sm90 beside a CPU that runs avx2"
+    }
+
+
+def test_a_test_suite_for_a_gpu_needs_that_gpu() -> None:
+    row = {"values": {"accelerator": "cuda 12.8 sm80"}}
+    suites = {"old": {"command": "x", "minutes": 5, "on": "gpu", "matrix": row}}
+    packages = {"pytorch": {"attribute": "torch", "suites": suites}, "torchvision": {}}
+    matrix = {"python": ["3.13"], "isas": {"x86_64-linux": ["avx2"]}, "gpus": {"sm80": {}}}
+    runners = {"builder": pool("b"), "a40": pool("a40", gpu="sm86")}
+    (route,) = plan(spec_of(small(runners=runners, packages=packages, matrix=matrix))).routes
+    assert list(route.skipped_suites.values()) == ["no pool has 1 GPU of sm80 that runs sm80"]
+    runners["a100"] = pool("a100", gpu="sm80")
+    (route,) = plan(spec_of(small(runners=runners, packages=packages, matrix=matrix))).routes
+    assert [taken.name for taken in route.suites.values()] == ["a100"]
+
+
+def test_a_benchmark_runs_beside_the_nearest_cell_whose_code_runs_there_too() -> None:
+    runners = {"builder": pool("b"), "h100": pool("h", gpu="sm90", stages=["gpu-test", "benchmark"])}
+    matrix = {
+        "python": ["3.13"],
+        "isas": {"x86_64-linux": ["avx2", "avx512"]},
+        "gpus": {"cpu": {}, "sm80": {}, "sm90": {}},
+    }
+    spec = spec_of(small(runners=runners, matrix=matrix, tests={"benchmark": "where-routed"}))
+    decided = plan(spec)
+    beside = {
+        cell.suffix: route.beside(cell)
+        for cell, route in zip(decided.judged.cells, decided.routes, strict=True)
+        if cell.target == "sm90"
+    }
+    named = {suffix: {stage.name: other for stage, other in others.items()} for suffix, others in beside.items()}
+    assert named == {
+        "python313-cuda12_8-sm90-avx2": {},
+        "python313-cuda12_8-sm90-avx512": {"benchmark": "python313-cuda12_8-sm90-avx2"},
+    }
+
+
+def test_a_run_of_a_profile_leaves_out_tests_and_suites_with_the_reason() -> None:
+    suites = {"plain": {"command": "x", "minutes": 5}}
+    packages = {"pytorch": {"attribute": "torch", "suites": suites}, "torchvision": {}}
+    matrix = {"python": ["3.13"], "isas": {"x86_64-linux": ["avx2"]}, "gpus": {"cpu": {}}}
+    (route,) = plan(spec_of(small(packages=packages, matrix=matrix))).routes
+    (cpu_test,) = (stage for stage in route.pools if stage.name == "cpu-test")
+    assert route.in_profile("nightly", ()) is route
+    left = route.in_profile("nightly", [cpu_test])
+    why = "the profile nightly leaves it out"
+    assert (left.skipped[cpu_test], list(left.suites), list(left.skipped_suites.values())) == (why, [], [why])
+    assert [stage.name for stage in left.pools] == ["build", "publish"]
+    assert [stage.name for stage in route.of_request([cpu_test]).pools] == ["build", "publish"]
