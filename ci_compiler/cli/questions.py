@@ -70,7 +70,7 @@ QUESTIONS = (
     ),
     Question(
         option=answers.BUILDER,
-        words="Which CPU has the machine that builds? A model, or `github` for a machine of GitHub",
+        words="Which CPU does the machine that builds have? A model, or `github` for a machine of GitHub",
         write=answers.with_builder,
         kept="the template's",
     ),

@@ -12,6 +12,9 @@ from ci_compiler.github.access import repository_of
 from ci_compiler.github.reliance import OPTIONAL, reliance
 from ci_compiler.plan.pipeline import Plan
 
+EXAMPLE = "packages.example.org"
+"""The host of the index that the starters publish to."""
+
 
 def missing(decided: Plan, root: Path) -> Iterator[str]:
     """What `decided` needs and a compile does not make, with the command or the place that makes it, in order."""
@@ -19,6 +22,9 @@ def missing(decided: Plan, root: Path) -> Iterator[str]:
     yield from _repository(spec.owner, root)
     if "==" in spec.toolkit:
         yield f"{spec.toolkit} in the package index: `toolkit` in the spec names a commit or a wheel instead"
+    if examples := [name for name, package in spec.packages.items() if EXAMPLE in str(package.command)]:
+        named = ", ".join(examples)
+        yield f"an index for {named}: `install` and `publish` in the spec name yours, in place of {EXAMPLE}"
     if Code.NO_CACHE in {finding.code for finding in decided.warnings}:
         key = "nix-store --generate-binary-cache-key my-cache-1 secret.key public.key"
         yield f"a cache between the machines: {key}, and `cache` in the spec"

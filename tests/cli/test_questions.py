@@ -139,9 +139,20 @@ def test_every_template_takes_gpus_and_a_builder(template: str, tmp_path: Path) 
     assert run(PROGRAM, ["--check", "--root", str(tmp_path), "--branch", "main"]) == (1 if template == "own" else 0)
 
 
-def test_a_wheel_can_be_built_on_a_machine_of_github(tmp_path: Path) -> None:
+def test_a_spec_that_is_there_is_not_asked_about(tmp_path: Path) -> None:
+    (tmp_path / SPEC).parent.mkdir()
+    (tmp_path / SPEC).write_text("mine\n", "utf-8")
+    code, shown = at_terminal(tmp_path, words=("--template", "wheel"))
+    assert (code, shown) == (2, f"error: {SPEC}: exists already; edit it, or move it away first [in-the-way]\n")
+
+
+def test_a_wheel_can_be_built_on_a_machine_of_github(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert init(tmp_path, "--template", "wheel", "--owner", "acme", "--builder", "github") == 0
     assert [pool.hosted for pool in spec_at(tmp_path).pools] == ["ubuntu-24.04", ""]
+    said = capsys.readouterr().out
+    assert "an index for numpy: " in said
+    assert "gh secret set PUBLISH_TOKEN --env publish" in said
+    assert "x86-builder" not in said, "GitHub's machines need no runner"
 
 
 def test_a_cache_stops_before_the_compile_until_the_hash_of_nixpkgs_is_there(

@@ -42,13 +42,13 @@ def run(arguments: argparse.Namespace) -> int:
     given = {question: getattr(arguments, question.name) for question in QUESTIONS}
     whole = ask or any(answer is not None for question, answer in given.items() if question.option != OWNER)
     files = _files(_template(arguments.template, ask=ask))
+    if problems := {path: problem for path, text in files.items() if (problem := _problem(root, path, text))}:
+        raise InputError(in_the_way(path.as_posix(), problem) for path, problem in problems.items())
     text = with_branch(files[SPEC], head_branch(root) if whole else "")
     for question, answer in given.items():
         if whole or answer is not None or question.option != OWNER:
             text = answered(text, question, answer, root, ask=ask)
     files[SPEC] = text
-    if problems := {path: problem for path, text in files.items() if (problem := _problem(root, path, text))}:
-        raise InputError(in_the_way(path.as_posix(), problem) for path, problem in problems.items())
     spec = parse_spec(text.encode(), shown=SPEC.as_posix())
     return _compiled(root, spec, files) if whole else _first(root, spec, files)
 
