@@ -82,6 +82,16 @@ def why(error: OSError) -> str:
     return str(error) if isinstance(error, UnreadableError) else f"cannot be read: {error.strerror or error}"
 
 
+def is_typed() -> bool:
+    """Whether standard input is a terminal."""
+    return sys.stdin is not None and sys.stdin.isatty()
+
+
+def typed_line(most: int = 8_000) -> str:
+    """A line of at most `most` bytes from standard input, with its end; '' at the end of the input."""
+    return str(sys.stdin.buffer.readline(most), "utf-8", "replace")
+
+
 def bytes_of(path: str | PathLike[str], most: int = LARGEST) -> bytes:
     """The content of a regular file, or of standard input (`STANDARD_INPUT`). Raises OSError."""
     name = fspath(path)

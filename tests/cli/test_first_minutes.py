@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
+import json
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -115,7 +117,10 @@ def test_the_toolkit_of_a_checkout_is_its_commit_at_its_remote(tmp_path: Path) -
 def test_init_writes_the_toolkit_that_fits(
     where: str, tmp_path: Path, capsys: Out, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ci_compiler.cli.compile.init.toolkit", lambda _: where)
+    url, _, commit = where.removeprefix("git+").partition("@")
+    installed = json.dumps({"url": url, "vcs_info": {"commit_id": commit}}) if where else None
+    distribution = SimpleNamespace(read_text=lambda _: installed)
+    monkeypatch.setattr("ci_compiler.cli.toolkit.distribution", lambda _: distribution)
     assert ci("init", "--root", str(tmp_path)) == 0
     assert (where or "`toolkit`") in capsys.readouterr().err
     spec = parse_spec((tmp_path / SPEC).read_bytes(), shown=SPEC)

@@ -54,7 +54,7 @@ def new_world(apart: bool, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     def make(backend: str) -> World:
         for tool in ("act", "git", "nix-build", "nix-store", "bash"):
             require(tool)
-        root = _on_a_disk(tmp_path_factory.mktemp("world"))
+        root = on_a_disk(tmp_path_factory.mktemp("world"))
         made.append(World(root, backend=backend, apart=apart))
         return made[-1]
 
@@ -63,7 +63,7 @@ def new_world(apart: bool, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         world.remove()
 
 
-def _on_a_disk(root: Path) -> Path:
+def on_a_disk(root: Path) -> Path:
     """`root`, or another folder if `root` is in memory, where the doctor allows no builds."""
     if not _in_memory(root):
         return root

@@ -24,6 +24,7 @@ import yaml
 import ci_compiler
 from ci_compiler.workflows.pins import pinned
 from tests.checkers import require
+from tests.runner.jobs.world import PACKAGES
 
 from .act import Run, read_journal, read_log
 
@@ -107,6 +108,7 @@ class World:
         for branch, versions in VERSIONS.items():
             source = self._nixpkgs(branch)
             shutil.copytree(HERE / "stack/nixpkgs", source)
+            shutil.copytree(PACKAGES, source / "standins", ignore=shutil.ignore_patterns("__pycache__"))
             facts = {"pythonVersion": PYTHON, "program": sys.executable, **versions}
             rows = "".join(f"  {name} = {json.dumps(value)};\n" for name, value in facts.items())
             (source / "here.nix").write_text(f"{{\n{rows}}}\n", "utf-8")

@@ -1,60 +1,111 @@
-"""`ci-compile init`: writes a first spec with the files that it names, and its JSON Schema for editors."""
+"""`ci-compile init`: writes a first spec with the files that it names, and its JSON Schema for editors.
+
+At a terminal, or with options that describe a fleet, it also writes what the spec compiles to, and lists what is
+missing.
+"""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
-from ci_compiler.cli.console import note
-from ci_compiler.cli.toolkit import toolkit
+from ci_compiler.checkout import head_branch
+from ci_compiler.cli.console import note, print_findings
+from ci_compiler.cli.drift import missing_recipes
+from ci_compiler.cli.questions import QUESTIONS, TEMPLATE, answered, asked, at_terminal
 from ci_compiler.cli.where import SCHEMA_BESIDE, SPEC, root_of
-from ci_compiler.errors import InputError, Place
+from ci_compiler.codes import Code
+from ci_compiler.errors import InputError, about, escaped, nearest
 from ci_compiler.files.atomic import change_folders, reporting
-from ci_compiler.files.drift import in_the_way, obstacle, writing
+from ci_compiler.files.drift import GITHUB, apply, compare, in_the_way, obstacle, writing
 from ci_compiler.outside import bytes_of
-from ci_compiler.spec.build import STARTERS, parse_spec
+from ci_compiler.plan.pipeline import plan
+from ci_compiler.recipes.render import recipes, territories
+from ci_compiler.reports.missing import missing
+from ci_compiler.spec.build import STARTERS, parse_spec, starters
+from ci_compiler.spec.carried import template_paths
 from ci_compiler.spec.model import RecipeKind, Spec
 from ci_compiler.spec.schema import schema_text
-
-_TOOLKIT = """
-# Hosted jobs install ci-compiler from here. Remove it to install a release from the package index.
-toolkit: {where}
-"""
+from ci_compiler.sync.compiled import compile_files
+from ci_compiler.units import counted
+from ci_compiler.update.answers import OWNER, with_branch
+from ci_compiler.variant import recipe_names
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Writes all files of the template, or none. Raises InputError if one is in the way or the owner is not valid."""
-    root = root_of(arguments)
-    files = _files(arguments.template)
-    if arguments.owner is not None:
-        files[SPEC] = files[SPEC].replace("owner: my-org", f"owner: {arguments.owner}")
-    if where := toolkit(root):
-        files[SPEC] += _TOOLKIT.format(where=where)
-    spec = _parsed(files[SPEC])
+    """Writes all files, or none; returns 1 if the next step would fail.
+
+    Raises InputError if a file is in the way, or an answer is wrong or missing.
+    """
+    root, ask = root_of(arguments), at_terminal()
+    given = {question: getattr(arguments, question.name) for question in QUESTIONS}
+    whole = ask or any(answer is not None for question, answer in given.items() if question.option != OWNER)
+    files = _files(_template(arguments.template, ask=ask))
     if problems := {path: problem for path, text in files.items() if (problem := _problem(root, path, text))}:
         raise InputError(in_the_way(path.as_posix(), problem) for path, problem in problems.items())
+    text = with_branch(files[SPEC], head_branch(root) if whole else "")
+    for question, answer in given.items():
+        if whole or answer is not None or question.option != OWNER:
+            text = answered(text, question, answer, root, ask=ask)
+    files[SPEC] = text
+    spec = parse_spec(text.encode(), shown=SPEC.as_posix())
+    return _compiled(root, spec, files) if whole else _first(root, spec, files)
+
+
+def _template(given: str | None, *, ask: bool) -> str:
+    """The template: `given`, or else the answer of a person, or else the first."""
+    known = starters()
+    while ask and given is None:
+        answer = asked(f"{TEMPLATE} ({', '.join(known)})", known[0]) or known[0]
+        if answer in known:
+            return answer
+        print_findings([about("--template", Code.WRONG_OPTION, f"{answer!r} is no template{nearest(answer, known)}")])
+    return given or known[0]
+
+
+def _first(root: Path, spec: Spec, files: Mapping[Path, str]) -> int:
+    """Writes the sources alone, which are to be edited."""
     _write(root, files)
-    *names, last = [SPEC.as_posix(), *(path.as_posix() for path in files if path != SPEC)]
     compiled = spec.backend.has_recipes and not any(
         package.may_be(RecipeKind.OWN) for package in spec.packages.values()
     )
     commands = "`ci-compile` and `ci-compile recipes`" if compiled else "`ci-compile`"
-    print(f"wrote {', '.join(names)} and {last}; edit the spec, then run {commands}")
-    if where:
-        note(f"hosted jobs will install ci-compiler from {where} (`toolkit` in the spec)")
-    else:
+    print(f"wrote {_names(files)}; edit the spec, then run {commands}")
+    if "==" in spec.toolkit:
         note(f"hosted jobs will install {spec.toolkit} from the package index; set `toolkit` if it has no such release")
+    else:
+        note(f"hosted jobs will install ci-compiler from {spec.toolkit} (`toolkit` in the spec)")
     return 0
 
 
-def _parsed(text: str) -> Spec:
-    """The spec whose text is `text`. Raises InputError about `--owner`, which is all that can be wrong in it."""
+def _compiled(root: Path, spec: Spec, files: Mapping[Path, str]) -> int:
+    """Writes the sources and what they compile to, and prints what is missing; 1 where nothing can be compiled yet."""
     try:
-        return parse_spec(text.encode(), shown="--owner")
-    except InputError as error:
-        raise InputError(replace(finding, place=Place(file="--owner")) for finding in error.findings) from None
+        decided = plan(spec)
+    except InputError as error:  # the hash of nixpkgs, which only a download tells
+        _write(root, files)
+        print(f"wrote {_names(files)}")
+        print_findings(error.findings, root=root)
+        note("run `ci-compile hash`, then `ci-compile` and `ci-compile recipes`")
+        return 1
+    branch, templates = next(iter(spec.branches)), {path: files[Path(path)] for path in template_paths(spec)}
+    own: Mapping[str, str] = recipes(spec, decided.judged, branch, templates)
+    made = {**compile_files(decided), **own}
+    places = [GITHUB, *(territories(spec, decided.judged, branch) if own else ())]
+    changes = compare(root, made, places)
+    _write(root, files)
+    apply(root, made, changes, places)
+    recipe_count = f" and {counted(len(recipe_names(own)), 'recipe')}" if own else ""
+    print(f"wrote {_names(files)}; compiled {len(made) - len(own)} files{recipe_count} of {branch}")
+    print("missing, each with what makes it:", *map(escaped, missing(decided, root)), sep="\n  ")
+    print_findings(absent := missing_recipes(spec, decided.judged.cells, branch, root))
+    return 1 if absent else 0
+
+
+def _names(files: Mapping[Path, str]) -> str:
+    *names, last = [SPEC.as_posix(), *(path.as_posix() for path in files if path != SPEC)]
+    return f"{', '.join(names)} and {last}"
 
 
 def _files(template: str) -> dict[Path, str]:

@@ -32,9 +32,9 @@ let
     args = [ "-eu" ./python.sh ];
   };
 
-  package = { module, version, needs ? { }, cuda ? "", architectures ? [ ] }: mkDerivation {
+  package = { module, version, needs ? { }, cuda ? "", architectures ? [ ], standin ? "" }: mkDerivation {
     pname = module;
-    inherit module version cuda architectures;
+    inherit module version cuda architectures standin;
     imports = builtins.attrNames needs;
     propagated = [ python ] ++ builtins.attrValues needs;
     args = [ "-eu" ./package.sh ];
@@ -51,7 +51,7 @@ let
     };
 
     cudaPackages = final.cudaPackages_12_8;
-    cudaPackages_12_8.cudaVersion = "12.8";
+    cudaPackages_12_8 = { cudaVersion = "12.8"; cuda_cuobjdump = "/none"; };
     cudaPackages_13.cudaVersion = "13.0";
 
     "python${builtins.replaceStrings [ "." ] [ "" ] here.pythonVersion}Packages" = rec {
@@ -71,6 +71,35 @@ let
           needs = { inherit engine; };
         })
         { inherit engine; };
+
+      # The stand-ins for PyTorch and its companions, which say that they are what their recipes ask for.
+      torch = overridable
+        ({ cudaSupport, gpuTargets }: package {
+          module = "torch";
+          version = "2.8.0";
+          cuda = if cudaSupport then final.cudaPackages.cudaVersion else "";
+          architectures = gpuTargets;
+          standin = ./standins/torch;
+        })
+        { cudaSupport = config.cudaSupport or false; gpuTargets = [ ]; };
+
+      torchvision = overridable
+        ({ torch }: package {
+          module = "torchvision";
+          version = "0.23.0";
+          needs = { inherit torch; };
+          standin = ./standins/torchvision;
+        })
+        { inherit torch; };
+
+      torchaudio = overridable
+        ({ torch }: package {
+          module = "torchaudio";
+          version = "2.8.0";
+          needs = { inherit torch; };
+          standin = ./standins/torchaudio;
+        })
+        { inherit torch; };
     };
   };
 

@@ -3,7 +3,7 @@ PATH=/usr/bin:/bin
 
 CXXFLAGS='' CFLAGS='' NVCC_APPEND_FLAGS=''
 eval "${preConfigure:-}"
-eval "${preBuild:-}"
+[ -n "$standin" ] || eval "${preBuild:-}" # PyTorch's reads what CMake and Ninja wrote; a stand-in has neither
 
 site=$out/lib/python$pythonVersion/site-packages
 mkdir -p "$site/$module" "$site/$module-$version.dist-info" "$out/nix-support"
@@ -14,6 +14,15 @@ mkdir -p "$site/$module" "$site/$module-$version.dist-info" "$out/nix-support"
   echo "cuda = '$cuda'"
   echo "architectures = '$architectures'.split()"
 } >"$site/$module/__init__.py"
+if [ -n "$standin" ]; then
+  cp "$standin"/*.py "$site/$module/"
+fi
+if [ "$module" = torch ]; then # what it says of itself
+  arch=$(echo "$architectures" | tr -d .)
+  gpu="\"cuda\": \"$cuda\", \"architectures\": [\"sm_$arch\"], \"gpus\": [[\"NVIDIA H100 80GB HBM3\", [9, 0]]]"
+  echo "{\"version\": \"$version\"${cuda:+, $gpu, \"cudnn\": 91002, \"operators\": 12080\}}" >"$site/behaviour.json"
+  [ -n "$cuda" ] || echo "{\"version\": \"$version\"}" >"$site/behaviour.json"
+fi
 printf 'Metadata-Version: 2.1\nName: %s\nVersion: %s\n' "$module" "$version" >"$site/$module-$version.dist-info/METADATA"
 echo "$propagated" >"$out/nix-support/propagated-build-inputs"
 echo "built $pname with $CXXFLAGS"

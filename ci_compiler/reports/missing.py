@@ -1,0 +1,49 @@
+"""What a new fleet lacks before its first build, and what makes each: found without asking GitHub or a machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from ci_compiler.checkout import head_branch
+from ci_compiler.codes import Code
+from ci_compiler.errors import InputError
+from ci_compiler.github.access import repository_of
+from ci_compiler.github.reliance import OPTIONAL, reliance
+from ci_compiler.plan.pipeline import Plan
+
+EXAMPLE = "packages.example.org"
+"""The host of the index that the starters publish to."""
+
+
+def missing(decided: Plan, root: Path) -> Iterator[str]:
+    """What `decided` needs and a compile does not make, with the command or the place that makes it, in order."""
+    spec = decided.spec
+    yield from _repository(spec.owner, root)
+    if "==" in spec.toolkit:
+        yield f"{spec.toolkit} in the package index: `toolkit` in the spec names a commit or a wheel instead"
+    if examples := [name for name, package in spec.packages.items() if EXAMPLE in str(package.command)]:
+        named = ", ".join(examples)
+        yield f"an index for {named}: `install` and `publish` in the spec name yours, in place of {EXAMPLE}"
+    if Code.NO_CACHE in {finding.code for finding in decided.warnings}:
+        key = "nix-store --generate-binary-cache-key my-cache-1 secret.key public.key"
+        yield f"a cache between the machines: {key}, and `cache` in the spec"
+    environments = reliance(decided).environments
+    yield f"environments {', '.join(sorted(environments))}: ci-compile settings --write | sh"
+    for name, used in sorted(environments.items()):
+        for secret in sorted(used.secrets - OPTIONAL):
+            yield f"secret {secret}: gh secret set {secret} --env {name}"
+    for pool in spec.pools:
+        if not pool.hosted:
+            checked = f"ci-runner doctor --pool {pool.name}"
+            yield f"runner of {pool.name}: {checked} && ci-runner start {pool.name}"
+    yield "settings of the repository: ci-compile settings --check"
+
+
+def _repository(owner: str, root: Path) -> Iterator[str]:
+    if not head_branch(root):
+        yield "a git repository: git init --initial-branch main"
+    try:
+        repository_of({}, root)
+    except InputError:
+        yield f"a repository on GitHub: gh repo create {owner}/{root.resolve().name} --source . --push"
