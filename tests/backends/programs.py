@@ -18,8 +18,8 @@ from ci_compiler.spec.model import Cache
 NIX = "nix --extra-experimental-features nix-command"
 FRESH = "--option narinfo-cache-negative-ttl 0 --option narinfo-cache-positive-ttl 0"
 
-KEY = "cache-1:public"
-CACHE = Cache(url="https://cache.example.org", public_key=KEY)
+URL, KEY = "https://cache.example.org", "cache-1:public"
+CACHE = Cache(url=URL, public_key=KEY)
 
 
 def path(name: str) -> str:
