@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from ci_compiler.backends.images import platform_of
 from ci_compiler.cli.runner import join_images
 from ci_compiler.errors import InputError
 from tests.backends.project import Project
@@ -116,20 +115,6 @@ def test_an_index_has_what_was_gathered_and_nothing_else(images: Project) -> Non
     layout(images.root / "made/other.oci.tar", "s390x")
     images.write("ci/joined.sh", JOINED.replace("tar\n", "tar made/other.oci.tar\n"))
     assert "which was not gathered" in build(images, JOINED_NAME, "--needs", "made-output", status=1)
-
-
-@pytest.mark.parametrize(
-    ("platform", "stated"),
-    [
-        ("aarch64-linux", "linux/arm64"),
-        ("x86_64-windows", "windows/amd64"),
-        ("armv7l-linux", "linux/arm/v7"),
-        ("aarch64-darwin", ""),
-        ("mine", ""),
-    ],
-)
-def test_platforms_are_spelled_as_images_do(platform: str, stated: str) -> None:
-    assert platform_of(platform) == stated
 
 
 @pytest.mark.parametrize(
