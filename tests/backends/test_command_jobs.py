@@ -178,23 +178,12 @@ def test_a_file_that_changed_after_the_build_is_neither_tested_nor_published(bui
     assert not built.index.exists()
 
 
-def test_a_file_that_the_build_did_not_make_is_refused(built: Project) -> None:
-    (built.root / "build-output/files/extra.whl").write_text("", "utf-8")
-    assert "extra.whl is not in the manifest" in built.publish(status=1).stderr
-
-
 def test_a_folder_that_leads_out_of_the_repository_is_refused(project: Project, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     script = f"#!/bin/bash -e\nrm -rf dist\nln -s {tmp_path}/elsewhere dist\necho a >dist/fastpath.whl\n"
     project.write("ci/build.sh", script)
     assert "dist/fastpath.whl is reached through a symbolic link" in project.build(1).stderr
     assert not (project.root / MANIFEST).exists()
-
-
-def test_two_files_of_one_name_are_refused(project: Project) -> None:
-    project.write("ci/build.sh", "#!/bin/bash -e\nmkdir -p dist/a dist/b\necho a >dist/a/x.txt\necho b >dist/b/x.txt\n")
-    project.declare(files=["dist/*/*.txt"])
-    assert "dist/b/x.txt: another file is also called x.txt" in project.build(1).stderr
 
 
 def test_a_failed_command_is_a_failed_stage(built: Project) -> None:
