@@ -344,8 +344,8 @@ class Store:
                     return f"it cannot be read: {ended.said}"
         return difference(*found)
 
-    def dump(self, path: str, archive: IO[bytes], url: str = "") -> Ended:
-        """Writes the content of `path` in the store, or in the cache at `url`, to `archive` (NAR). Checks no hash."""
+    def dump(self, path: str, archive: IO[bytes], url: str) -> Ended:
+        """Writes the content of `path` in the cache at `url` ('': in the store) to `archive` (NAR). Checks no hash."""
         where = (*_FRESH, "--store", url) if url else ()
         return self._nix("store", "dump-path", *where, path, out=archive)
 

@@ -29,6 +29,7 @@ from ci_compiler.backends.nar import base32, text_archive
 from ci_compiler.backends.nix_store import Store
 from ci_compiler.backends.protocol import BinaryCache
 from ci_compiler.codes import Code
+from ci_compiler.errors import InputError, StageError
 from ci_compiler.outside import bytes_of, expected, object_of, reading
 from ci_compiler.process import Ended
 
@@ -90,7 +91,9 @@ def fetch_staged(
             if signed and not store.signed_by(cache.builder_keys, f"file://{folder}", signed):
                 return Ended(status=1, err=f"error: {path} has no build that a builder's key signed")
             return _take(store, cache, folder, closure or stated, recipe, proved=not signed)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except StageError as error:  # Nix cannot read what is in it
+        return Ended(status=1, err=f"error: {error.findings[0].message}")
+    except (InputError, OSError):
         return Ended(status=1, err=f"error: {path} is not a staged build")
     finally:
         store.discard(path)
@@ -118,8 +121,8 @@ def _take(
     """Copies what the store lacks of `closure`, which has references first; only what is signed, unless `proved`."""
     trust = ("--no-check-sigs",) if proved else ("--option", "extra-trusted-public-keys", " ".join(cache.builder_keys))
     url, staged = f"file://{folder}", set(held(folder))
-    for path, content in store.contents(sorted(staged), url).items():
-        if closure.get(path) != content:
+    for path, content in store.contents(sorted(staged & closure.keys()), url).items():
+        if closure[path] != content:
             return Ended(status=1, err=f"error: {path} is staged with another content than the manifest states")
     ended = Ended(status=0)
     for here, part in groupby(store.lacks(list(closure)), staged.__contains__):

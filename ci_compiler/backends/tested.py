@@ -68,7 +68,7 @@ def unsigned(build: BuildRecord, cache: BinaryCache) -> StageError:
 
 def key_name(cache: BinaryCache) -> str:
     """The name of the key that signs what is in the cache."""
-    return cache.public_key.split(":", 1)[0]
+    return cache.public_key.partition(":")[0]
 
 
 def _records_of(store: Store, build: BuildRecord, paths: Iterable[str], tests: Sequence[str]) -> list[Record]:
@@ -106,4 +106,4 @@ def tested_there(store: Store, cache: BinaryCache, paths: Sequence[str], tests: 
 
 def _kept(store: Store, cache: BinaryCache, wanted: Sequence[Record]) -> bool:
     """Whether the cache has all of these records with a valid signature by its key."""
-    return not wanted or store.verified(cache, [path for path, _ in wanted])
+    return store.verified(cache, [path for path, _ in wanted])

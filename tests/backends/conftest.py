@@ -1,4 +1,4 @@
-"""The wheel project for the tests of the backend `command`, a new copy for each test."""
+"""The wheel project for the tests of the backend `command`, a new copy for each test, and stand-ins for Nix."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.backends.programs import Programs
 from tests.backends.project import Project
 
 
@@ -35,3 +36,9 @@ def built(tmp_path: Path, shared: Path) -> Project:
     """A project after its build."""
     shutil.copytree(shared / "built", tmp_path, symlinks=True, dirs_exist_ok=True)
     return Project(tmp_path, shared)
+
+
+@pytest.fixture
+def nix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Programs:
+    """Nix' programs, which answer what the test says."""
+    return Programs(tmp_path, monkeypatch, "nix", "nix-store", "nix-instantiate", "nix-build")

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from ci_compiler.backends.nar import DamagedArchiveError, difference, hex_digest, listing
+from ci_compiler.backends.nar import (
+    DamagedArchiveError,
+    base32,
+    closure_digest,
+    difference,
+    hex_digest,
+    listing,
+    text_archive,
+)
 from tests.checkers import require
 
 
@@ -36,8 +45,33 @@ def test_every_kind_of_entry_is_listed_and_compared(tmp_path: Path) -> None:
 def test_a_hash_is_read_in_both_of_its_bases() -> None:
     """The hash of "abc", as `nix-hash --type sha256 --to-base32` prints it (FIPS 180-2, example B.1)."""
     digits = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+    assert base32(bytes.fromhex(digits)) == "1b8m03r63zqhnjf7l5wnldhh7c134ap5vpj0850ymkq1iyzicy5s"
+    assert base32(bytes(20)) == "0" * 32
     assert hex_digest("sha256:1b8m03r63zqhnjf7l5wnldhh7c134ap5vpj0850ymkq1iyzicy5s") == digits
     assert hex_digest(f"sha256:{digits}") == digits
+
+
+def test_a_text_in_an_archive_is_what_nix_makes_of_a_file(tmp_path: Path) -> None:
+    for text in ("", "12345678", "größer\n"):
+        (tmp_path / "file").write_text(text, "utf-8")
+        assert text_archive(text) == archive(tmp_path / "file")
+        assert listing(io.BytesIO(text_archive(text))) == {".": hashlib.sha256(text.encode()).hexdigest()}
+
+
+def test_a_closure_has_one_digest_in_any_order() -> None:
+    digest = hashlib.sha256(b"/a sha256:0\n/b sha256:1\n").hexdigest()
+    assert closure_digest({"/b": "sha256:1", "/a": "sha256:0"}) == f"sha256:{digest}"
+
+
+@pytest.mark.parametrize(("size", "is_read"), [(1 << 20, True), ((1 << 20) + 1, False)])
+def test_a_text_of_an_archive_has_a_limit(size: int, is_read: bool) -> None:
+    words = ("nix-archive-1", "(", "type", "symlink", "target", "x" * size, ")")
+    data = b"".join(len(word).to_bytes(8, "little") + word.encode() + bytes(-len(word) % 8) for word in words)
+    if is_read:
+        assert listing(io.BytesIO(data)) == {".": f"link to {'x' * size}"}
+    else:
+        with pytest.raises(DamagedArchiveError):
+            listing(io.BytesIO(data))
 
 
 def test_a_summary_names_the_first_files() -> None:

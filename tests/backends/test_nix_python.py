@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ci_compiler.backends.nix_python import DEVELOPMENT, INSTALLED, interpreter_of
+from ci_compiler.backends.nix_python import DEVELOPMENT, INSTALLED, interpreter_of, propagated
 from ci_compiler.errors import StageError
 
 SITE = "lib/python3.13/site-packages"
@@ -73,3 +73,16 @@ def test_a_way_that_nothing_is_known_of_is_not_tested(tmp_path: Path) -> None:
     ]
     absent = str(tmp_path / "absent")
     assert interpreter_of(str(vision), [], [absent]).ways[1].lacks == f"{absent} is not in the closure of the package"
+
+
+def test_a_package_that_is_not_for_python_has_no_interpreter(tmp_path: Path) -> None:
+    found = interpreter_of(str(tmp_path), [str(tmp_path)])
+    assert found == ("", (), str(tmp_path), "has no lib/python3.X/site-packages to import from", ())
+
+
+def test_packages_that_propagate_each_other_are_there_once(tmp_path: Path) -> None:
+    python, numpy = path(tmp_path, "python3"), path(tmp_path, "numpy")
+    torch = path(tmp_path, "torch", DEVELOPMENT, python, numpy)
+    (numpy / "nix-support").mkdir()
+    (numpy / "nix-support" / DEVELOPMENT).write_text(f"{torch}\n{python}\n", "utf-8")
+    assert propagated(str(torch), files=[DEVELOPMENT]) == [str(torch), str(python), str(numpy)]

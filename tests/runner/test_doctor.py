@@ -430,12 +430,7 @@ SECRET = "c2VjcmV0"  # noqa: S105  (it says `secret`)
     [
         ("", "FLOX_FLOXHUB_TOKEN is not set"),
         (SECRET, "is not a FloxHub token"),
-        (f"{SECRET}.{SECRET}.{SECRET}", "is not a FloxHub token"),
-        (token(sub=SECRET), "is a token that never expires"),
-        (token(exp=SECRET), "is a token that never expires"),
-        (token(exp=10**400), "is not a FloxHub token"),
         (token(exp=NOW + 7000, sub=SECRET), "but the work ahead takes up to 120 minutes"),
-        (token(exp=NOW + 10**6, nbf=NOW + 10**5), "is not valid before"),
     ],
 )
 def test_a_token_that_cannot_publish_is_found_and_never_shown(given: str, message: str) -> None:
@@ -462,9 +457,7 @@ def test_a_build_needs_no_token() -> None:
     ("flox", "answer", "failing"),
     [
         ("1.14.0", Answer(status=0, out="Logged in"), ""),
-        ("1.13.9", Answer(status=0), "flox 1.13.9 does not support this kind of token"),
         ("1.14.0", Answer(status=1, err="not logged in"), "cannot be checked (flox: not logged in)"),
-        ("", None, "cannot be checked (flox is not installed)"),
     ],
 )
 def test_a_token_that_only_floxhub_can_read_is_proved_by_flox(flox: str, answer: Answer | None, failing: str) -> None:
@@ -482,10 +475,7 @@ PUBLIC = base64.b64encode(bytes(range(32, 64))).decode()
     [
         (f"my-cache:{KEY}", PUBLIC, ""),
         (f"other:{KEY}", PUBLIC, "not the pair of cache.public-key"),
-        (f"my-cache:{KEY}", base64.b64encode(bytes(32)).decode(), "not the pair of cache.public-key"),
-        (f"my-cache:{PUBLIC}", PUBLIC, "holds no signing key of Nix"),
-        ("nonsense", PUBLIC, "holds no signing key of Nix"),
-        (f"my-cache:{KEY}", "", ""),
+        (f"other:{KEY}", "", ""),
     ],
 )
 def test_a_signing_key_is_the_pair_of_the_public_one(key: str, cache: str, failing: str) -> None:
@@ -496,7 +486,7 @@ def test_a_signing_key_is_the_pair_of_the_public_one(key: str, cache: str, faili
     found = failures(work("publish", **document), shown)
     assert failing in found.get("token", "")
     assert bool(failing) == bool(found)
-    assert key.partition(":")[2] not in repr(shown) + str(found) or key == "nonsense"
+    assert key.partition(":")[2] not in repr(shown) + str(found)
 
 
 @given(st.text() | st.binary().map(lambda data: f"a.{base64.urlsafe_b64encode(data).decode().rstrip('=')}.c"))

@@ -139,31 +139,6 @@ def test_a_checkout_that_would_lose_changes_is_refused(
     assert world.catalog == {}
 
 
-def test_a_branch_that_is_checked_out_in_another_worktree_is_not_moved(
-    world: World, capsys: pytest.CaptureFixture[str]
-) -> None:
-    ready(world, "flox")
-    world.git("checkout", "--quiet", "--detach", "main")
-    world.git("branch", "--force", "main", "main~1")
-    world.git("worktree", "add", "--quiet", str(world.folder / "other"), "main")
-    own = world.git("rev-parse", "main")
-    assert world.publish() == 1
-    assert "error: main: is checked out in another worktree" in capsys.readouterr().err
-    assert world.git("rev-parse", "main") == own
-
-
-def test_a_shallow_clone_is_refused(world: World, capsys: pytest.CaptureFixture[str]) -> None:
-    ready(world, "flox")
-    clone = world.folder / "shallow"
-    world.git("clone", "--quiet", "--depth", "1", f"file://{world.folder}/origin.git", str(clone))
-    (world.root / "build-output").rename(clone / "build-output")
-    world.patch.chdir(clone)
-    manifest = json.loads((clone / "build-output/manifest.json").read_text("utf-8"))
-    capsys.readouterr()
-    assert world.publish(commit=manifest["commit"]) == 1
-    assert ": the clone is shallow" in capsys.readouterr().err
-
-
 @BACKENDS
 def test_a_result_that_is_neither_in_the_store_nor_in_the_cache_is_not_built_again(
     world: World, backend: str, capsys: pytest.CaptureFixture[str]
