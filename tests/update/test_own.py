@@ -1,0 +1,309 @@
+"""Own recipes that go to another release: each shape of recipe, and what is refused."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ci_compiler.adoption.evaluation import EvaluatedSource
+from ci_compiler.codes import Code
+from ci_compiler.spec.build import bundled_spec
+from ci_compiler.update.literals import in_form
+from ci_compiler.update.own import Rewritten, Wanted, tried
+from tests.checkers import require
+
+OLD_PIN, NEW_PIN = "6a030d535719c5190187c4cec156f335e95e3211", "0182a361324364ae3f436a63005877674cf45efb"
+
+
+def sri(text: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+
+
+def fetch(source: EvaluatedSource) -> str:
+    return sri(f"{source.url} {source.rev}")
+
+
+def github(repository: str, revision: str, *, rev: str = "") -> str:
+    owner, repo = repository.split("/")
+    hash_ = sri(f"https://github.com/{repository}/archive/{revision}.tar.gz {revision}")
+    return f'fetchFromGitHub {{ owner = "{owner}"; repo = "{repo}"; rev = "{rev or revision}"; hash = "{hash_}"; }}'
+
+
+def archive(repository: str, revision: str) -> str:
+    url = f"https://github.com/{repository}/archive/{revision}.tar.gz"
+    return f'fetchTarball {{ url = "{url}"; sha256 = "{in_form("0" * 52, sri(f"{url} {revision}"))}"; }}'
+
+
+def moved(folder: Path, files: dict[str, str], *names: str, **wanted: Any) -> Rewritten:
+    """What becomes of `files` when the recipes `names` go to what is wanted."""
+    require("nix-instantiate")
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, "utf-8")
+    asked = Wanted(package="tool", **wanted)
+    done = tried(folder, dict.fromkeys(names or ["tool"], asked), bundled_spec().hardware, fetch)
+    assert {name: (folder / name).read_text("utf-8") for name in files} == files
+    return done
+
+
+def texts(done: Rewritten) -> dict[str, str]:
+    assert not done.findings, [str(one) for one in done.findings]
+    return {path.as_posix(): text for path, text in done.texts.items()}
+
+
+def refusals(done: Rewritten) -> list[str]:
+    assert not done.texts
+    assert {one.code for one in done.findings} == {Code.UPDATE_REFUSED}
+    return [str(one).removesuffix(" [update-refused]") for one in done.findings]
+
+
+RELEASE: dict[str, Any] = {"before": "1.2.0", "after": "1.3.1", "revisions": {"us/tool": "v1.3.1"}}
+
+LITERAL = """\
+# Tool 1.2.0 for Hopper; 11.2.0, 1.2.0rc1 and 1.2.01 are others
+{ stdenv, fetchFromGitHub }:
+stdenv.mkDerivation {
+  pname = "tool";
+  version = "1.2.0";  # v1.2.0
+  src = @;
+  postPatch = ''
+    echo "1.2.0" > version.txt
+    sed 's/numpy==1.2.0//' setup.py
+  '';
+  cmakeFlags = [ "-DTOOL_BUILD_VERSION=1.2.0" ];
+  TOOL_BUILD_VERSION = "1.2.0";
+  passthru."1.2.0" = true;
+  meta.description = "Tool 1.2.0 for H100";
+}
+"""
+
+
+def literal(version: str) -> str:
+    text = LITERAL.replace("@", github("us/tool", f"v{version}"))
+    kept = ("11.2.0", "1.2.0rc1", "1.2.01", "==1.2.0", '."1.2.0"')
+    for at, one in enumerate(kept):
+        text = text.replace(one, f"<{at}>", 1)
+    text = text.replace("1.2.0", version)
+    for at, one in enumerate(kept):
+        text = text.replace(f"<{at}>", one)
+    return text
+
+
+def test_every_literal_that_states_the_release_is_rewritten(tmp_path: Path) -> None:
+    done = moved(tmp_path, {"tool.nix": literal("1.2.0")}, **RELEASE)
+    assert texts(done) == {"tool.nix": literal("1.3.1")}
+
+
+SHAPES = {
+    "interpolated": """\
+{{ stdenv, fetchFromGitHub }}:
+stdenv.mkDerivation rec {{
+  pname = "tool"; version = "{version}";
+  src = {interpolated};
+}}
+""",
+    "final attributes": """\
+{{ stdenv, fetchFromGitHub }}:
+stdenv.mkDerivation (final: {{
+  pname = "tool"; version = "{version}";
+  src = {final};
+}})
+""",
+    "named": """\
+{{ stdenv, fetchFromGitHub }}:
+let toolVersion = "{version}"; toolSrc = {named};
+in stdenv.mkDerivation {{ pname = "tool"; version = toolVersion; src = toolSrc; }}
+""",
+    "of a package inside, with a source in its flags": """\
+{{ pkgs, fetchFromGitHub }}:
+let
+  inner = pkgs.tool.overrideAttrs (old: {{
+    version = "{version}";
+    src = {source};
+    cmakeFlags = [ "-DSOURCE=${{{other}}}" ];
+  }});
+in pkgs.python313Packages.tool.override {{ tool = inner; }}
+""",
+    "from PyPI": """\
+{{ python3Packages, fetchPypi }}:
+python3Packages.buildPythonPackage rec {{
+  pname = "tool"; version = "{version}";
+  src = fetchPypi {{ inherit pname version; hash = "{pypi}"; }};
+}}
+""",
+}
+
+
+def shaped(shape: str, version: str, other: str) -> str:
+    url = f"mirror://pypi/t/tool/tool-{version}.tar.gz"
+    return SHAPES[shape].format(
+        version=version,
+        source=github("us/tool", f"v{version}"),
+        interpolated=github("us/tool", f"v{version}", rev="v${version}"),
+        final=github("us/tool", f"v{version}", rev="v${final.version}"),
+        named=github("us/tool", f"v{version}", rev="v${toolVersion}"),
+        other=github("us/dep", other),
+        pypi=sri(f"{url} "),
+    )
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_literal_is_rewritten_where_it_is(shape: str, tmp_path: Path) -> None:
+    revisions = {} if shape == "from PyPI" else {"us/tool": "v1.3.1"}
+    revisions |= {"us/dep": "b" * 40} if "inside" in shape else {}
+    done = moved(tmp_path, {"tool.nix": shaped(shape, "1.2.0", "a" * 40)}, **{**RELEASE, "revisions": revisions})
+    assert texts(done) == {"tool.nix": shaped(shape, "1.3.1", "b" * 40)}
+
+
+def pinned(pin: str, torch: str) -> str:
+    return f"""\
+# PyTorch {torch} (nixpkgs {pin})
+{{ }}:
+let pkgs = import ({archive("NixOS/nixpkgs", pin)}) {{ }};
+in pkgs.python3Packages.torch.overrideAttrs (old: {{ pname = "tool"; meta.description = "PyTorch {torch}"; }})
+"""
+
+
+def test_the_version_that_nixpkgs_decides_goes_with_its_commit(tmp_path: Path) -> None:
+    wanted = {"before": "2.8.0", "after": "2.9.1", "revisions": {"NixOS/nixpkgs": OLD_PIN}}
+    old = "fe5e41d7ffc0421f0913e8472ce6238ed0daf8e3"
+    done = moved(tmp_path, {"tool.nix": pinned(old, "2.8.0")}, **wanted)
+    assert texts(done) == {"tool.nix": pinned(OLD_PIN, "2.9.1")}
+    wrong = refusals(moved(tmp_path, {"tool.nix": pinned(old, "2.8.0")}, **{**wanted, "after": "2.10.0"}))
+    assert any("version would be 2.9.1; it is 2.8.0" in line for line in wrong)
+
+
+def test_a_pin_alone_changes_nothing_else(tmp_path: Path) -> None:
+    done = moved(tmp_path, {"tool.nix": pinned(OLD_PIN, "2.9.1")}, revisions={"NixOS/nixpkgs": NEW_PIN})
+    assert texts(done) == {"tool.nix": pinned(NEW_PIN, "2.9.1")}
+
+
+THIN = 'import ./lib/tool.nix {{ line = "{line}"; gpu = "{gpu}"; }}\n'
+BUILDER = """\
+{ line, gpu }:
+{ stdenv, fetchFromGitHub }:
+let known = import ./table.nix; one = known.${line};
+in stdenv.mkDerivation {
+  pname = "tool-${gpu}";
+  inherit (one) version;
+  src = fetchFromGitHub { owner = "us"; repo = "tool"; rev = "v${one.version}"; inherit (one) hash; };
+}
+"""
+
+
+def table(version: str) -> str:
+    rows = (("1.2", version), ("2.0", "2.0.1"))
+    of = {one: github("us/tool", f"v{one}").split('hash = "')[1].split('"')[0] for _, one in rows}
+    return "".join(["{\n", *(f'  "{line}" = {{ version = "{v}"; hash = "{of[v]}"; }};\n' for line, v in rows), "}\n"])
+
+
+def test_recipes_that_share_a_literal_need_one_edit_and_the_others_stay(tmp_path: Path) -> None:
+    files = {f"tool-{gpu}.nix": THIN.format(line="1.2", gpu=gpu) for gpu in ("sm80", "sm90")}
+    files |= {
+        "other.nix": THIN.format(line="2.0", gpu="sm90"),
+        "lib/tool.nix": BUILDER,
+        "lib/table.nix": table("1.2.0"),
+    }
+    patch = {**RELEASE, "after": "1.2.1", "revisions": {"us/tool": "v1.2.1"}}
+    assert texts(moved(tmp_path, files, "tool-sm80", "tool-sm90", **patch)) == {"lib/table.nix": table("1.2.1")}
+    left = refusals(moved(tmp_path, files, "tool-sm80", **patch))
+    assert any("tool-sm90: version would be 1.2.1; it is 1.2.0" in line for line in left)
+
+
+REFUSED = {
+    "a hash of what the build downloads": (
+        """{ buildGoModule, fetchFromGitHub }: buildGoModule {
+  pname = "tool"; version = "1.2.0"; src = @;
+  vendorHash = "%";
+}
+""",
+        "tool.nix:3:17: no source that is evaluated has this hash",
+    ),
+    "a source for another system": (
+        """{ stdenv, fetchurl }: stdenv.mkDerivation rec {
+  pname = "tool"; version = "1.2.0";
+  src = if stdenv.isLinux then fetchurl { url = "https://us.org/tool-${version}.gz"; hash = "&"; } else fetchurl {
+    url = "https://us.org/tool-${version}.dmg"; hash = "%";
+  };
+}
+""",
+        "tool.nix:4:57: no source that is evaluated has this hash",
+    ),
+    "another package of the same version": (
+        """{ stdenv, fetchFromGitHub }: stdenv.mkDerivation {
+  pname = "tool"; version = "1.2.0"; src = @;
+  buildInputs = [ (stdenv.mkDerivation { pname = "dep"; version = "1.2.0"; }) ];
+}
+""",
+        "dep: version would be 1.3.1; it is 1.2.0",
+    ),
+    "another source of the same version": (
+        """{ stdenv, fetchFromGitHub }: stdenv.mkDerivation {
+  pname = "tool"; version = "1.2.0"; src = @; patches = [ ]; DEP = #;
+}
+""",
+        "us/dep would go to v1.3.1; name its revision with --revision",
+    ),
+    "a hash that no literal has": (
+        """{ stdenv, fetchFromGitHub }: stdenv.mkDerivation {
+  pname = "tool"; version = "1.2.0";
+  src = fetchFromGitHub { owner = "us"; repo = "tool"; rev = "v1.2.0"; hash = "sha256-" + "AAA"; };
+}
+""",
+        "used.0.hash would stay sha256-AAA",
+    ),
+    "a version of two literals": (
+        """{ stdenv, fetchFromGitHub }: let minor = "1.2"; in stdenv.mkDerivation {
+  pname = "tool"; version = "${minor}.0"; src = @;
+}
+""",
+        "version would stay 1.2.0",
+    ),
+    "a source that stays": (
+        """{ stdenv, fetchurl }: stdenv.mkDerivation {
+  pname = "tool"; version = "1.2.0"; src = fetchurl { url = "https://us.org/r26.gz"; hash = "&"; };
+}
+""",
+        "its source would stay at https://us.org/r26.gz",
+    ),
+    "a branch": (
+        """{ stdenv, fetchFromGitHub }: stdenv.mkDerivation {
+  pname = "tool"; version = "1.2.0"; src = fetchFromGitHub { owner = "us"; repo = "tool"; rev = "main"; hash = "&"; };
+}
+""",
+        "us/tool would stay at main",
+    ),
+    "arguments that decide the hash": (
+        """{ stdenv, fetchFromGitHub }: stdenv.mkDerivation {
+  pname = "tool"; version = "1.2.0";
+  src = fetchFromGitHub { owner = "us"; repo = "tool"; rev = "v1.2.0"; leaveDotGit = true; hash = "&"; };
+}
+""",
+        "`leaveDotGit` of fetchFromGitHub decide",
+    ),
+    "a text alone": ('{ hello }: hello.overrideAttrs { meta.description = "Tool 1.2.0"; }\n', "has the version 1.2.0"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_placed_is_refused(case: str, tmp_path: Path) -> None:
+    text, message = REFUSED[case]
+    for mark, value in {
+        "@": github("us/tool", "v1.2.0"), "#": github("us/dep", "v1.2.0"), "%": sri("downloads"), "&": sri("source"),
+    }.items():  # fmt: skip
+        text = text.replace(mark, value)
+    found = refusals(moved(tmp_path, {"tool.nix": text}, **RELEASE))
+    assert any(message in line for line in found), found
+    assert all(line.startswith("tool.nix") for line in found)
+
+
+def test_hashes_keep_their_form() -> None:
+    digest = bytes(range(32))
+    new = f"sha256-{base64.b64encode(digest).decode()}"
+    assert in_form("sha256-x", new) == new
+    assert in_form("0" * 64, new) == digest.hex()
+    assert in_form("0" * 52, new) == "07qy3lf1n6hr30bic58l2c91240g1q6hq2qa1440f1h50h1h4080"
