@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from ci_compiler.backends.nar import base32
 from ci_compiler.errors import Place
 from ci_compiler.recipes.identifiers import Token, tokens_of
 
@@ -15,9 +16,7 @@ Swaps = Mapping[str, str]
 
 HASH = re.compile(r"sha(?:256|512)-[A-Za-z0-9+/]{43,}=*|\b[0-9a-df-np-sv-z]{52}\b|\b[0-9a-f]{64}\b")
 
-_BASE32 = "0123456789abcdfghijklmnpqrsvwxyz"
-
-_BEFORE, _AFTER = r"(?<![\w.])(v?)", r"(?![\w+]|\.\d|-?(?:rc|alpha|beta|dev|pre)\d*\b)"
+_BEFORE, _AFTER = r"(?<![\w.])(v??)", r"(?![\w+]|\.\d|-?(?:rc|alpha|beta|dev|pre)\d*\b)"
 _REQUIRED = re.compile(r"[<>=!~]=\s*$")
 
 
@@ -59,8 +58,7 @@ def in_form(old: str, new: str) -> str:
     digest = base64.b64decode(new.removeprefix("sha256-"))
     if len(old) == 64:
         return digest.hex()
-    number = int.from_bytes(digest, "little")
-    return "".join(_BASE32[number >> 5 * at & 31] for at in reversed(range(52))) if len(old) == 52 else new
+    return base32(digest) if len(old) == 52 else new
 
 
 def hashes(path: Path, text: str) -> Iterator[tuple[str, Place]]:

@@ -14,19 +14,19 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import partial
-from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
 
 from ci_compiler.adoption.checkouts import AdoptedCheckout, evaluate_all
 from ci_compiler.adoption.comparison import short
 from ci_compiler.adoption.evaluation import EvaluatedSource, Evaluation
 from ci_compiler.adoption.evaluator import find_recipes, name_of, text_of
+from ci_compiler.adoption.spec_forms import sri
 from ci_compiler.codes import Code
-from ci_compiler.errors import Finding, InputError, Place, about
+from ci_compiler.errors import Finding, InputError, Place, about, raise_any
 from ci_compiler.hardware import Hardware
 from ci_compiler.recipes.compiled import NIXPKGS
 from ci_compiler.update.literals import edited, hashes, in_form, swapped
+from ci_compiler.update.remote import Remote
 
 Texts = Mapping[Path, str]
 Evaluations = Mapping[Path, Evaluation]
@@ -40,6 +40,7 @@ _STORE = re.compile(r"/nix/store/[0-9a-z]{32}-")
 _ADDRESS = re.compile(
     r"https://github\.com/(?P<owner>[\w.-]+)/(?P<repo>[\w.-]+)/(?:archive|tarball)/(?P<rev>.+?)(?:\.tar\.gz)?"
 )
+COMMIT = re.compile(r"[0-9a-f]{40}")
 _DISTINCT = re.compile(r"[0-9a-f]{40}|.*\d[._]\d.*")
 _NOT_COMPARED = {"path", "places", "drv_path", "derivation", "torches", "propagated_torch", "imports", "reads", "place"}
 _OF_THE_PIN = {"name", "version", "unknown"}
@@ -47,47 +48,40 @@ _OF_THE_PIN = {"name", "version", "unknown"}
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """The release that recipes go to: the version of `package`, and the revisions of its sources by OWNER/NAME."""
+    """The release that recipes go to: the version of `package`, and the revisions of its sources by OWNER/NAME.
+
+    `commit`: what a source that names a commit goes to, where its revision here is a tag.
+    """
 
     package: str
     before: str = ""
     after: str = ""
     revisions: Mapping[str, str] = field(default_factory=dict)
-
-
-class Rewritten(NamedTuple):
-    """The texts that change, by path; none if there are findings, which say what cannot be edited and why."""
-
-    texts: Texts
-    findings: tuple[Finding, ...] = ()
+    commit: str = ""
 
 
 def rewritten(
     texts: Texts, before: Evaluations, wanted: Mapping[Path, Wanted], evaluate: Evaluate, fetch: Fetch
-) -> Rewritten:
-    """The texts of `texts` with which the recipes of `wanted` have the wanted release, and all others of `before` stay.
+) -> dict[Path, str]:
+    """The texts that change, with which the recipes of `wanted` go to the release, and all others of `before` stay.
 
-    `texts` has every file that the recipes of `before` consist of.
+    `texts` has every file that the recipes of `before` consist of. Raises InputError for what cannot be edited.
     """
     swaps = {path: _swaps(before[path], wanted[path]) for path in wanted}
-    try:
-        made = _edited(texts, before, swaps)
-        if any(one.before != one.after or one.revisions.keys() - {NIXPKGS} for one in wanted.values()):
-            _check_hashes(texts, made, before.values())
-        middle = _evaluated(made, evaluate)
-        for path in wanted:
-            swaps[path] |= dict(_moved(before[path], middle[path], wanted[path], fetch))
-        made = _edited(texts, before, swaps)
-        after = _evaluated(made, evaluate)
-    except InputError as error:
-        return Rewritten({}, error.findings)
-    none = Wanted(package="")
-    findings = tuple(
-        chain.from_iterable(
-            _judged(before[path], after[path], wanted.get(path, none), swaps.get(path, {})) for path in before
-        )
+    made = _edited(texts, before, swaps)
+    if any(one.before != one.after or one.revisions.keys() - {NIXPKGS} for one in wanted.values()):
+        _check_hashes(texts, made, before.values())
+    middle = _evaluated(made, evaluate)
+    for path in wanted:
+        swaps[path] |= dict(_moved(before[path], middle[path], wanted[path], fetch))
+    made = _edited(texts, before, swaps)
+    after, none = _evaluated(made, evaluate), Wanted(package="")
+    raise_any(
+        finding
+        for path in before
+        for finding in _judged(before[path], after[path], wanted.get(path, none), swaps.get(path, {}))
     )
-    return Rewritten({} if findings else {path: text for path, text in made.items() if text != texts[path]}, findings)
+    return {path: text for path, text in made.items() if text != texts[path]}
 
 
 def refused(place: Place | Path, message: str) -> Finding:
@@ -120,6 +114,8 @@ def _swaps(recipe: Evaluation, wanted: Wanted) -> dict[str, str]:
     found = {wanted.before: wanted.after}
     for source in sources_of(recipe):
         revision = wanted.revisions.get(f"{source.owner}/{source.repo}", source.rev)
+        if wanted.commit and COMMIT.fullmatch(source.rev) and not COMMIT.fullmatch(revision):
+            revision = wanted.commit
         if revision != source.rev and _DISTINCT.fullmatch(source.rev):
             found[source.rev] = revision
     return found
@@ -180,6 +176,19 @@ def _check_hashes(texts: Texts, made: Texts, evaluations: Iterable[Evaluation]) 
         raise InputError([refused(place, message) for place in unknown])
 
 
+def source_hash(remote: Remote, source: EvaluatedSource) -> str:
+    """The hash of a source as it is fetched now. Raises InputError, also where its hash is of something else."""
+    repository = f"{source.owner}/{source.repo}"
+    if source.fetcher in {"fetchFromGitHub", "fetchTarball"} and source.owner:
+        commit = source.rev if COMMIT.fullmatch(source.rev) else remote.tags(repository).get(source.rev, "")
+        if commit:
+            return remote.hash(repository, commit, submodules=source.submodules)
+    elif source.fetcher in {"fetchurl", "fetchPypi"} and source.url.startswith("http"):
+        return sri(remote.checksum(source.url))
+    message = f"the hash of {source.rev or source.url} by {source.fetcher} is not known here; edit it by hand"
+    raise InputError([refused(source.place or Place(repository), message)])
+
+
 # The judgement.
 
 
@@ -218,7 +227,7 @@ def _stays(before: Evaluation, after: Evaluation, wanted: Wanted) -> Iterator[Fi
     """A finding for each source that should go to the release and does not, and if no version moves."""
     old, new = sources_of(before), sources_of(after)
     for repository, revision in wanted.revisions.items():
-        for rev in {one.rev for one in new if f"{one.owner}/{one.repo}" == repository} - {revision}:
+        for rev in {one.rev for one in new if f"{one.owner}/{one.repo}" == repository} - {revision, wanted.commit}:
             yield refused(before.path, f"{repository} would stay at {rev}")
     pairs = zip(before.nodes, after.nodes, strict=False)
     moves = any(a.version != b.version for a, b in pairs if a is before or _is_of(a, wanted))
@@ -262,27 +271,38 @@ def _flatten(name: str, value: object, found: dict[str, str]) -> None:
 # Trying it.
 
 
-def tried(root: Path, wanted: Mapping[str, Wanted], hardware: Hardware, fetch: Fetch) -> Rewritten:
+def tried(root: Path, wanted: Mapping[str, Wanted], hardware: Hardware, fetch: Fetch) -> dict[str, str]:
     """The new texts of the files of `root`, by their paths in it, with which the recipes `wanted` by name move.
 
-    A copy of the folder is evaluated; `root` is not written to. Raises InputError if Nix is missing.
+    A copy of the folder is evaluated; `root` is not written to. Raises InputError for what cannot be edited.
     """
     with tempfile.TemporaryDirectory(prefix="ci-compile-") as scratch:
         folder = Path(scratch).resolve() / root.resolve().name
-        shutil.copytree(root, folder, ignore=shutil.ignore_patterns(".git", "node_modules"), symlinks=True)
-        done = _tried(folder, wanted, hardware, fetch)
-    findings = [
-        replace(
-            one,
-            place=one.place._replace(file=one.place.file.replace(f"{folder}/", "")),
-            message=one.message.replace(f"{folder}/", ""),
-        )
-        for one in done.findings
-    ]
-    return Rewritten({path.relative_to(folder): text for path, text in done.texts.items()}, tuple(findings))
+        shutil.copytree(root, folder, ignore=_unread, symlinks=True)
+        try:
+            done = _tried(folder, wanted, hardware, fetch)
+        except InputError as error:
+            raise InputError(_as_in(root, folder, finding) for finding in error.findings) from None
+    return {path.relative_to(folder).as_posix(): text for path, text in done.items()}
 
 
-def _tried(folder: Path, wanted: Mapping[str, Wanted], hardware: Hardware, fetch: Fetch) -> Rewritten:
+def _as_in(root: Path, folder: Path, finding: Finding) -> Finding:
+    """A finding about a file of `folder`, about that of `root`."""
+
+    def named(text: str) -> str:
+        return text.replace(f"{folder}/", "").replace(str(folder), str(root))
+
+    return replace(
+        finding, place=finding.place._replace(file=named(finding.place.file)), message=named(finding.message)
+    )
+
+
+def _unread(_: str, names: list[str]) -> set[str]:
+    """What recipes do not read: hidden files and folders, and what programs install."""
+    return {name for name in names if (name[0] == "." and name != ".flox") or name == "node_modules"}
+
+
+def _tried(folder: Path, wanted: Mapping[str, Wanted], hardware: Hardware, fetch: Fetch) -> dict[Path, str]:
     def evaluate(paths: Iterable[Path], texts: Texts) -> dict[Path, Evaluation | Finding]:
         for path, text in texts.items():
             path.write_text(text, "utf-8", newline="")

@@ -5,8 +5,9 @@ and the recipes that the commit edits go to the release that the commit went to.
 has the hash of each source. Every file that is written is compared with the commit's, byte for byte.
 
 pure: bumps that edit nothing of recipes but versions, revisions and hashes. mixed: all others.
-reproduced: the same bytes. partial: every line that differs from the parent is the commit's, which edits more.
-refused: nothing was written. wrong: a line that differs from the parent is not the commit's.
+reproduced: the same bytes. refused: nothing was written. no request: its files do not tell where the commit goes.
+partial: the commit edits more; every line that was edited is the commit's, or the commit has words of its own there.
+wrong: a line was edited that the commit leaves alone, or has other values in.
 """
 
 from __future__ import annotations
@@ -115,17 +116,13 @@ def key_of(bump: Bump, path: Path) -> str:
 
 def verdict(old: str, new: str | None, right: str) -> str:
     if new is None or new == old:
-        return "refused" if new is None else "untouched"
+        return "refused" if new is None else "no request"
     if new == right:
         return "reproduced"
-    rest = Counter(right.splitlines()) - Counter(old.splitlines())
-    mine = Counter(new.splitlines()) - Counter(old.splitlines())
-    gone = Counter(old.splitlines()) - Counter(new.splitlines())
-    return (
-        "partial"
-        if not mine - rest and not gone - (Counter(old.splitlines()) - Counter(right.splitlines()))
-        else "wrong"
-    )
+    theirs = right.splitlines()
+    kept = {*theirs, *map(masked, theirs)}
+    missing = [(was, now) for was, now in changed(old, new) if now not in theirs]
+    return "wrong" if any({was, masked(now)} & kept for was, now in missing) else "partial"
 
 
 def taken_out(folder: Path, commit: str, to: Path) -> Path:
@@ -172,13 +169,8 @@ def replayed(folder: Path, bump: Bump, scratch: Path) -> tuple[dict[str, str], l
     except InputError as error:
         problems += map(str, error.findings)
         done = None
-    problems += [str(one) for one in done.findings] if done else []
-    texts = {path.as_posix(): text for path, text in done.texts.items()} if done else {}
-    stays = None if problems or not done else ""
-    return {
-        name: verdict(was, texts.get(name, None if stays is None else was), right)
-        for name, (was, right) in bump.files.items()
-    }, problems
+    texts = {name: (done or {}).get(name, was) if done is not None else None for name, (was, _) in bump.files.items()}
+    return {name: verdict(was, texts[name], right) for name, (was, right) in bump.files.items()}, problems
 
 
 def named(folder: Path) -> str:

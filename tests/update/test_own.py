@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import os
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,15 @@ import pytest
 
 from ci_compiler.adoption.evaluation import EvaluatedSource
 from ci_compiler.codes import Code
+from ci_compiler.errors import InputError
 from ci_compiler.spec.build import bundled_spec
 from ci_compiler.update.literals import in_form
-from ci_compiler.update.own import Rewritten, Wanted, tried
+from ci_compiler.update.own import Wanted, tried
+from ci_compiler.update.remote import Remote
 from tests.checkers import require
+from tests.recipes.test_affected import Repository
+from tests.update.conftest import FILE
+from tests.update.upstreams import Upstreams
 
 OLD_PIN, NEW_PIN = "6a030d535719c5190187c4cec156f335e95e3211", "0182a361324364ae3f436a63005877674cf45efb"
 
@@ -38,27 +44,24 @@ def archive(repository: str, revision: str) -> str:
     return f'fetchTarball {{ url = "{url}"; sha256 = "{in_form("0" * 52, sri(f"{url} {revision}"))}"; }}'
 
 
-def moved(folder: Path, files: dict[str, str], *names: str, **wanted: Any) -> Rewritten:
+def moved(folder: Path, files: dict[str, str], *names: str, **wanted: Any) -> dict[str, str]:
     """What becomes of `files` when the recipes `names` go to what is wanted."""
     require("nix-instantiate")
     for name, text in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, "utf-8")
     asked = Wanted(package="tool", **wanted)
-    done = tried(folder, dict.fromkeys(names or ["tool"], asked), bundled_spec().hardware, fetch)
-    assert {name: (folder / name).read_text("utf-8") for name in files} == files
-    return done
+    try:
+        return tried(folder, dict.fromkeys(names or ["tool"], asked), bundled_spec().hardware, fetch)
+    finally:
+        assert {name: (folder / name).read_text("utf-8") for name in files} == files
 
 
-def texts(done: Rewritten) -> dict[str, str]:
-    assert not done.findings, [str(one) for one in done.findings]
-    return {path.as_posix(): text for path, text in done.texts.items()}
-
-
-def refusals(done: Rewritten) -> list[str]:
-    assert not done.texts
-    assert {one.code for one in done.findings} == {Code.UPDATE_REFUSED}
-    return [str(one).removesuffix(" [update-refused]") for one in done.findings]
+def refusals(folder: Path, files: dict[str, str], *names: str, **wanted: Any) -> list[str]:
+    with pytest.raises(InputError) as caught:
+        moved(folder, files, *names, **wanted)
+    assert {one.code for one in caught.value.findings} == {Code.UPDATE_REFUSED}
+    return [str(one).removesuffix(" [update-refused]") for one in caught.value.findings]
 
 
 RELEASE: dict[str, Any] = {"before": "1.2.0", "after": "1.3.1", "revisions": {"us/tool": "v1.3.1"}}
@@ -95,7 +98,7 @@ def literal(version: str) -> str:
 
 def test_every_literal_that_states_the_release_is_rewritten(tmp_path: Path) -> None:
     done = moved(tmp_path, {"tool.nix": literal("1.2.0")}, **RELEASE)
-    assert texts(done) == {"tool.nix": literal("1.3.1")}
+    assert done == {"tool.nix": literal("1.3.1")}
 
 
 SHAPES = {
@@ -156,7 +159,7 @@ def test_a_literal_is_rewritten_where_it_is(shape: str, tmp_path: Path) -> None:
     revisions = {} if shape == "from PyPI" else {"us/tool": "v1.3.1"}
     revisions |= {"us/dep": "b" * 40} if "inside" in shape else {}
     done = moved(tmp_path, {"tool.nix": shaped(shape, "1.2.0", "a" * 40)}, **{**RELEASE, "revisions": revisions})
-    assert texts(done) == {"tool.nix": shaped(shape, "1.3.1", "b" * 40)}
+    assert done == {"tool.nix": shaped(shape, "1.3.1", "b" * 40)}
 
 
 def pinned(pin: str, torch: str) -> str:
@@ -172,14 +175,14 @@ def test_the_version_that_nixpkgs_decides_goes_with_its_commit(tmp_path: Path) -
     wanted = {"before": "2.8.0", "after": "2.9.1", "revisions": {"NixOS/nixpkgs": OLD_PIN}}
     old = "fe5e41d7ffc0421f0913e8472ce6238ed0daf8e3"
     done = moved(tmp_path, {"tool.nix": pinned(old, "2.8.0")}, **wanted)
-    assert texts(done) == {"tool.nix": pinned(OLD_PIN, "2.9.1")}
-    wrong = refusals(moved(tmp_path, {"tool.nix": pinned(old, "2.8.0")}, **{**wanted, "after": "2.10.0"}))
+    assert done == {"tool.nix": pinned(OLD_PIN, "2.9.1")}
+    wrong = refusals(tmp_path, {"tool.nix": pinned(old, "2.8.0")}, **{**wanted, "after": "2.10.0"})
     assert any("version would be 2.9.1; it is 2.8.0" in line for line in wrong)
 
 
 def test_a_pin_alone_changes_nothing_else(tmp_path: Path) -> None:
     done = moved(tmp_path, {"tool.nix": pinned(OLD_PIN, "2.9.1")}, revisions={"NixOS/nixpkgs": NEW_PIN})
-    assert texts(done) == {"tool.nix": pinned(NEW_PIN, "2.9.1")}
+    assert done == {"tool.nix": pinned(NEW_PIN, "2.9.1")}
 
 
 THIN = 'import ./lib/tool.nix {{ line = "{line}"; gpu = "{gpu}"; }}\n'
@@ -209,8 +212,8 @@ def test_recipes_that_share_a_literal_need_one_edit_and_the_others_stay(tmp_path
         "lib/table.nix": table("1.2.0"),
     }
     patch = {**RELEASE, "after": "1.2.1", "revisions": {"us/tool": "v1.2.1"}}
-    assert texts(moved(tmp_path, files, "tool-sm80", "tool-sm90", **patch)) == {"lib/table.nix": table("1.2.1")}
-    left = refusals(moved(tmp_path, files, "tool-sm80", **patch))
+    assert moved(tmp_path, files, "tool-sm80", "tool-sm90", **patch) == {"lib/table.nix": table("1.2.1")}
+    left = refusals(tmp_path, files, "tool-sm80", **patch)
     assert any("tool-sm90: version would be 1.2.1; it is 1.2.0" in line for line in left)
 
 
@@ -296,7 +299,7 @@ def test_what_cannot_be_placed_is_refused(case: str, tmp_path: Path) -> None:
         "@": github("us/tool", "v1.2.0"), "#": github("us/dep", "v1.2.0"), "%": sri("downloads"), "&": sri("source"),
     }.items():  # fmt: skip
         text = text.replace(mark, value)
-    found = refusals(moved(tmp_path, {"tool.nix": text}, **RELEASE))
+    found = refusals(tmp_path, {"tool.nix": text}, **RELEASE)
     assert any(message in line for line in found), found
     assert all(line.startswith("tool.nix") for line in found)
 
@@ -307,3 +310,71 @@ def test_hashes_keep_their_form() -> None:
     assert in_form("sha256-x", new) == new
     assert in_form("0" * 64, new) == digest.hex()
     assert in_form("0" * 52, new) == "07qy3lf1n6hr30bic58l2c91240g1q6hq2qa1440f1h50h1h4080"
+
+
+# The command.
+
+FLEET = """\
+version: 1
+owner: us
+branches:
+  main: {versions: {tool: 1.2.0, other: "5.0"}}
+  next: {publish: false, versions: {tool: 1.2.0}}
+packages:
+  tool: {recipes: own, upstream: {repository: us/tool, line: 1}, variants: {tool: {system: x86_64-linux}}}
+  other: {recipes: own, branches: [main], variants: {other: {system: x86_64-linux}}}
+runners:
+  builder: {runs-on: [self-hosted, linux, x64, b], cpu: [avx2]}
+publish: {on-shared-machines: true}
+"""
+
+
+@pytest.fixture
+def own(fleet: Repository, upstreams: Upstreams) -> Repository:
+    upstreams.tag("us/tool", "v1.2.0-rc", "v1.2.0")
+    fleet.write(FILE, FLEET)
+    fleet.write(".flox/pkgs/tool.nix", literal("1.2.0"))
+    fleet.write(".flox/pkgs/other.nix", '{ hello }: hello.overrideAttrs { version = "5.0"; }\n')
+    fleet.commit()
+    return fleet
+
+
+def recipe(fleet: Repository) -> str:
+    return (fleet.root / ".flox/pkgs/tool.nix").read_text("utf-8")
+
+
+def test_update_edits_own_recipes_and_the_spec(
+    own: Repository, upstreams: Upstreams, capsys: pytest.CaptureFixture[str]
+) -> None:
+    commit = upstreams.tag("us/tool", "v1.3.1-rc", "v1.3.1")
+    assert own.ci("update") == 0
+    assert recipe(own) == literal("1.2.0")
+    assert "the repository's own (name them): tool" in capsys.readouterr().err
+    assert own.ci("update", "tool", "--dry-run") == 0
+    assert "1 file edited; the recipes evaluate to what they did, but for the release" in capsys.readouterr().out
+    assert recipe(own) == literal("1.2.0")
+    assert own.ci("update", "tool") == 0
+    with Remote(os.environ) as remote:
+        right = remote.hash("us/tool", commit, submodules=False)
+    stated = github("us/tool", "v1.3.1").split('hash = "')[1].split('"')[0]
+    assert recipe(own) == literal("1.3.1").replace(stated, right)
+    assert (own.root / FILE).read_text("utf-8") == FLEET.replace("tool: 1.2.0", "tool: 1.3.1", 1)
+
+
+def test_nothing_is_written_if_a_recipe_cannot_follow(
+    own: Repository, upstreams: Upstreams, capsys: pytest.CaptureFixture[str]
+) -> None:
+    upstreams.tag("us/tool", "v1.3.1-rc", "v1.3.1")
+    for edit, option, message in (
+        (("fetchFromGitHub {", "fetchFromGitHub { leaveDotGit = true;"), [], "`leaveDotGit` of fetchFromGitHub"),
+        (("fetchFromGitHub", "fetchFromGitLab"), [], "the hash of v1.3.1 by fetchFromGitLab is not known here"),
+        (("", ""), ["--revision", "us/tool=v1.9"], "the hash of v1.9 by fetchFromGitHub is not known here"),
+        (("", ""), ["--revision", "tool"], "is not OWNER/NAME=REVISION"),
+        (("", ""), ["--branch", "next"], "check out the branch on which to edit them"),
+        (("", ""), ["--pull-request"], "edits the spec alone; edit .flox/pkgs/tool.nix without it"),
+    ):
+        own.write(".flox/pkgs/tool.nix", literal("1.2.0").replace(*edit))
+        assert own.ci("update", "tool", *option) == 2
+        assert message in capsys.readouterr().err
+        assert recipe(own) == literal("1.2.0").replace(*edit)
+        assert (own.root / FILE).read_text("utf-8") == FLEET
