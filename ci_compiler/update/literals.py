@@ -16,6 +16,8 @@ Swaps = Mapping[str, str]
 
 HASH = re.compile(r"sha(?:256|512)-[A-Za-z0-9+/]{43,}=*|\b[0-9a-df-np-sv-z]{52}\b|\b[0-9a-f]{64}\b")
 
+_COMPARING = frozenset({"compareVersions", "versionAtLeast", "versionOlder"})
+_ENDS = frozenset(";,(){}[]")
 _BEFORE, _AFTER = r"(?<![\w.])(v??)", r"(?![\w+]|\.\d|-?(?:rc|alpha|beta|dev|pre)\d*\b)"
 _REQUIRED = re.compile(r"[<>=!~]=\s*$")
 
@@ -45,11 +47,16 @@ def edited(path: Path, text: str, swaps: Swaps) -> str:
 
 
 def literals(text: str) -> Iterator[Token]:
-    """The literal parts of strings, and the comments. The names of attributes are no literals."""
-    tokens = [Token("mark", "")] * 2 + [*tokens_of(text)] + [Token("mark", "")] * 3
-    for before, _, token, _, after, last in zip(*(tokens[at:] for at in range(6)), strict=False):
-        is_name = before.text == "." or after.text == "." or (after.text == "=" and last.text != "=")
-        if token.kind == "comment" or (token.kind == "string" and not is_name):
+    """The literal parts of strings, and the comments, without names of attributes and what a value is compared with."""
+    tokens = [Token("mark", "")] * 2 + [*tokens_of(text)] + [Token("mark", "")] * 2
+    is_compared = False
+    for before, last, token, _, after in zip(*(tokens[at:] for at in range(5)), strict=False):
+        if token.kind == "mark" and token.text in _ENDS:
+            is_compared = False
+        elif token.text in _COMPARING or (token.text == "=" and last.text in {"=", "!"}):
+            is_compared = True
+        is_name = before.text == "." or after.text in {".", "=", "!"}
+        if token.kind == "comment" or (token.kind == "string" and not (is_compared or is_name)):
             yield token
 
 

@@ -19,11 +19,12 @@ from pathlib import Path
 from ci_compiler.adoption.checkouts import AdoptedCheckout, evaluate_all
 from ci_compiler.adoption.comparison import short
 from ci_compiler.adoption.evaluation import EvaluatedSource, Evaluation
-from ci_compiler.adoption.evaluator import find_recipes, name_of, text_of
+from ci_compiler.adoption.evaluator import find_recipes, name_of
 from ci_compiler.adoption.spec_forms import sri
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError, Place, about, raise_any
 from ci_compiler.hardware import Hardware
+from ci_compiler.outside import bytes_of, decoded, reading
 from ci_compiler.recipes.compiled import NIXPKGS
 from ci_compiler.update.literals import edited, hashes, in_form, swapped
 from ci_compiler.update.remote import Remote
@@ -41,7 +42,13 @@ _ADDRESS = re.compile(
     r"https://github\.com/(?P<owner>[\w.-]+)/(?P<repo>[\w.-]+)/(?:archive|tarball)/(?P<rev>.+?)(?:\.tar\.gz)?"
 )
 COMMIT = re.compile(r"[0-9a-f]{40}")
-_DISTINCT = re.compile(r"[0-9a-f]{40}|.*\d[._]\d.*")
+_REVISION = re.compile(r"[0-9a-f]{40}|.*\d[._]\d.*")
+_DISTINCT = re.compile(r".{40,}|.*\d[._]\d+[._]\d.*")
+"""What cannot be anything else: a GPU architecture is a number like the version 9.0."""
+
+_STATES = re.compile(r"version|name|description|meta|url|rev|hash|fetched", re.IGNORECASE)
+"""The names of values that a short version may stand in."""
+
 _NOT_COMPARED = {"path", "places", "drv_path", "derivation", "torches", "propagated_torch", "imports", "reads", "place"}
 _OF_THE_PIN = {"name", "version", "unknown"}
 
@@ -116,7 +123,7 @@ def _swaps(recipe: Evaluation, wanted: Wanted) -> dict[str, str]:
         revision = wanted.revisions.get(f"{source.owner}/{source.repo}", source.rev)
         if wanted.commit and COMMIT.fullmatch(source.rev) and not COMMIT.fullmatch(revision):
             revision = wanted.commit
-        if revision != source.rev and _DISTINCT.fullmatch(source.rev):
+        if revision != source.rev and _REVISION.fullmatch(source.rev):
             found[source.rev] = revision
     return found
 
@@ -211,7 +218,10 @@ def _judged(before: Evaluation, after: Evaluation, wanted: Wanted, swaps: Mappin
 def _is_right(name: str, was: str, now: str, swaps: Mapping[str, str]) -> bool:
     """Whether a value is the old one with `swaps`. Other packages and sources may stay."""
     of_another = "." in name and name.rpartition(".")[2] in {"name", "url", "rev"}
-    return now in {swapped(was, swaps), swapped(was, swaps, requirements=False)} or (of_another and now == was)
+    if now == was:
+        return of_another or now in {swapped(was, swaps), swapped(was, swaps, requirements=False)}
+    changed = {old: new for old, new in swaps.items() if _STATES.search(name) or _DISTINCT.fullmatch(old)}
+    return now in {swapped(was, changed), swapped(was, changed, requirements=False)}
 
 
 def _by_pin(old: Evaluation, new: Evaluation, name: str, now: str, wanted: Wanted) -> bool:
@@ -316,5 +326,10 @@ def _tried(folder: Path, wanted: Mapping[str, Wanted], hardware: Hardware, fetch
     if shared:
         others = _evaluated({}, partial(evaluate, [path for path in find_recipes(folder) if path not in recipes]))
         before |= {path: one for path, one in others.items() if {*files_of(one)} & shared}
-    texts = {file: text_of(file) for one in before.values() for file in files_of(one)}
+    texts = {file: _read(file) for one in before.values() for file in files_of(one)}
     return rewritten(texts, before, recipes, partial(evaluate, before), fetch)
+
+
+def _read(file: Path) -> str:
+    with reading(file, Code.UPDATE_REFUSED):
+        return decoded(bytes_of(file))

@@ -9,8 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from ci_compiler.adoption.evaluation import EvaluatedSource
+from ci_compiler.cli.app import run
+from ci_compiler.cli.compile import PROGRAM
 from ci_compiler.codes import Code
 from ci_compiler.errors import InputError
 from ci_compiler.spec.build import bundled_spec
@@ -49,12 +52,12 @@ def moved(folder: Path, files: dict[str, str], *names: str, **wanted: Any) -> di
     require("nix-instantiate")
     for name, text in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text, "utf-8")
+        (folder / name).write_bytes(text.encode())
     asked = Wanted(package="tool", **wanted)
     try:
         return tried(folder, dict.fromkeys(names or ["tool"], asked), bundled_spec().hardware, fetch)
     finally:
-        assert {name: (folder / name).read_text("utf-8") for name in files} == files
+        assert {name: (folder / name).read_bytes().decode() for name in files} == files
 
 
 def refusals(folder: Path, files: dict[str, str], *names: str, **wanted: Any) -> list[str]:
@@ -288,6 +291,14 @@ REFUSED = {
 """,
         "`leaveDotGit` of fetchFromGitHub decide",
     ),
+    "a condition on the version": (
+        """{ stdenv, lib, fetchFromGitHub }: stdenv.mkDerivation rec {
+  pname = "tool"; version = "1.2.0"; src = @;
+  env.FIX = if version == "1.2.0" || lib.versionOlder version "1.2.0" then "1" else "";
+}
+""",
+        "tool: env.FIX would be not set; it is 1",
+    ),
     "a text alone": ('{ hello }: hello.overrideAttrs { meta.description = "Tool 1.2.0"; }\n', "has the version 1.2.0"),
 }
 
@@ -302,6 +313,26 @@ def test_what_cannot_be_placed_is_refused(case: str, tmp_path: Path) -> None:
     found = refusals(tmp_path, {"tool.nix": text}, **RELEASE)
     assert any(message in line for line in found), found
     assert all(line.startswith("tool.nix") for line in found)
+
+
+def test_a_short_version_is_not_taken_for_an_architecture(tmp_path: Path) -> None:
+    wanted = {"before": "9.0", "after": "9.1", "revisions": {"us/tool": "v9.1"}}
+    text = "{ stdenv, fetchFromGitHub }: stdenv.mkDerivation {\n"
+    text += f'  pname = "tool"; version = "9.0"; src = {github("us/tool", "v9.0")};\n  ARCH = "9.0";\n}}\n'
+    found = refusals(tmp_path, {"tool.nix": text}, **wanted)
+    assert any("tool: exports.ARCH would be 9.1; it is 9.0" in line for line in found)
+    name = text.replace("ARCH", "TOOL_VERSION")
+    assert moved(tmp_path, {"tool.nix": name}, **wanted)["tool.nix"].count("9.1") == 3
+
+
+def test_every_other_byte_stays(tmp_path: Path) -> None:
+    text = literal("1.2.0").replace("\n", "\r\n").replace("Hopper", "Höpper") + "# the end"
+    done = moved(tmp_path, {"tool.nix": text}, **RELEASE)
+    right = literal("1.3.1").replace("\n", "\r\n").replace("Hopper", "Höpper") + "# the end"
+    assert done == {"tool.nix": right}
+    (tmp_path / "tool.nix").write_bytes(text.encode("latin-1"))
+    with pytest.raises(InputError, match=r"tool\.nix:1:\d+: is not UTF-8 text"):
+        tried(tmp_path, {"tool": Wanted(package="tool", **RELEASE)}, bundled_spec().hardware, fetch)
 
 
 def test_hashes_keep_their_form() -> None:
@@ -378,3 +409,34 @@ def test_nothing_is_written_if_a_recipe_cannot_follow(
         assert message in capsys.readouterr().err
         assert recipe(own) == literal("1.2.0").replace(*edit)
         assert (own.root / FILE).read_text("utf-8") == FLEET
+
+
+ADOPTED = {
+    "tool.nix": literal("1.2.0").replace('"v1.2.0"', '"release-1.2.0"'),
+    "kit.nix": """\
+{ stdenv, fetchFromGitHub }:
+stdenv.mkDerivation {
+  pname = "kit"; version = "0.3"; src = @;
+}
+""".replace("@", github("us/kit", "v0.3")),
+    "dated.nix": """\
+{ stdenv, fetchFromGitHub }:
+stdenv.mkDerivation { pname = "dated"; version = "0.3"; src = @; }
+""".replace("@", github("us/dated", "a" * 40)),
+}
+
+
+def test_adopt_states_the_upstream_of_the_fetcher_and_update_follows_it(own: Repository, upstreams: Upstreams) -> None:
+    for name, text in ADOPTED.items():
+        own.write(f".flox/pkgs/{name}", text)
+    own.write(FILE, None)
+    assert run(PROGRAM, ["adopt", str(own.root), "-o", str(own.root / FILE)]) == 0
+    packages = yaml.safe_load((own.root / FILE).read_text("utf-8"))["packages"]
+    found = {name: row.get("upstream") for name, row in packages.items()}
+    tool = {"repository": "us/tool", "tags": "release-@version@"}
+    assert found == {"dated": None, "kit": {"repository": "us/kit"}, "other": None, "tool": tool}
+    upstreams.tag("us/kit", "v0.3-rc", "v0.3.1")
+    own.commit()
+    assert own.ci("update", "kit") == 0
+    assert 'version = "0.3.1"' in (own.root / ".flox/pkgs/kit.nix").read_text("utf-8")
+    assert own.git("status", "--short").split() == ["M", ".flox/pkgs/kit.nix", "M", FILE]

@@ -27,7 +27,7 @@ from ci_compiler.reports.diff_markdown import markdown
 from ci_compiler.spec.build import BUNDLED
 from ci_compiler.spec.carried import default_branch
 from ci_compiler.spec.model import Spec
-from ci_compiler.units import markdown_table
+from ci_compiler.units import counted, markdown_table
 from ci_compiler.update.changes import Nixpkgs
 from ci_compiler.update.choice import Asked, Move, leads, not_looked_up
 from ci_compiler.update.pins import StalePin
@@ -76,13 +76,18 @@ def run(arguments: argparse.Namespace) -> int:
                 "--pull-request", Code.WRONG_OPTION, f"edits the spec alone; edit {', '.join(done.files)} without it"
             )
         return _open(arguments, root, done, meaning)
+    _write(root, file, spec, done, was=text)
+    return 0
+
+
+def _write(root: Path, file: Path, spec: Spec, done: Updated, *, was: str) -> None:
     for path, new in done.files.items():
         write_text(root / path, new)
-        note(f"{path} is edited{'; build the images again' if path == FILE else ''}")
-    if done.text != text:
+    if done.files:
+        note(f"{counted(len(done.files), 'file')} edited{'; build the images again' if FILE in done.files else ''}")
+    if done.text != was:
         write_text(file, done.text)
         note(f"{spec.document.file} is edited; `ci-compile` and `ci-compile recipes` write what it compiles to")
-    return 0
 
 
 def _nothing(spec: Spec, asked: Asked, *, as_json: bool) -> int:
