@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -57,7 +57,8 @@ _OF_THE_PIN = {"name", "version", "unknown"}
 class Wanted:
     """The release that recipes go to: the version of `package`, and the revisions of its sources by OWNER/NAME.
 
-    `commit`: what a source that names a commit goes to, where its revision here is a tag.
+    `commit`: what a source that names a commit goes to, where its revision here is a tag. `upstream`: the repository
+    that the recipes need not have a source of.
     """
 
     package: str
@@ -65,6 +66,7 @@ class Wanted:
     after: str = ""
     revisions: Mapping[str, str] = field(default_factory=dict)
     commit: str = ""
+    upstream: str = ""
 
 
 def rewritten(
@@ -75,6 +77,10 @@ def rewritten(
     `texts` has every file that the recipes of `before` consist of. Raises InputError for what cannot be edited.
     """
     swaps = {path: _swaps(before[path], wanted[path]) for path in wanted}
+    known = {f"{source.owner}/{source.repo}" for path in wanted for source in sources_of(before[path])}
+    for path, one in wanted.items():
+        if absent := one.revisions.keys() - known - {one.upstream}:
+            raise InputError([refused(path, f"neither it nor the others have a source of {', '.join(sorted(absent))}")])
     made = _edited(texts, before, swaps)
     if any(one.before != one.after or one.revisions.keys() - {NIXPKGS} for one in wanted.values()):
         _check_hashes(texts, made, before.values())
@@ -98,8 +104,7 @@ def refused(place: Place | Path, message: str) -> Finding:
 
 def files_of(recipe: Evaluation) -> tuple[Path, ...]:
     """The files that state the versions, revisions and hashes of a recipe."""
-    shared = (path for path in recipe.imports if path.parent.name == "lib" or path.parent != recipe.path.parent)
-    return (recipe.path, *shared, *(path for path in recipe.reads if path.suffix == ".json"))
+    return (recipe.path, *recipe.imports, *(path for path in recipe.reads if path.suffix == ".json"))
 
 
 def sources_of(recipe: Evaluation) -> list[EvaluatedSource]:
@@ -155,7 +160,7 @@ def _moved(before: Evaluation, after: Evaluation, wanted: Wanted, fetch: Fetch) 
     for old, new in zip(sources_of(before), sources_of(after), strict=False):
         if (old.rev, old.url) != (new.rev, new.url) and old.hash:
             if old.hash != new.hash:
-                continue  # chosen by the version, from a table
+                continue  # chosen by the version, as from a table: the judgement refuses it
             if new.owner and f"{new.owner}/{new.repo}" not in wanted.revisions:
                 message = f"{new.owner}/{new.repo} would go to {new.rev}; name its revision with --revision"
                 raise InputError([refused(new.place or before.path, message)])
@@ -239,6 +244,9 @@ def _stays(before: Evaluation, after: Evaluation, wanted: Wanted) -> Iterator[Fi
     for repository, revision in wanted.revisions.items():
         for rev in {one.rev for one in new if f"{one.owner}/{one.repo}" == repository} - {revision, wanted.commit}:
             yield refused(before.path, f"{repository} would stay at {rev}")
+    for a, b in zip(old, new, strict=False):
+        if (a.rev, a.url) == (b.rev, b.url) and a.hash != b.hash:
+            yield refused(a.place or before.path, f"{a.url} stays, and has the hash of a source that does not")
     pairs = zip(before.nodes, after.nodes, strict=False)
     moves = any(a.version != b.version for a, b in pairs if a is before or _is_of(a, wanted))
     if wanted.before != wanted.after and not (moves or NIXPKGS in wanted.revisions or {*new} - {*old}):
@@ -320,14 +328,30 @@ def _tried(folder: Path, wanted: Mapping[str, Wanted], hardware: Hardware, fetch
         found, failed = evaluate_all([checkout], {path: path.name for path in checkout.recipes}, hardware)
         return {**found, **failed}
 
-    recipes = {path: wanted[name] for path in find_recipes(folder) if (name := name_of(path)) in wanted}
+    every = {path: wanted.get(name_of(path)) for path in find_recipes(folder)}
+    recipes = {path: one for path, one in every.items() if one}
     before = _evaluated({}, partial(evaluate, recipes))
-    shared = {file for one in before.values() for file in files_of(one)} - {*recipes}
-    if shared:
-        others = _evaluated({}, partial(evaluate, [path for path in find_recipes(folder) if path not in recipes]))
-        before |= {path: one for path, one in others.items() if {*files_of(one)} & shared}
+    before = {path: _alone(one, every) for path, one in before.items()}
+    if shared := {file for one in before.values() for file in files_of(one)} - {*recipes}:
+        before |= dict(_sharing(evaluate(every.keys() - recipes.keys(), {}), every, shared))
     texts = {file: _read(file) for one in before.values() for file in files_of(one)}
     return rewritten(texts, before, recipes, partial(evaluate, before), fetch)
+
+
+def _alone(recipe: Evaluation, every: Container[Path]) -> Evaluation:
+    """A recipe without the other recipes that it imports."""
+    return replace(recipe, imports=tuple(path for path in recipe.imports if path not in every))
+
+
+def _sharing(
+    others: Mapping[Path, Evaluation | Finding], every: Container[Path], shared: Collection[Path]
+) -> Iterator[tuple[Path, Evaluation]]:
+    """Those of `others` that have one of the `shared` files. Raises InputError for one that cannot be evaluated."""
+    for path, one in others.items():
+        if isinstance(one, Evaluation) and not {*files_of(one)}.isdisjoint(shared):
+            yield path, _alone(one, every)
+        elif isinstance(one, Finding) and any(file.name in _read(path) for file in shared):
+            raise InputError([one])
 
 
 def _read(file: Path) -> str:

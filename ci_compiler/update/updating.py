@@ -260,6 +260,7 @@ def _own(spec: Spec, moves: Iterable[Move], asked: Asked, remote: Remote, root: 
                 after=move.release.version,
                 revisions={move.upstream.repository: move.release.tag, **asked.revisions},
                 commit=move.release.commit,
+                upstream=move.upstream.repository,
             )
     return tried(root, wanted, spec.hardware, partial(source_hash, remote)) if wanted else {}
 

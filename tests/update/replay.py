@@ -105,9 +105,9 @@ def wanted_of(bump: Bump, before: Evaluation, after: Evaluation, package: str) -
             if masked(lines[0]) == masked(lines[1]) and a[1] != b[1]
         )
         versions = stated.most_common(1)[0][0] if stated else ("", "")
-    if not revisions and versions[0]:
-        revisions = {f"upstream of {package}": versions[1]}  # none of its sources is of its upstream
-    return Wanted(package=package, before=versions[0], after=versions[1], revisions=revisions)
+    upstream = "" if revisions or not versions[0] else f"upstream of {package}"  # none of its sources is of it
+    revisions |= {upstream: versions[1]} if upstream else {}
+    return Wanted(package=package, before=versions[0], after=versions[1], revisions=revisions, upstream=upstream)
 
 
 def key_of(bump: Bump, path: Path) -> str:

@@ -291,6 +291,25 @@ REFUSED = {
 """,
         "`leaveDotGit` of fetchFromGitHub decide",
     ),
+    "a hash that another source has as well": (
+        """{ stdenv, fetchurl, fetchFromGitHub }: stdenv.mkDerivation {
+  pname = "tool"; version = "1.2.0"; src = @;
+  DEP = fetchurl { url = "https://us.org/dep.gz"; hash = "~"; };
+}
+""",
+        "https://us.org/dep.gz stays, and has the hash of a source that does not",
+    ),
+    "a hash from a table": (
+        """{ stdenv, fetchFromGitHub }: stdenv.mkDerivation rec {
+  pname = "tool"; version = "1.2.0";
+  src = fetchFromGitHub {
+    owner = "us"; repo = "tool"; rev = "v${version}";
+    hash = { "1.2.0" = "~"; }.${version} or "sha256-other";
+  };
+}
+""",
+        "used.0.hash would be sha256-other",
+    ),
     "a condition on the version": (
         """{ stdenv, lib, fetchFromGitHub }: stdenv.mkDerivation rec {
   pname = "tool"; version = "1.2.0"; src = @;
@@ -306,13 +325,37 @@ REFUSED = {
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_cannot_be_placed_is_refused(case: str, tmp_path: Path) -> None:
     text, message = REFUSED[case]
-    for mark, value in {
-        "@": github("us/tool", "v1.2.0"), "#": github("us/dep", "v1.2.0"), "%": sri("downloads"), "&": sri("source"),
-    }.items():  # fmt: skip
+    marks = {"@": github("us/tool", "v1.2.0"), "#": github("us/dep", "v1.2.0")}
+    marks |= {"%": sri("downloads"), "&": sri("source"), "~": marks["@"].split('"')[7]}
+    for mark, value in marks.items():
         text = text.replace(mark, value)
-    found = refusals(tmp_path, {"tool.nix": text}, **RELEASE)
+    found = refusals(tmp_path, {"tool.nix": text}, **RELEASE, upstream="us/tool")
     assert any(message in line for line in found), found
     assert all(line.startswith("tool.nix") for line in found)
+
+
+def test_files_beside_a_recipe_are_edited_and_other_recipes_are_not(tmp_path: Path) -> None:
+    own = "let one = import ./versions.nix; in { stdenv, fetchFromGitHub }: stdenv.mkDerivation {\n"
+    own += '  pname = "tool"; inherit (one) version; src = one.src fetchFromGitHub; DEP = import ../dep.nix { };\n}\n'
+    dep = '{ }: "1.2.0"\n'
+
+    def versions(version: str) -> str:
+        source = github("us/tool", f"v{version}").replace("fetchFromGitHub", "")
+        return f'{{ version = "{version}"; src = fetch: fetch {source}; }}\n'
+
+    files = {"tool/default.nix": own, "tool/versions.nix": versions("1.2.0"), "dep.nix": dep}
+    assert any("exports.DEP would stay 1.2.0" in line for line in refusals(tmp_path, files, **RELEASE))
+    files = {**files, "dep.nix": '{ }: "5"\n', "broken.nix": "{ }: 1\n"}
+    assert moved(tmp_path, files, **RELEASE) == {"tool/versions.nix": versions("1.3.1")}
+    files["broken.nix"] = "{ }: [ ./tool/versions.nix ]\n"
+    with pytest.raises(InputError, match=r"broken\.nix: the recipe gives a value of type list"):
+        moved(tmp_path, files, **RELEASE)
+
+
+def test_a_revision_of_no_source_is_refused(tmp_path: Path) -> None:
+    wanted = {**RELEASE, "revisions": {"us/tool": "v1.3.1", "us/tol": "v1"}}
+    found = refusals(tmp_path, {"tool.nix": literal("1.2.0")}, **wanted)
+    assert found == ["tool.nix: neither it nor the others have a source of us/tol"]
 
 
 def test_a_short_version_is_not_taken_for_an_architecture(tmp_path: Path) -> None:
