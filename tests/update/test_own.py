@@ -21,9 +21,14 @@ from ci_compiler.update.literals import in_form
 from ci_compiler.update.own import Wanted, tried
 from ci_compiler.update.remote import Remote
 from tests.checkers import require
+from tests.github.conftest import github
+from tests.github.state import GitHub
 from tests.recipes.test_affected import Repository
 from tests.update.conftest import FILE
+from tests.update.test_pull_request import connected
 from tests.update.upstreams import Upstreams
+
+__all__ = ["github"]
 
 OLD_PIN, NEW_PIN = "6a030d535719c5190187c4cec156f335e95e3211", "0182a361324364ae3f436a63005877674cf45efb"
 
@@ -36,7 +41,7 @@ def fetch(source: EvaluatedSource) -> str:
     return sri(f"{source.url} {source.rev}")
 
 
-def github(repository: str, revision: str, *, rev: str = "") -> str:
+def source(repository: str, revision: str, *, rev: str = "") -> str:
     owner, repo = repository.split("/")
     hash_ = sri(f"https://github.com/{repository}/archive/{revision}.tar.gz {revision}")
     return f'fetchFromGitHub {{ owner = "{owner}"; repo = "{repo}"; rev = "{rev or revision}"; hash = "{hash_}"; }}'
@@ -89,7 +94,7 @@ stdenv.mkDerivation {
 
 
 def literal(version: str) -> str:
-    text = LITERAL.replace("@", github("us/tool", f"v{version}"))
+    text = LITERAL.replace("@", source("us/tool", f"v{version}"))
     kept = ("11.2.0", "1.2.0rc1", "1.2.01", "==1.2.0", '."1.2.0"')
     for at, one in enumerate(kept):
         text = text.replace(one, f"<{at}>", 1)
@@ -148,11 +153,11 @@ def shaped(shape: str, version: str, other: str) -> str:
     url = f"mirror://pypi/t/tool/tool-{version}.tar.gz"
     return SHAPES[shape].format(
         version=version,
-        source=github("us/tool", f"v{version}"),
-        interpolated=github("us/tool", f"v{version}", rev="v${version}"),
-        final=github("us/tool", f"v{version}", rev="v${final.version}"),
-        named=github("us/tool", f"v{version}", rev="v${toolVersion}"),
-        other=github("us/dep", other),
+        source=source("us/tool", f"v{version}"),
+        interpolated=source("us/tool", f"v{version}", rev="v${version}"),
+        final=source("us/tool", f"v{version}", rev="v${final.version}"),
+        named=source("us/tool", f"v{version}", rev="v${toolVersion}"),
+        other=source("us/dep", other),
         pypi=sri(f"{url} "),
     )
 
@@ -203,7 +208,7 @@ in stdenv.mkDerivation {
 
 def table(version: str) -> str:
     rows = (("1.2", version), ("2.0", "2.0.1"))
-    of = {one: github("us/tool", f"v{one}").split('hash = "')[1].split('"')[0] for _, one in rows}
+    of = {one: source("us/tool", f"v{one}").split('hash = "')[1].split('"')[0] for _, one in rows}
     return "".join(["{\n", *(f'  "{line}" = {{ version = "{v}"; hash = "{of[v]}"; }};\n' for line, v in rows), "}\n"])
 
 
@@ -325,7 +330,7 @@ REFUSED = {
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_cannot_be_placed_is_refused(case: str, tmp_path: Path) -> None:
     text, message = REFUSED[case]
-    marks = {"@": github("us/tool", "v1.2.0"), "#": github("us/dep", "v1.2.0")}
+    marks = {"@": source("us/tool", "v1.2.0"), "#": source("us/dep", "v1.2.0")}
     marks |= {"%": sri("downloads"), "&": sri("source"), "~": marks["@"].split('"')[7]}
     for mark, value in marks.items():
         text = text.replace(mark, value)
@@ -340,8 +345,8 @@ def test_files_beside_a_recipe_are_edited_and_other_recipes_are_not(tmp_path: Pa
     dep = '{ }: "1.2.0"\n'
 
     def versions(version: str) -> str:
-        source = github("us/tool", f"v{version}").replace("fetchFromGitHub", "")
-        return f'{{ version = "{version}"; src = fetch: fetch {source}; }}\n'
+        fetched = source("us/tool", f"v{version}").replace("fetchFromGitHub", "")
+        return f'{{ version = "{version}"; src = fetch: fetch {fetched}; }}\n'
 
     files = {"tool/default.nix": own, "tool/versions.nix": versions("1.2.0"), "dep.nix": dep}
     assert any("exports.DEP would stay 1.2.0" in line for line in refusals(tmp_path, files, **RELEASE))
@@ -361,7 +366,7 @@ def test_a_revision_of_no_source_is_refused(tmp_path: Path) -> None:
 def test_a_short_version_is_not_taken_for_an_architecture(tmp_path: Path) -> None:
     wanted = {"before": "9.0", "after": "9.1", "revisions": {"us/tool": "v9.1"}}
     text = "{ stdenv, fetchFromGitHub }: stdenv.mkDerivation {\n"
-    text += f'  pname = "tool"; version = "9.0"; src = {github("us/tool", "v9.0")};\n  ARCH = "9.0";\n}}\n'
+    text += f'  pname = "tool"; version = "9.0"; src = {source("us/tool", "v9.0")};\n  ARCH = "9.0";\n}}\n'
     found = refusals(tmp_path, {"tool.nix": text}, **wanted)
     assert any("tool: exports.ARCH would be 9.1; it is 9.0" in line for line in found)
     name = text.replace("ARCH", "TOOL_VERSION")
@@ -430,7 +435,7 @@ def test_update_edits_own_recipes_and_the_spec(
     assert own.ci("update", "tool") == 0
     with Remote(os.environ) as remote:
         right = remote.hash("us/tool", commit, submodules=False)
-    stated = github("us/tool", "v1.3.1").split('hash = "')[1].split('"')[0]
+    stated = source("us/tool", "v1.3.1").split('hash = "')[1].split('"')[0]
     assert recipe(own) == literal("1.3.1").replace(stated, right)
     assert (own.root / FILE).read_text("utf-8") == FLEET.replace("tool: 1.2.0", "tool: 1.3.1", 1)
 
@@ -445,13 +450,34 @@ def test_nothing_is_written_if_a_recipe_cannot_follow(
         (("", ""), ["--revision", "us/tool=v1.9"], "the hash of v1.9 by fetchFromGitHub is not known here"),
         (("", ""), ["--revision", "tool"], "is not OWNER/NAME=REVISION"),
         (("", ""), ["--branch", "next"], "check out the branch on which to edit them"),
-        (("", ""), ["--pull-request"], "edits the spec alone; edit .flox/pkgs/tool.nix without it"),
     ):
         own.write(".flox/pkgs/tool.nix", literal("1.2.0").replace(*edit))
         assert own.ci("update", "tool", *option) == 2
         assert message in capsys.readouterr().err
         assert recipe(own) == literal("1.2.0").replace(*edit)
         assert (own.root / FILE).read_text("utf-8") == FLEET
+
+
+def test_one_pull_request_has_the_recipes_and_the_spec(
+    own: Repository,
+    upstreams: Upstreams,
+    github: GitHub,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    upstreams.tag("us/tool", "v1.3.1-rc", "v1.3.1")
+    connected(own, github, monkeypatch)
+    assert own.ci("update", "tool", "--pull-request") == 0
+    (opened,) = github.pulls.values()
+    assert opened["title"] == "Update tool to 1.3.1"
+    own.git("fetch", "-q", "origin", "ci-compile-update-tool")
+    changed = own.git("diff", "--name-only", "HEAD", "FETCH_HEAD").split()
+    assert changed == [".flox/pkgs/tool.nix", ".github/BUILD_MATRIX.md", FILE]
+    assert 'version = "1.3.1";  # v1.3.1' in own.git("show", "FETCH_HEAD:.flox/pkgs/tool.nix")
+    assert recipe(own) == literal("1.2.0")
+    own.git("checkout", "-qb", "next")
+    assert own.ci("update", "tool", "--pull-request") == 2
+    assert "edits the default branch alone" in capsys.readouterr().err
 
 
 ADOPTED = {
@@ -461,11 +487,11 @@ ADOPTED = {
 stdenv.mkDerivation {
   pname = "kit"; version = "0.3"; src = @;
 }
-""".replace("@", github("us/kit", "v0.3")),
+""".replace("@", source("us/kit", "v0.3")),
     "dated.nix": """\
 { stdenv, fetchFromGitHub }:
 stdenv.mkDerivation { pname = "dated"; version = "0.3"; src = @; }
-""".replace("@", github("us/dated", "a" * 40)),
+""".replace("@", source("us/dated", "a" * 40)),
 }
 
 

@@ -71,10 +71,9 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.dry_run:
         return 0
     if arguments.pull_request:
-        if done.files:
-            raise wrong(
-                "--pull-request", Code.WRONG_OPTION, f"edits the spec alone; edit {', '.join(done.files)} without it"
-            )
+        if done.files and (done.files.keys() & {FILE, ACTIONS} or asked.here != default_branch(done.spec)):
+            message = f"edits the default branch alone, and no tables of the compiler; edit {', '.join(done.files)}"
+            raise wrong("--pull-request", Code.WRONG_OPTION, message)
         return _open(arguments, root, done, meaning)
     _write(root, file, spec, done, was=text)
     return 0
@@ -184,7 +183,7 @@ def _open(arguments: argparse.Namespace, root: Path, done: Updated, meaning: str
 
     git, decided = Git(root), plan(done.spec)
     default = default_branch(done.spec)
-    texts = {**carried_of(root, done.spec), done.spec.document.file: done.text}
+    texts = {**carried_of(root, done.spec), **done.files, done.spec.document.file: done.text}
     plans = branch_plans(git, decided, texts, {default: git.resolve("HEAD")}, adopt=False)
     title = f"Update {', '.join(_names(done))}"
     client = client_of(arguments, root)
