@@ -252,6 +252,7 @@ class Code(StrEnum):
     UNUSED_EXPECTATION = "unused-expectation"
     UNUSED_GPU = "unused-gpu"
     UNUSED_POOL = "unused-pool", Severity.WARNING
+    UPDATE_REFUSED = "update-refused"
     UPSTREAM_UNREACHABLE = "upstream-unreachable"
     VARIANT_NOT_BUILT = "variant-not-built"
     VARIANT_UNFINISHED = "variant-unfinished"

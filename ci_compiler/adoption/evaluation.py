@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -37,6 +37,8 @@ class EvaluatedSource:
     rev: str = ""  # the revision or tag
     hash: str = ""
     submodules: bool = False
+    others: tuple[str, ...] = ()  # the names of further arguments, of `Evaluation.used` alone
+    place: Place | None = None  # where its hash is written, or else its revision; of `Evaluation.used` alone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +123,7 @@ class Evaluation:
     imports: tuple[Path, ...] = ()  # Nix files of the folder that the recipe imports, directly or not
     reads: tuple[Path, ...] = ()  # other paths in the folder that the recipe or its imports name
     fetched: tuple[Fetch, ...] = ()
+    used: tuple[EvaluatedSource, ...] = ()  # the sources and patches that the recipe uses, in their order
     # Where things are written: "pname", "override.gpuTargets", "meta.platforms", "env.X", "config.allowUnfree",
     # "passthru.gpuArch", "nixpkgs.overlays".
     places: Mapping[str, Place] = field(default_factory=dict)
@@ -287,6 +290,18 @@ def _sources(attributes: Mapping[str, Any]) -> tuple[EvaluatedSource, ...]:
     several = attributes.get("srcs")
     values = [attributes.get("src"), *(several if isinstance(several, list) else [])]
     return tuple(_source(_mapping(value)["source"]) for value in values if "source" in _mapping(value))
+
+
+def sources_of(events: Sequence[Mapping[str, Any]], folders: Folders) -> tuple[EvaluatedSource, ...]:
+    """The sources that an evaluation announced, each once, without those that are written outside the folders."""
+    placed = ((event, folders.place(at) if (at := event["place"]) else None) for event in events)
+    return tuple(
+        dict.fromkeys(
+            replace(_source(event), others=tuple(event["others"]), place=place)
+            for event, place in placed
+            if place or not event["place"]
+        )
+    )
 
 
 def _source(data: Mapping[str, Any]) -> EvaluatedSource:

@@ -22,7 +22,16 @@ from typing import TYPE_CHECKING, Any
 
 from ci_compiler.adoption import known_pins
 from ci_compiler.adoption import nix_instantiate as nix
-from ci_compiler.adoption.evaluation import EvaluatedSource, Evaluation, Fetch, Folders, Overlaid, Patch, read
+from ci_compiler.adoption.evaluation import (
+    EvaluatedSource,
+    Evaluation,
+    Fetch,
+    Folders,
+    Overlaid,
+    Patch,
+    read,
+    sources_of,
+)
 from ci_compiler.adoption.nix_instantiate import Ending, parse
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError, Place, about, wrong
@@ -303,6 +312,7 @@ class _Evaluator:
             imports=self._named(path for path in local if path != recipe.resolve()),
             reads=self._named(self._read(local, events_of.get("read", ()))),
             fetched=tuple(dict.fromkeys(fetched)),
+            used=sources_of(events_of.get("source", ()), self.folders),
         )
 
     def _named(self, files: Iterator[Path]) -> tuple[Path, ...]:

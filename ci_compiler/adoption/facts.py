@@ -26,6 +26,7 @@ from ci_compiler.spec.model import Source
 from ci_compiler.spec.packages import Pin
 from ci_compiler.spec.releases import version_in
 from ci_compiler.spec.schema import schema
+from ci_compiler.spec.upstream import Upstream
 from ci_compiler.units import grouped
 from ci_compiler.variant import package_of
 
@@ -63,11 +64,15 @@ class Facts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackageFacts:
-    """What is known of a package: its attribute in nixpkgs and title ('': unknown), its compile jobs (0: unknown)."""
+    """What is known of a package: its attribute in nixpkgs and title ('': unknown), its compile jobs (0: unknown).
+
+    `upstream` is where its source is from (None: unknown).
+    """
 
     attribute: str = ""
     title: str = ""
     jobs: int = 0
+    upstream: Upstream | None = None
 
 
 def learn(rows: Sequence[Row], checkouts: Sequence[AdoptedCheckout], hardware: Hardware) -> Facts:
@@ -134,7 +139,19 @@ def _package(group: Sequence[tuple[Row, Evaluation]]) -> PackageFacts:
         attribute=most_common(filter(None, attributes)) or "",
         title=most_common(titles) or "",
         jobs=most_common(filter(None, (_jobs(recipe) for _, recipe in group))) or 0,
+        upstream=most_common(filter(None, (_upstream(row, recipe) for row, recipe in group))),
     )
+
+
+def _upstream(row: Row, recipe: Evaluation) -> Upstream | None:
+    """The repository whose tag the package's source is; None for none, and for packages whose releases are known."""
+    for node in recipe.nodes if recipe.package == "other" else ():
+        for source in node.sources[:1] if node is recipe or node.pname == row.package else ():
+            repository, tags = f"{source.owner}/{source.repo}", source.rev.replace(node.version, "@version@")
+            is_known = source.fetcher == "fetchFromGitHub" and fits("repository-name", repository)
+            if is_known and node.version in source.rev and fits("upstream", tags, "tags"):
+                return Upstream(repository=repository, tags=tags, submodules=source.submodules)
+    return None
 
 
 def _attribute(recipe: Evaluation) -> str:

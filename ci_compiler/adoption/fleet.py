@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from functools import cache, cached_property
 from typing import Any
 
@@ -192,6 +192,9 @@ def _package(fleet: Fleet, name: str, rows: Sequence[Row], matrix: Mapping[str, 
     row |= _usual_row(name, fleet.facts.packages.get(name, PackageFacts()))
     if fleet.reads[name].shared and not compiled:
         row["shared"] = fleet.reads[name].shared
+    if upstream := fleet.facts.packages.get(name, PackageFacts()).upstream:
+        usual = with_defaults({}, schema()["$defs"]["upstream"])
+        row["upstream"] = {key: value for key, value in asdict(upstream).items() if value not in ("", usual.get(key))}
     row |= {"needs": needs} if (needs := _needs(fleet, name, rows)) else {}
     row |= fleet.on(rows)
     if listed and not single:

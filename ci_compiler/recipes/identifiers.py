@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 _EXPRESSION = re.compile(
     r"""
-      (?P<skip>\s+|\#[^\n]*|/\*.*?\*/)
+      (?P<skip>\s+)
+    | (?P<comment>\#[^\n]*|/\*.*?\*/)
     | (?P<update>//)
     | (?P<path>(?:\.{1,2}|~)?(?:/[\w.+-]+)+/?|[\w.+-]+(?:/[\w.+-]+)+|<[\w.+/-]+>)
     | (?P<name>[A-Za-z_][\w'-]*)
@@ -38,12 +39,15 @@ _NOT_LOOKED_UP = frozenset(
 )
 
 
-class _Token(NamedTuple):
-    kind: str  # "name", "string", "path" or "mark"
+class Token(NamedTuple):
+    """A token of a Nix file: its kind ("name", "string", "path", "mark" or "comment"), and where it starts."""
+
+    kind: str
     text: str
+    start: int = 0
 
 
-_NOTHING = _Token("mark", "")
+_NOTHING = Token("mark", "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,10 +78,10 @@ class Mentions:
 def mentions(text: str) -> Mentions:
     """What the text of a Nix file mentions; for text that is not Nix, what can be recognised."""
     names, members, paths = set(), set(), set()
-    tokens = [_NOTHING, _NOTHING, _NOTHING, *_tokens(text), _NOTHING]
+    tokens = [_NOTHING, _NOTHING, _NOTHING, *(token for token in tokens_of(text) if token.kind != "comment"), _NOTHING]
     inherited = _inherited(tokens)
     for at in range(3, len(tokens) - 1):
-        kind, word = tokens[at]
+        kind, word, _ = tokens[at]
         if kind == "path":
             paths.add(word)
         elif kind != "mark" and word not in _NOT_LOOKED_UP and _IDENTIFIER.fullmatch(word):
@@ -92,11 +96,11 @@ def mentions(text: str) -> Mentions:
     return Mentions(names=frozenset(names), members=frozenset(members), paths=frozenset(paths))
 
 
-def _inherited(tokens: list[_Token]) -> set[int]:
+def _inherited(tokens: list[Token]) -> set[int]:
     """The positions of the names after `inherit (…)`, which are members of what is in the parentheses."""
     found: set[int] = set()
     for start, token in enumerate(tokens[:-1]):
-        if token == ("name", "inherit") and tokens[start + 1].text == "(":
+        if token[:2] == ("name", "inherit") and tokens[start + 1].text == "(":
             depth = 0
             for at in range(start + 1, len(tokens)):
                 word = tokens[at].text
@@ -108,8 +112,8 @@ def _inherited(tokens: list[_Token]) -> set[int]:
     return found
 
 
-def _tokens(text: str) -> Iterator[_Token]:
-    """The tokens of an expression, including those in the `${…}` of its strings."""
+def tokens_of(text: str) -> Iterator[Token]:
+    """The tokens of an expression, including those in the `${…}` of its strings, and comments."""
     inside: list[str] = []  # what closes each open brace or string
     position = 0
     while position < len(text):
@@ -128,6 +132,6 @@ def _tokens(text: str) -> Iterator[_Token]:
         elif inside and (kind == "end" or word == "}"):
             inside.pop()
         if kind == "text":
-            yield _Token("string", word)
+            yield Token("string", word, found.start())
         else:
-            yield _Token(kind if kind in {"name", "path"} else "mark", word)
+            yield Token(kind if kind in {"name", "path", "comment"} else "mark", word, found.start())

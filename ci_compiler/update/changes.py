@@ -15,7 +15,7 @@ from ci_compiler.spec.axes import SHORT_FAMILY
 from ci_compiler.spec.load import Path_
 from ci_compiler.spec.model import Branch, Package, RecipeKind, Source, Spec
 from ci_compiler.spec.releases import facts, series, version_in
-from ci_compiler.update.choice import Asked, Move
+from ci_compiler.update.choice import Asked, Move, is_written
 from ci_compiler.update.editing import Edit
 from ci_compiler.update.remote import Remote, nixpkgs_heads, upstream_facts
 
@@ -128,6 +128,12 @@ def edits(spec: Spec, moves: Iterable[Move], remote: Remote, nixpkgs: Nixpkgs) -
     for name, of_branch in by_branch.items():
         found += [Edit(("branches", name, "versions", move.package), move.release.version) for move in of_branch]
         nix = [move for move in of_branch if spec.packages[move.package].command is None]
+        own = [move for move in nix if not is_written(spec.packages[move.package])]
+        nix = [move for move in nix if move not in own]
+        for place in places(spec, name) if own else ():
+            listed = place.row.get("sources") or {}
+            known = (move for move in own if move.package in listed)
+            found += [Edit((*place.path, "sources", move.package), source(spec, move, remote)) for move in known]
         if nix:
             commit = _commit_for(spec, spec.branches[name], nix, nixpkgs)
             for place in places(spec, name):

@@ -6,8 +6,9 @@ Releases of torch take those of torchvision and torchaudio with them, as the rel
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import NamedTuple
 
 from ci_compiler.codes import Code
@@ -70,12 +71,22 @@ class Asked(NamedTuple):
     """What the user asked for: packages (none: all), a version or line to go to, branches (none: all).
 
     `leaves_line`: without `to`, a branch goes to the newest release of all, not of its own line.
+
+    `here`: the branch that is checked out, on which the repository's own recipes of `packages` are edited.
+
+    `revisions`: where other sources of these recipes go with the release, by OWNER/NAME.
     """
 
     packages: tuple[str, ...] = ()
     to: str = ""
     branches: tuple[str, ...] = ()
     leaves_line: bool = False
+    here: str = ""
+    revisions: Mapping[str, str] = MappingProxyType({})
+
+    def leads(self, package: Package, branch: str) -> bool:
+        """Whether an update can move `package` on `branch`: recipes that it writes, or own ones that are named."""
+        return is_written(package) or (package.name in self.packages and branch == self.here)
 
     def covers(self, branch: str) -> bool:
         """Whether `branch` is asked for ('': what is not of any branch)."""
@@ -157,7 +168,7 @@ def choose(spec: Spec, asked: Asked, offer: Offer) -> Choice:
     moves: list[Move] = []
     findings: list[Finding] = []
     fits = False
-    for led in (led for branch in filter(asked.covers, spec.branches) for led in _leads(spec, branch, asked.packages)):
+    for led in (led for branch in filter(asked.covers, spec.branches) for led in _leads(spec, branch, asked)):
         try:
             version, kept = _target(led, offer, asked)
             findings += kept
@@ -183,22 +194,22 @@ def _check(spec: Spec, asked: Asked) -> None:
         if upstream_of(spec.packages[name]) is None:
             message = "nothing says where its releases are; declare `upstream`"
             raise InputError([spec.finding(("packages", name), Code.UNKNOWN_RELEASE, message, key=True)])
-        if not is_written(spec.packages[name]):
-            message = f"the recipes of {name} are the repository's own and state their version; edit them"
+        if not (is_written(spec.packages[name]) or asked.here in (asked.branches or spec.branches)):
+            message = f"the recipes of {name} are the repository's own; check out the branch on which to edit them"
             raise InputError([spec.finding(("packages", name), Code.WRONG_OPTION, message, key=True)])
     if asked.to and not asked.packages:
         raise wrong("--to", Code.WRONG_OPTION, "name the package that goes to this version")
 
 
-def leads(spec: Spec, branch: Branch, names: Collection[str]) -> Iterator[Package]:
-    """The packages on `branch` whose releases are looked up, of `names` (none: all); torch's companions follow it."""
-    yield from (led.package for led in _leads(spec, branch.name, names))
+def leads(spec: Spec, branch: Branch, asked: Asked) -> Iterator[Package]:
+    """The packages on `branch` whose releases are looked up; torch's companions follow it."""
+    yield from (led.package for led in _leads(spec, branch.name, asked))
 
 
-def _leads(spec: Spec, name: str, names: Collection[str]) -> Iterator[_Led]:
-    branch = spec.branches[name]
+def _leads(spec: Spec, name: str, asked: Asked) -> Iterator[_Led]:
+    branch, names = spec.branches[name], asked.packages
     there = [package for package in spec.packages.values() if package.name in branch.versions and package.on(name)]
-    known = [package for package in there if package.repository is None and is_written(package)]
+    known = [package for package in there if package.repository is None and asked.leads(package, name)]
     mine = [_Led(spec, branch, package, upstream) for package in known if (upstream := upstream_of(package))]
     followers = {led.package.name for led in mine if _follows(led.package)}
     has_torch = any(led.package.attribute == TORCH for led in mine)
@@ -223,7 +234,7 @@ def not_looked_up(spec: Spec) -> Mapping[str, Sequence[str]]:
     """The packages that an update does not look up, by the reason."""
     packages = [package for package in spec.packages.values() if package.repository is None]
     return {
-        "their recipes are the repository's own": [package.name for package in own_recipes(spec)],
+        "their recipes are the repository's own (name them)": [package.name for package in own_recipes(spec)],
         "nothing says where their releases are (`upstream`)": [
             package.name for package in packages if not upstream_of(package)
         ],

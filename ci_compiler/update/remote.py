@@ -6,7 +6,6 @@ filters, no evaluation.
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import re
@@ -20,6 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from ci_compiler.adoption.spec_forms import sri
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError, wrong
 from ci_compiler.github.access import CREDENTIALS
@@ -261,7 +261,7 @@ def _nix_hash(folder: Path) -> str:
     ended = ask([program, "--type", "sha256", os.fspath(folder)], seconds=SOURCE.seconds)
     if ended.status:
         raise wrong("nix-hash", Code.NIX_FAILED, ended.said)
-    return f"sha256-{base64.b64encode(bytes.fromhex(ended.out.strip())).decode()}"
+    return sri(ended.out.strip())
 
 
 def _version_in(filename: str, project: str) -> str:

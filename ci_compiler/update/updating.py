@@ -11,7 +11,8 @@ Where a tool decides the values of an axis, `update` runs the command that the s
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,7 +24,7 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError, check_known, raise_any, wrong
 from ci_compiler.outside import json_of, why
 from ci_compiler.plan.lookup import built_variants
-from ci_compiler.plan.pipeline import Plan
+from ci_compiler.plan.pipeline import Plan, plan
 from ci_compiler.recipes.render import recipes
 from ci_compiler.recipes.work_arounds import pieces
 from ci_compiler.reports.diff_markdown import code
@@ -35,8 +36,9 @@ from ci_compiler.spec.schema import schema
 from ci_compiler.spec.upstream import Upstream
 from ci_compiler.units import counted
 from ci_compiler.update.changes import Nixpkgs, edits, moved_tags
-from ci_compiler.update.choice import Asked, Choice, Move, Offer, Offered, choose, leads, offered
+from ci_compiler.update.choice import Asked, Choice, Move, Offer, Offered, choose, is_written, leads, offered
 from ci_compiler.update.editing import Edit, edited, repeated
+from ci_compiler.update.own import Wanted, source_hash, tried
 from ci_compiler.update.pins import StalePin, stale_actions, stale_images, stale_nixpkgs, stale_own, stale_programs
 from ci_compiler.update.release_pins import FILE, json_edited, of_table, stale_release_pins
 from ci_compiler.update.remote import Remote
@@ -116,11 +118,15 @@ def judged(decided: Plan, done: Updated, templates: Mapping[str, str], true: Tru
     """
     if not decided.spec.backend.has_recipes:
         return []
-    return [_of_branch(decided, branch, templates, true) for branch in done.branches]
+    files = {branch: recipes(decided.spec, decided.judged, branch, templates) for branch in done.branches}
+    own = f"{counted(len(done.files), 'file')} edited; the recipes evaluate to what they did, but for the release."
+    compiled = [_of_branch(decided, name, row, templates, true) for name, row in files.items() if row]
+    return [*[own] * bool(done.files), *compiled]
 
 
-def _of_branch(decided: Plan, branch: str, templates: Mapping[str, str], true: TrueNixpkgs | None) -> str:
-    files = recipes(decided.spec, decided.judged, branch, templates)
+def _of_branch(
+    decided: Plan, branch: str, files: Mapping[str, str], templates: Mapping[str, str], true: TrueNixpkgs | None
+) -> str:
     count = len(recipe_names(files))
     with written(files) as root:
         try:
@@ -206,9 +212,9 @@ class Updated(NamedTuple):
 
 
 def updated(
-    text: str, spec: Spec, asked: Asked, remote: Remote, *, new_branch: str = "", tables: Tables, now: float
+    text: str, spec: Spec, asked: Asked, remote: Remote, *, new_branch: str = "", tables: Tables, now: float, root: Path
 ) -> Updated:
-    """`text` of `spec` with the releases that `asked` leads to. Raises InputError.
+    """`text` of `spec` with the releases that `asked` leads to; own recipes are those of `root`. Raises InputError.
 
     The names of `KINDS` among the packages stand for these pins; values of axes are updated without a
     name as well. `now` is the time in seconds since 1970.
@@ -220,7 +226,7 @@ def updated(
     if new_branch:
         text = with_branch(text, spec, asked.branches[0], new_branch)
         spec = parse_spec(text.encode(), shown=shown)
-        first = [package.name for package in leads(spec, spec.branches[new_branch], asked.packages)][:1]
+        first = [package.name for package in leads(spec, spec.branches[new_branch], asked)][:1]
         asked = asked._replace(branches=(new_branch,), packages=(*first,), leaves_line=not asked.to)
     raise_any(moved_tags(spec, asked, remote))
     kinds = [name for name in asked.packages if name in KINDS and name not in spec.packages]
@@ -238,7 +244,25 @@ def updated(
     text = edited(text, [edit for pin in pins if not pin.file for edit in pin.edits], shown=shown)
     by_file = {path: [edit for pin in pins if pin.file == path for edit in pin.edits] for path in tables}
     files = {path: json_edited(tables[path], edits_, shown=path) for path, edits_ in by_file.items() if edits_}
+    files |= _own(spec, choice.moves, asked, remote, root)
     return Updated(text, parse_spec(text.encode(), shown=shown), choice.moves, pins, choice.findings, files)
+
+
+def _own(spec: Spec, moves: Iterable[Move], asked: Asked, remote: Remote, root: Path) -> dict[str, str]:
+    """The new texts of the files of the repository's own recipes. Raises InputError for what cannot be edited."""
+    own = {move.package: move for move in moves if not is_written(spec.packages[move.package])}
+    wanted: dict[str, Wanted] = {}
+    for built in built_variants(plan(spec)) if own else ():
+        if built.cell.branch == asked.here and (move := own.get(built.variant.package)):
+            wanted[built.variant.name] = Wanted(
+                package=spec.packages[move.package].attribute,
+                before=move.before,
+                after=move.release.version,
+                revisions={move.upstream.repository: move.release.tag, **asked.revisions},
+                commit=move.release.commit,
+                upstream=move.upstream.repository,
+            )
+    return tried(root, wanted, spec.hardware, partial(source_hash, remote)) if wanted else {}
 
 
 class Checked(NamedTuple):

@@ -16,6 +16,7 @@ let
     inherit lib package pins families;
     inherit (own) names members;
     importer = scope.import;
+    note = _: _: value: value;
   };
   scope = import (standin + "/scope.nix") { inherit lib nixpkgs tarballs; note = _: _: value: value; };
   load = scope.import;

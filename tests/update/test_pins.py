@@ -118,9 +118,9 @@ def test_own_recipes_are_listed_and_their_pins_stay(
     assert fleet.ci("update") == 0
     said = capsys.readouterr()
     assert said.out == "no release was looked up\n"
-    assert "not looked up, since their recipes are the repository's own: pytorch, torchvision" in said.err
-    assert fleet.ci("update", "pytorch", "--to", "2.8.1", "--branch", "main") == 2
-    assert "the recipes of pytorch are the repository's own and state their version" in capsys.readouterr().err
+    assert "not looked up, since their recipes are the repository's own (name them): pytorch, torchvision" in said.err
+    assert fleet.ci("update", "pytorch", "--to", "2.8.1", "--branch", "next") == 2
+    assert "the recipes of pytorch are the repository's own; check out the branch" in capsys.readouterr().err
 
 
 def test_what_was_not_looked_up_is_not_called_the_newest(

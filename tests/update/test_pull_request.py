@@ -19,6 +19,10 @@ __all__ = ["github"]
 @pytest.fixture
 def pushed(fleet: Repository, github: GitHub, monkeypatch: pytest.MonkeyPatch) -> Repository:
     """The fleet, compiled, with a remote and GitHub."""
+    return connected(fleet, github, monkeypatch)
+
+
+def connected(fleet: Repository, github: GitHub, monkeypatch: pytest.MonkeyPatch) -> Repository:
     for name, value in {"GITHUB_API_URL": github.url, "GITHUB_TOKEN": TOKEN, "GITHUB_REPOSITORY": REPOSITORY}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.delenv("GITHUB_APP_ID", raising=False)

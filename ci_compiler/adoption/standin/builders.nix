@@ -1,9 +1,9 @@
 # Fetchers and the small builders of nixpkgs. Nothing is fetched and nothing is built: each gives a package that
-# remembers what it was asked for.
-{ lib, package }:
+# remembers what it was asked for. `note` tells the driver of each source that an evaluation uses.
+{ lib, package, note }:
 context:
 let
-  inherit (builtins) isString removeAttrs;
+  inherit (builtins) filter isString removeAttrs;
   recipe = attribute: package.fromRecipe { inherit context attribute; };
 
   # The name that nixpkgs gives to what a fetcher fetches, where the caller gives none.
@@ -12,7 +12,20 @@ let
   fetcher = attribute: named: given:
     let
       args = if isString given then { url = given; } else given;
+      made = source attribute named args;
+      written = filter (name: args ? ${name}) [ "hash" "sha256" "rev" "tag" "url" ];
+      place = builtins.unsafeGetAttrPos (builtins.head (written ++ [ "" ])) args;
     in
+    note "source" {
+      inherit (made) name;
+      fetcher = attribute;
+      place = if place == null then [ ] else [ place.file place.line place.column ];
+      arguments = builtins.intersectAttrs (lib.genAttrs written (_: null) // { owner = null; repo = null; fetchSubmodules = null; }) args;
+      others = builtins.attrNames (removeAttrs args [
+        "hash" "sha256" "rev" "tag" "url" "owner" "repo" "fetchSubmodules" "name" "pname" "version" "meta" "passthru"
+      ]);
+    } made;
+  source = attribute: named: args:
     package.make {
       inherit context attribute;
       package = "source";

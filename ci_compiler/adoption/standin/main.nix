@@ -2,7 +2,7 @@
 # what happens, so that whatever ends the evaluation is known to be the fault of the recipe begun last.
 #
 #   trace: <tag> {"event":"begin","recipe":7}
-#   trace: <tag> {"event":"import","path":"/…/lib/torch.nix"}      also read, fetch, nixpkgs
+#   trace: <tag> {"event":"import","path":"/…/lib/torch.nix"}      also read, fetch, source, nixpkgs
 #   trace: <tag> {"event":"end","recipe":7,"value":{…}}            what record.nix says of it
 #
 # `batch` is a JSON file:
@@ -31,6 +31,7 @@ let
   nixpkgs = import ./nixpkgs.nix {
     inherit lib package pins names members families;
     importer = scope.import;
+    note = say;
   };
   scope = import ./scope.nix {
     inherit lib nixpkgs;
@@ -41,20 +42,22 @@ let
   ambient = nixpkgs { pin = ""; path = scope.ambientPath; } { };
 
   # A recipe that is a function gets its arguments from nixpkgs, as from `callPackage`; one that asks for a recipe of
-  # the same folder by its name gets that one; and one that takes anything (`pkgs: …`) gets nixpkgs.
-  called = value:
+  # the same folder by its name gets that one, and nixpkgs' by its own name; and one that takes anything (`pkgs: …`)
+  # gets nixpkgs.
+  called = own: value:
     if !lib.isFunction value then value
     else if builtins.isFunction value && builtins.match ".*<varpat .*" (builtins.toXML value) != null then value ambient
     else
       let
-        wanted = builtins.intersectAttrs (lib.functionArgs value) given.siblings;
+        others = lib.filterAttrs (_: path: path != own) given.siblings;
+        wanted = builtins.intersectAttrs (lib.functionArgs value) others;
         foreign = lib.filterAttrs (name: _: !(ambient ? ${name}) || ambient.__invented ? ${name}) wanted;
       in
-      ambient.callPackage value (builtins.mapAttrs (_: path: called (scope.import path)) foreign);
+      ambient.callPackage value (builtins.mapAttrs (_: path: called path (scope.import path)) foreign);
 
   result = path:
     let
-      value = called (scope.import path);
+      value = called path (scope.import path);
       kind = if lib.isFunction value then "function" else builtins.typeOf value;
     in
     if lib.isDerivation value then describe value else throw "the recipe gives a value of type ${kind}, not a package";

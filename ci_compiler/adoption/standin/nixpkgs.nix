@@ -2,11 +2,11 @@
 #
 # `names`: every identifier of the recipes at hand, as the names of a set. One that stands for nothing below becomes a
 # made-up package, since Nix has no way to answer for an attribute that does not exist.
-{ lib, package, pins, names, members, families, importer }:
+{ lib, package, pins, names, members, families, importer, note }:
 let
   inherit (builtins) attrNames concatLists filter foldl' head isAttrs mapAttrs match removeAttrs;
   pythonOf = import ./python.nix { inherit lib package members pins families; };
-  buildersOf = import ./builders.nix { inherit lib package; };
+  buildersOf = import ./builders.nix { inherit lib package note; };
 
   # The Pythons that are named, and those that are always there, with the numbers in their names.
   pythonNames = lib.genAttrs (

@@ -7,7 +7,9 @@ import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from ci_compiler.adoption.spec_forms import fits
 from ci_compiler.backends.checkout import REMOTE
+from ci_compiler.checkout import head_branch
 from ci_compiler.cli.console import note, print_findings, print_json, print_markdown, table
 from ci_compiler.cli.progress import progress
 from ci_compiler.cli.where import carried_of, check_branches, editable_spec, nixpkgs_of, root_of, spec_of, templates_of
@@ -25,7 +27,7 @@ from ci_compiler.reports.diff_markdown import markdown
 from ci_compiler.spec.build import BUNDLED
 from ci_compiler.spec.carried import default_branch
 from ci_compiler.spec.model import Spec
-from ci_compiler.units import markdown_table
+from ci_compiler.units import counted, markdown_table
 from ci_compiler.update.changes import Nixpkgs
 from ci_compiler.update.choice import Asked, Move, leads, not_looked_up
 from ci_compiler.update.pins import StalePin
@@ -53,7 +55,9 @@ def run(arguments: argparse.Namespace) -> int:
         text = decoded(bytes_of(file))
         tables, now = _tables(root), Clock().now()
         with progress("looking for releases"):
-            done = updated(text, spec, asked, remote, new_branch=arguments.new_branch, tables=tables, now=now)
+            done = updated(
+                text, spec, asked, remote, new_branch=arguments.new_branch, tables=tables, now=now, root=root
+            )
         print_findings(done.findings)
         if not done.moves and not done.pins:
             return _nothing(spec, asked, as_json=arguments.json)
@@ -67,24 +71,28 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.dry_run:
         return 0
     if arguments.pull_request:
-        if done.files:
-            raise wrong(
-                "--pull-request", Code.WRONG_OPTION, "edits the spec alone; edit the compiler's tables without it"
-            )
+        if done.files and (done.files.keys() & {FILE, ACTIONS} or asked.here != default_branch(done.spec)):
+            message = f"edits the default branch alone, and no tables of the compiler; edit {', '.join(done.files)}"
+            raise wrong("--pull-request", Code.WRONG_OPTION, message)
         return _open(arguments, root, done, meaning)
+    _write(root, file, spec, done, was=text)
+    return 0
+
+
+def _write(root: Path, file: Path, spec: Spec, done: Updated, *, was: str) -> None:
     for path, new in done.files.items():
         write_text(root / path, new)
-        note(f"{path} is edited{'; build the images again' if path == FILE else ''}")
-    if done.text != text:
+    if done.files:
+        note(f"{counted(len(done.files), 'file')} edited{'; build the images again' if FILE in done.files else ''}")
+    if done.text != was:
         write_text(file, done.text)
         note(f"{spec.document.file} is edited; `ci-compile` and `ci-compile recipes` write what it compiles to")
-    return 0
 
 
 def _nothing(spec: Spec, asked: Asked, *, as_json: bool) -> int:
     """Says that there is nothing to update, and what was not looked up."""
     branches = [branch for branch in spec.branches.values() if asked.covers(branch.name)]
-    led = [branch.name for branch in branches if any(leads(spec, branch, asked.packages))]
+    led = [branch.name for branch in branches if any(leads(spec, branch, asked))]
     which = "" if len(led) == len(branches) else f" that was looked up ({', '.join(led)})"
     newest = f"every branch{which} has the newest release of its line" if led else "no release was looked up"
     _print_nothing("nothing is stale" if asked.packages else newest, as_json=as_json)
@@ -141,7 +149,14 @@ def _asked(arguments: argparse.Namespace, spec: Spec) -> Asked:
     check_branches(spec, branch=arguments.branch)
     if arguments.new_branch and len(arguments.branch) != 1:
         raise wrong("--new-branch", Code.WRONG_OPTION, "name the one branch to copy with --branch")
-    return Asked(tuple(arguments.packages), arguments.to.removeprefix("v"), tuple(arguments.branch))
+    revisions: dict[str, str] = {}
+    for given in arguments.revision:
+        repository, _, revision = given.partition("=")
+        if not (fits("repository-name", repository) and revision):
+            raise wrong("--revision", Code.WRONG_OPTION, f"{given!r} is not OWNER/NAME=REVISION")
+        revisions[repository] = revision
+    asked = Asked(tuple(arguments.packages), arguments.to.removeprefix("v"), tuple(arguments.branch))
+    return asked._replace(here="" if arguments.check else head_branch(root_of(arguments)), revisions=revisions)
 
 
 def _rows(moves: Iterable[Move], pins: Iterable[StalePin]) -> list[tuple[str, str, str, str]]:
@@ -168,7 +183,7 @@ def _open(arguments: argparse.Namespace, root: Path, done: Updated, meaning: str
 
     git, decided = Git(root), plan(done.spec)
     default = default_branch(done.spec)
-    texts = {**carried_of(root, done.spec), done.spec.document.file: done.text}
+    texts = {**carried_of(root, done.spec), **done.files, done.spec.document.file: done.text}
     plans = branch_plans(git, decided, texts, {default: git.resolve("HEAD")}, adopt=False)
     title = f"Update {', '.join(_names(done))}"
     client = client_of(arguments, root)
