@@ -102,6 +102,11 @@ def grouped(values: Iterable[Value], key: Callable[[Value], Key]) -> dict[Key, l
     return groups
 
 
+def numbers(version: str) -> tuple[int, ...]:
+    """All numbers in `version`, by which versions of one form are ordered: 2.10.0 is 2, 10, 0."""
+    return tuple(map(int, re.findall("[0-9]+", version)))
+
+
 def release(version: str) -> tuple[int, ...]:
     """The numbers of the last version in `version` (`nix (Nix) 2.28.3` is 2, 28, 3); () if there is none."""
     found = re.findall(r"(?<![0-9.])[0-9]{1,6}(?:\.[0-9]{1,6})+", version)

@@ -26,7 +26,6 @@ from ci_compiler.adoption.evaluation import EvaluatedSource, Evaluation, Fetch, 
 from ci_compiler.adoption.nix_instantiate import Ending, parse
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError, Place, about, wrong
-from ci_compiler.outside import object_of
 from ci_compiler.outside import text_of as read_text
 from ci_compiler.recipes.identifiers import Mentions, mentions
 from ci_compiler.units import grouped
@@ -147,7 +146,7 @@ class _Watch:
 
     def line(self, line: str) -> bool:
         """Takes a line of standard error. Returns whether it begins or ends a recipe."""
-        event = _event(line)
+        event = nix.event(line, _TAG)
         if event is None:
             (self.head if len(self.head) < _KEPT_LINES else self.tail).append(line)
             return False
@@ -166,17 +165,6 @@ class _Watch:
     def message(self) -> str:
         """What Nix printed about the current recipe."""
         return "\n".join([*self.head, *self.tail])
-
-
-def _event(line: str) -> dict[str, Any] | None:
-    """The event that main.nix prints in a line; None for Nix's own output, and for a line that a crash cut off."""
-    start = f"trace: {_TAG} "
-    if not line.startswith(start):
-        return None
-    try:
-        return object_of(line[len(start) :])
-    except OSError:
-        return None
 
 
 class _Evaluator:

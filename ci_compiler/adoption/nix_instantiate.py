@@ -15,10 +15,11 @@ import time
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, Place, about
+from ci_compiler.outside import object_of
 from ci_compiler.process import PAST_LIMIT, find_program, follow_errors
 
 if TYPE_CHECKING:
@@ -120,6 +121,17 @@ def ended(
         return True
 
     return stream(argv, env=env, on_line=heard, patience=patience, deadline=deadline, memory=memory), lines
+
+
+def event(line: str, tag: str) -> dict[str, Any] | None:
+    """The object after `tag` in a line of `builtins.trace`; None for Nix's own output, or if a crash cut it off."""
+    start = f"trace: {tag} "
+    if not line.startswith(start):
+        return None
+    try:
+        return object_of(line[len(start) :])
+    except OSError:
+        return None
 
 
 def failure(text: str, folders: Sequence[Path]) -> Failure:

@@ -1,8 +1,9 @@
 """Evaluates recipes with the true nixpkgs: that of each recipe's pin, or a folder that takes its place.
 
 Nothing is built, and import from derivation is refused. Memory and time are limited. With a folder, the evaluation
-needs no store and no network. Where `nix-eval-jobs` is installed, it evaluates what the network provides; else there
-is one `nix-instantiate` per recipe, as many at once as the machine has cores and memory for.
+needs no store and no network. Where `nix-eval-jobs` is installed, it evaluates what the network provides; else each
+`nix-instantiate` evaluates some recipes, which read nixpkgs' files once, and there are as many at once as the machine
+has cores and memory for. What a process has evaluated is in the cache when it ends.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,10 @@ SECONDS = 1200.0
 """The time for all recipes of one call, well within the 30 minutes of the job of a pull request."""
 
 MEMORY = 4 * 1024**3
-"""The address space of one evaluation, in bytes. torch for GPUs takes less than half of it."""
+"""The address space of one process, in bytes. torch for GPUs takes less than half of it."""
+
+TOGETHER = 8
+"""The recipes of one process. Where its memory does not hold them, what is left has another one."""
 
 _EXPRESSION = Path(__file__).resolve().parent / "real/evaluate.nix"
 _TAG = "ci-compiler-real"
@@ -108,28 +112,37 @@ def evaluate(
     siblings: Mapping[str, Path] | None = None,
     seconds: float = SECONDS,
     cache: EvaluationCache | None = None,
+    on_outcomes: Callable[[int], None] = lambda _: None,
 ) -> Evaluated:
     """Evaluates `recipes`, Nix files under `root` by name; `siblings` are all recipes that they may ask for by name.
 
-    Findings are `recipe-evaluation`, with Nix's own words. Raises InputError if Nix is missing.
+    A recipe that takes a quarter of `seconds` is given up. `on_outcomes` is called with the number of recipes that
+    have just been judged. Findings are `recipe-evaluation`, with Nix's own words. Raises InputError if Nix is missing.
     """
     keys = {name: cache.key(root, path, source.folder) if cache else "" for name, path in recipes.items()}
     known = {name: Derivation(**value) for name, key in keys.items() if cache and key and (value := cache.get(key))}
-    rest = {name: path for name, path in recipes.items() if name not in known}
+    on_outcomes(len(known))
+
+    def keep(outcomes: Mapping[str, Outcome]) -> None:
+        if cache:
+            cache.put(
+                {keys[name]: asdict(made) for name, made in Evaluated(outcomes).derivations.items() if keys[name]}
+            )
+        on_outcomes(len(outcomes))
+
     with tempfile.TemporaryDirectory(prefix="ci-compiler-") as scratch:
         task = _Task(
             root=root,
-            recipes=rest,
+            recipes={name: path for name, path in recipes.items() if name not in known},
             siblings={**(siblings or {}), **recipes},
             source=source,
             scratch=Path(scratch).resolve(),
             deadline=time.monotonic() + seconds,
+            patience=seconds / 4,
+            keep=keep,
         )
-        jobs = shutil.which(_JOBS) if source.folder is None and rest else None
-        outcomes = task.by_jobs(jobs) if jobs else task.one_by_one()
-    if cache:
-        new = Evaluated(outcomes).derivations
-        cache.put({keys[name]: asdict(derivation) for name, derivation in new.items() if keys[name]})
+        jobs = shutil.which(_JOBS) if source.folder is None and task.recipes else None
+        outcomes = task.by_jobs(jobs) if jobs else task.in_parts()
     return Evaluated({**dict.fromkeys(recipes), **known, **outcomes})
 
 
@@ -141,12 +154,32 @@ def patch(root: Path, name: str, siblings: Mapping[str, Path], source: Source, *
     """
     program = find_program("nix-build", install=INSTALL, folders=(PROFILE,))
     with tempfile.TemporaryDirectory(prefix="ci-compiler-") as scratch, evaluation() as env:
-        task = _Task(
-            root=root, recipes={}, siblings=siblings, source=source, scratch=Path(scratch).resolve(), deadline=0
-        )
+        task = _Task(root=root, recipes={}, siblings=siblings, source=source, scratch=Path(scratch).resolve())
         wanted = ("-A", f'patched."{name}"', "--argstr", "batch", str(task.batch([name])))
         folder = () if source.folder is None else ("-I", f"nixpkgs={source.folder}")
         return ask([program, "--no-out-link", *folder, str(_EXPRESSION), *wanted], seconds=seconds, env=env)
+
+
+@dataclass(kw_only=True)
+class _Progress:
+    """What a process has evaluated, and what it printed about the recipe that it is at work on."""
+
+    done: dict[str, Derivation] = field(default_factory=dict)
+    at_work: str = ""
+    messages: list[str] = field(default_factory=list)
+
+    def line(self, line: str) -> bool:
+        """Takes a line of standard error. Returns whether it begins or ends a recipe."""
+        event = nix.event(line, _TAG)
+        if event is None:
+            self.messages.append(line)
+            return False
+        if event["value"] is None:
+            self.at_work = event["name"]
+            self.messages.clear()
+        else:
+            self.done[event["name"]] = Derivation(**event["value"])
+        return True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,15 +191,20 @@ class _Task:
     siblings: Mapping[str, Path]
     source: Source
     scratch: Path
-    deadline: float
+    deadline: float = 0
+    patience: float = 0
+    keep: Callable[[Mapping[str, Outcome]], None] = lambda _: None
 
-    def one_by_one(self) -> dict[str, Outcome]:
-        """Evaluates each recipe in a process of its own."""
+    def in_parts(self) -> dict[str, Outcome]:
+        """Evaluates `TOGETHER` recipes in each process."""
         if self.source.folder is None and self.recipes:
             # Two processes that create the same store at once would both fail.
             ask([nix.program(), "--eval", "--expr", "1"], seconds=SECONDS)
-        with ThreadPoolExecutor(_workers()) as pool:
-            return dict(zip(self.recipes, pool.map(self._one, self.recipes), strict=True))
+        names, workers = list(self.recipes), _workers()
+        size = max(1, min(TOGETHER, -(-len(names) // workers)))
+        parts = [names[start : start + size] for start in range(0, len(names), size)]
+        with ThreadPoolExecutor(workers) as pool:
+            return {name: outcome for part in pool.map(self._part, parts) for name, outcome in part.items()}
 
     def by_jobs(self, program: str) -> dict[str, Outcome]:
         """Evaluates the recipes by nix-eval-jobs, which prints a line of JSON for each."""
@@ -181,7 +219,8 @@ class _Task:
         store = Store(seconds=left)
         outcomes = {row["attr"]: self._of_job(store, row) for row in rows if row["attr"] in self.recipes}
         if not outcomes and time.monotonic() < self.deadline:  # it failed as a whole
-            return dict.fromkeys(self.recipes, self._finding(next(iter(self.recipes)), ended.err))
+            outcomes = dict.fromkeys(self.recipes, self._finding(next(iter(self.recipes)), ended.err))
+        self.keep(outcomes)
         return outcomes
 
     def _of_job(self, store: Store, row: Mapping[str, Any]) -> Outcome:
@@ -195,25 +234,38 @@ class _Task:
             path=row["drvPath"], system=row["system"], outputs=row.get("outputs", {}), attributes=attributes
         )
 
-    def _one(self, name: str) -> Outcome:
-        if time.monotonic() >= self.deadline:
-            return None
-        batch = str(self.batch([name]))
+    def _part(self, names: Sequence[str]) -> dict[str, Outcome]:
+        """Evaluates `names`. What fails after others is tried again in a new process, whose memory is empty."""
+        outcomes: dict[str, Outcome] = {}
+        while (rest := [name for name in names if name not in outcomes]) and time.monotonic() < self.deadline:
+            progress, ending = self._process(rest)
+            judged: dict[str, Outcome] = {**progress.done}
+            at_work = progress.at_work or rest[0]
+            if at_work not in judged and ending is Ending.STALLED:
+                judged[at_work] = None
+            elif not judged and ending is not Ending.LATE:
+                judged[at_work] = self._finding(at_work, "\n".join(progress.messages))
+            self.keep(judged)
+            outcomes |= judged
+            if ending is Ending.LATE:
+                break
+        return dict.fromkeys(names) | outcomes
+
+    def _process(self, names: Sequence[str]) -> tuple[_Progress, Ending]:
+        """Evaluates `names` in one process, up to the first that is wrong."""
+        progress = _Progress()
         arguments = ("--eval", "--strict", "--show-trace", str(_EXPRESSION), "-A", "described", "--argstr", "batch")
-        left, offline = self.deadline - time.monotonic(), nix.environment(self.scratch)
+        offline = nix.environment(self.scratch)
         with evaluation() as online:
-            ending, lines = nix.ended(
-                self._command(*arguments, batch),
+            ending = nix.stream(
+                self._command(*arguments, str(self.batch(names))),
                 env=online if self.source.folder is None else offline,
-                patience=left,
+                on_line=progress.line,
+                patience=self.patience,
                 deadline=self.deadline,
                 memory=MEMORY,
             )
-        start = f"trace: {_TAG} "
-        for line in lines:
-            if line.startswith(start):
-                return Derivation(**object_of(line[len(start) :])["value"])
-        return None if ending in {Ending.LATE, Ending.STALLED} else self._finding(name, "\n".join(lines))
+        return progress, ending
 
     def _command(self, *arguments: str) -> list[str]:
         """Offline and without a store if a folder is given, else with the machine's store and settings."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from ci_compiler.files import COMPILED_BY
 from ci_compiler.files.drift import is_ours
 from ci_compiler.outside import text_of
+from ci_compiler.units import numbers
 
 FILES = (".github/workflows/cell.yml", ".github/workflows/variant.yml")
 """The workflows that set it; every compiled tree has one of them."""
@@ -32,8 +33,4 @@ def compiled_by(root: Path) -> str:
 
 def is_older(version: str, other: str) -> bool:
     """Whether `version` is older than `other`; only their numbers count."""
-    return _numbers(version) < _numbers(other)
-
-
-def _numbers(version: str) -> list[int]:
-    return [int(number) for number in re.findall("[0-9]+", version)]
+    return numbers(version) < numbers(other)

@@ -86,6 +86,7 @@ def _vendor(gpu: Gpu) -> str:
 
 
 def _bindings(subject: Subject) -> Iterator[str]:
+    # Assumes `pinned-nixpkgs`.
     yield f"nixpkgs = {_tarball(NIXPKGS, subject.pin.nixpkgs, subject.pin.nixpkgs_hash)};"
     yield f"pkgs = import nixpkgs {_nixpkgs_arguments(subject)};"
     yield "inherit (pkgs) lib;"

@@ -9,7 +9,6 @@ pool runs, are first, then the newest Python.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -23,6 +22,7 @@ from ci_compiler.plan.needs import serves
 from ci_compiler.record import record
 from ci_compiler.spec.axes import AXES, PARTS
 from ci_compiler.spec.model import Spec
+from ci_compiler.units import numbers
 
 
 @record
@@ -164,7 +164,7 @@ def declared_axes(spec: Spec) -> list[str]:
 def _best_first(spec: Spec, axis: str) -> list[str]:
     """The values of a declared axis: versions with the newest first, others in the order of the spec."""
     values = spec.axes[axis].values
-    return sorted(values, key=_numbers, reverse=True) if all(value[0].isdigit() for value in values) else list(values)
+    return sorted(values, key=numbers, reverse=True) if all(value[0].isdigit() for value in values) else list(values)
 
 
 def needed_driver(spec: Spec, cell: Cell, gpu: Gpu | None) -> int:
@@ -229,7 +229,7 @@ def _newness(spec: Spec, package: str, name: str) -> tuple[tuple[int, int], tupl
     """The newest toolkit of a branch, and its version of `package`."""
     branch = spec.branches[name]
     newest = max((spec.hardware.toolkit(toolkit).version for toolkit in branch.toolkits), default=(0, 0))
-    return newest, tuple(_numbers(branch.versions.get(package, "")))
+    return newest, numbers(branch.versions.get(package, ""))
 
 
 def branch_levels(spec: Spec, packages: Sequence[str]) -> dict[str, int]:
@@ -244,8 +244,4 @@ def branch_levels(spec: Spec, packages: Sequence[str]) -> dict[str, int]:
 
 def python_order(spec: Spec) -> list[str]:
     """The Python versions of the matrix, newest first."""
-    return sorted(spec.pythons, key=_numbers, reverse=True)
-
-
-def _numbers(version: str) -> list[int]:
-    return [int(number) for number in re.findall(r"[0-9]+", version)]
+    return sorted(spec.pythons, key=numbers, reverse=True)

@@ -270,6 +270,11 @@ class Spec:
         "Whether `pages.yml` publishes the finder page. Where GitHub Pages is off, it skips that with a notice.",
         default=True,
     )
+    results_issue: bool = key(
+        "Whether `pages.yml` keeps an issue about the variants whose newest result is a failure. It opens the issue, "
+        "updates it each day, and closes it when each variant passes.",
+        default=False,
+    )
     repository: RepositoryName = key(
         "The repository on GitHub whose workflows these are; in any other one they do nothing. Left out: they do "
         "nothing in a fork. Needed where the repository is itself a fork of another one.",

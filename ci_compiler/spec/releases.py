@@ -14,6 +14,7 @@ from typing import Any
 
 from ci_compiler.hardware.families import DEFAULT, family_of, files_of
 from ci_compiler.hardware.families import facts as family_facts
+from ci_compiler.units import numbers
 
 TORCH = "torch"
 """The attribute in nixpkgs of the package that the releases of the others belong to."""
@@ -68,7 +69,7 @@ def first_series(version: str, gpu: str) -> str:
     """The first series of torch that knows `gpu`, if `version` is older; else or if either is unknown, ''."""
     first: str = facts()["gpus"].get(gpu, "")
     try:
-        older = bool(first) and _numbers(series(version)) < _numbers(first)
+        older = bool(first) and numbers(series(version)) < numbers(first)
     except ValueError:
         return ""
     return first if older else ""
@@ -93,13 +94,9 @@ def toolkit_refusal(version: str, toolkit: str) -> str:
 def python_refusal(version: str, python: str) -> str:
     """Why `version` of torch cannot be built for `python`; '' if it can, or if that is not known."""
     first, last = facts()["pythons"].get(series(version), (python, python))
-    if _numbers(first) <= _numbers(python) <= _numbers(last):
+    if numbers(first) <= numbers(python) <= numbers(last):
         return ""
     return f"does not support Python {python}: PyTorch builds it for {first} to {last}"
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(map(int, version.split(".")))
 
 
 def version_in(pin: str, attribute: str) -> str:

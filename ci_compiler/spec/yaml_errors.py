@@ -16,6 +16,12 @@ _SAID = {
 }
 """The messages for problems that need no more than a text."""
 
+_NOTHING = {
+    ",": "nothing stands before this comma; remove it",
+    "": "the text ends within brackets; write ] or } at the end of what they hold",
+}
+"""The messages for a place without a value, by the character there."""
+
 _CONFLICT = re.compile(r"(?:<{7}|\|{7}|={7}|>{7})(?: |$)")
 """A line that git writes between the sides of a conflict."""
 
@@ -103,16 +109,16 @@ def _message(problem: str, context: str, line: str, column: int, start: int) -> 
     word = (line[column:].split() or [""])[0].rstrip(",]}")
     if "cannot start any token" in problem:
         return "a tab; indent with spaces" if "\t" in line else f"no value begins with {here}; put the text in quotes"
-    if "node content" in problem and here == ",":
-        return "nothing stands before this comma; remove it"
+    if "node content" in problem and here in _NOTHING:
+        return _NOTHING[here]
     if "undefined alias" in problem:
         return f"{word} stands for a value marked &{word[1:]}, and there is none; put text that begins with * in quotes"
     if "unknown escape" in problem:
         escape = line[column + 1 : column + 2]
         return f"\\{escape} means nothing in double quotes; write \\\\, or use single quotes"
     if "did not find expected" in problem and "block" in context:
-        what = "key" if "mapping" in context else "entry (-)"
-        said = f"this line is not indented as a {what} of what begins on line {start}; compare the lines above it"
+        what = "a key" if "mapping" in context else "an entry (-)"
+        said = f"this line is not indented as {what} of what begins on line {start}; compare the lines above it"
         return f"nothing is open that this {here} closes; remove it" if here in {"]", "}"} else said
     return next((said for part, said in _SAID.items() if part in problem), f"not YAML: {problem or context}")
 

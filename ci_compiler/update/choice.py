@@ -16,6 +16,7 @@ from ci_compiler.hardware.families import DEFAULT, family_of
 from ci_compiler.spec.model import Branch, Package, RecipeKind, Spec
 from ci_compiler.spec.releases import TORCH, companions, companions_of_torch, series, toolkit_refusal, toolkits
 from ci_compiler.spec.upstream import Upstream
+from ci_compiler.units import numbers
 from ci_compiler.update.remote import Remote, upstream_facts
 
 _VERSION = r"[0-9]+(?:\.[0-9]+)*(?:\.post[0-9]+)?"
@@ -45,8 +46,8 @@ def is_final(version: str) -> bool:
 
 def order(version: str) -> tuple[int, ...]:
     """The numbers of a version, by which releases are ordered. 2.9 and 2.9.0 are equal."""
-    numbers, _, post = version.partition(".post")
-    found = [int(part) for part in re.findall("[0-9]+", numbers)]
+    final, _, post = version.partition(".post")
+    found = numbers(final)
     return (*found, *[0] * (6 - len(found)), int(post or 0))
 
 
@@ -60,9 +61,9 @@ def in_line(version: str, line: str) -> bool:
     return not line or f"{version}.".startswith(f"{line}.")
 
 
-def line_of(version: str, numbers: int) -> str:
-    """The first `numbers` numbers of a version."""
-    return ".".join(version.split(".")[:numbers])
+def line_of(version: str, count: int) -> str:
+    """The first `count` numbers of a version."""
+    return ".".join(version.split(".")[:count])
 
 
 class Asked(NamedTuple):
@@ -235,14 +236,14 @@ def _follows(package: Package) -> bool:
 
 def _target(led: _Led, offering: Offer, asked: Asked) -> tuple[str, tuple[Finding, ...]]:
     """The version that the branch goes to, '' if it stays, and a warning about its toolkits. Raises InputError."""
-    offer, numbers = offering(led.upstream), led.upstream.line
+    offer, count = offering(led.upstream), led.upstream.line
     if not asked.to:
-        line = "" if asked.leaves_line else line_of(led.now, numbers)
+        line = "" if asked.leaves_line else line_of(led.now, count)
         newer = [version for version in offer.releases if in_line(version, line) and order(version) > order(led.now)]
         best = newest(version for version in newer if not _refusals(led, version))
         refused = newest(newer) if newest(newer) != best else ""
         return best or _warned(led, offer), _about_toolkits(led, refused or best)
-    if not asked.branches and line_of(led.now, numbers) != line_of(asked.to, numbers):
+    if not asked.branches and line_of(led.now, count) != line_of(asked.to, count):
         return "", ()
     name = led.package.name
     if asked.to in offer.yanked:

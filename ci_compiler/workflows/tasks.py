@@ -372,10 +372,12 @@ def _page(spec: Spec) -> Job:
         name="Write the page",
         id="page",
         env=TOKEN,
-        run=f'ci-compile site {_SITE} --repository "$GITHUB_REPOSITORY" --pages --status --history',
+        run=f'ci-compile site {_SITE} --repository "$GITHUB_REPOSITORY" --pages --status --history'
+        + " --issue" * spec.results_issue,
     )
     # Assumes `artifact-overwrite`.
-    keep = upload("Keep the history for the next run", HISTORY, f"{_SITE}/{HISTORY}", if_=is_on, overwrite=True)
+    reads = None if spec.results_issue else is_on
+    keep = upload("Keep the history for the next run", HISTORY, f"{_SITE}/{HISTORY}", if_=reads, overwrite=True)
     files: dict[str, Node] = {"name": _SITE_ARTIFACT, "path": _SITE}
     keep_site = action_step("Keep it for Pages", "actions/upload-pages-artifact", files, if_=is_on)
     return hosted_job(
@@ -386,6 +388,7 @@ def _page(spec: Spec) -> Job:
         | {
             "actions": Remarked("read", "the results of the variants, and the history"),
             "pages": Remarked("read", "tells whether Pages is on"),
+            **({"issues": Remarked("write", "the issue about what fails")} if spec.results_issue else {}),
         },
         outputs={"artifact": _SITE_ARTIFACT, "pages": expression("steps.page.outputs.pages")},
         steps=[checkout(), SETUP, write, keep, keep_site],

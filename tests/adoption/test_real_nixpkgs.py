@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -110,6 +111,28 @@ def test_evaluate_lists_the_variants_that_a_pattern_chooses(compiler: Compile) -
     assert compiler("evaluate", "nothing*")[0] == 1
 
 
+def test_one_recipe_per_branch_and_toolkit_is_evaluated_without_a_checkout(compiler: Compile, repository: Path) -> None:
+    shutil.rmtree(repository / ".flox")
+    code, out, err = compiler("evaluate", "--pins", "--json")
+    assert (code, err) == (0, "")
+    assert [(row["branch"], row["name"], row["version"]) for row in json.loads(out)] == [
+        ("main", CPU, "2.8.0"),
+        ("main", TORCH, "2.8.0"),
+    ]
+
+
+def test_a_pin_that_does_not_evaluate_is_a_finding(compiler: Compile, nixpkgs: Path) -> None:
+    (nixpkgs / "default.nix").write_text("throw ''not this one''", "utf-8")
+    code, _, err = compiler("evaluate", "--pins")
+    assert code == 1
+    assert f"error: .flox/pkgs/{CPU}.nix: not this one [recipe-evaluation]" in err.splitlines()
+
+
+def test_pins_and_another_choice_are_refused(compiler: Compile) -> None:
+    code, _, err = compiler("evaluate", "--pins", "*torch*")
+    assert (code, err.split(":")[1]) == (2, " --pins")
+
+
 def test_audit_accepts_recipes_that_evaluate_to_their_variants(compiler: Compile) -> None:
     assert compiler("audit", ".") == (0, "", "evaluated with nixpkgs: 4 recipes\n")
 
@@ -197,6 +220,65 @@ def test_an_evaluation_without_an_end_is_given_up(tmp_path: Path) -> None:
 
 def test_what_is_no_package_is_a_finding(tmp_path: Path) -> None:
     assert "the recipe gives a value of type int" in evaluated(tmp_path, "1").findings["a"].message
+
+
+DERIVATION = 'derivation { name = "%s"; system = "x86_64-linux"; builder = "b"; }'
+SMALL = """#!/bin/sh
+# nix-instantiate on a machine with memory for two recipes: it dies as it begins the third, after five lines.
+%s "$@" 2>errors.txt
+code=$?
+head -n 5 errors.txt >&2
+test "$(grep -c '^trace: ' errors.txt)" -lt 5 || { echo 'error: out of memory' >&2; exit 1; }
+exit $code
+"""
+
+
+def several(folder: Path, texts: dict[str, str], **more: object) -> Evaluated:
+    """What recipes evaluate to with the miniature, as many of them as possible in one process."""
+    for name, text in texts.items():
+        (folder / f"{name}.nix").write_text(text, "utf-8")
+    source = Source(folder=NIXPKGS, pin=Pin(), system="x86_64-linux")
+    return evaluate(folder, {name: folder / f"{name}.nix" for name in texts}, source, **more)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def one_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine that evaluates in one process at a time."""
+    monkeypatch.setattr("ci_compiler.adoption.real_nixpkgs._workers", lambda: 1)
+
+
+@pytest.mark.usefixtures("one_process")
+def test_a_wrong_recipe_leaves_the_others_of_its_process(tmp_path: Path) -> None:
+    counts: list[int] = []
+    texts = {name: DERIVATION % name for name in "abcd"} | {"b": "throw ''boom of b''", "d": "1"}
+    done = several(tmp_path, texts, on_outcomes=counts.append)
+    assert set(done.derivations) == {"a", "c"}
+    assert {name: finding.message for name, finding in done.findings.items()} == {
+        "b": "boom of b",
+        "d": "the recipe gives a value of type int, not a package",
+    }
+    assert sum(counts) == len(texts)
+
+
+@pytest.mark.usefixtures("one_process")
+def test_an_endless_recipe_is_given_up_and_the_others_are_evaluated(tmp_path: Path) -> None:
+    done = several(tmp_path, {"a": ENDLESS, "b": DERIVATION % "b", "c": DERIVATION % "c"}, seconds=40.0)
+    assert set(done.derivations) == {"b", "c"}
+    assert done.late == ("a",)
+
+
+@pytest.mark.usefixtures("one_process")
+def test_recipes_that_one_process_cannot_hold_have_several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "bin/nix-instantiate"
+    program.parent.mkdir()
+    program.write_text(SMALL % shutil.which("nix-instantiate"), "utf-8")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent), prepend=":")
+    monkeypatch.chdir(tmp_path)
+    counts: list[int] = []
+    done = several(tmp_path, {name: DERIVATION % name for name in "abcdefg"}, on_outcomes=counts.append)
+    assert set(done.derivations) == set("abcdefg")
+    assert counts == [0, 2, 2, 2, 1]
 
 
 PINNED = """
@@ -297,3 +379,15 @@ def test_the_cache_answers_for_what_is_known(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setenv("PATH", str(tmp_path))
     assert evaluate(tmp_path, {"a": recipe}, REAL, cache=cache) == first
     assert first.derivations["a"].version == "1"
+
+
+@pytest.mark.usefixtures("one_process")
+def test_each_process_adds_what_it_evaluated_to_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ci_compiler.adoption.real_nixpkgs.TOGETHER", 1)
+    cache, entries = tmp_path / "cache", list[int]()
+    recipes = {name: tmp_path / f"{name}.nix" for name in "abc"}
+    for name, path in recipes.items():
+        path.write_text(DERIVATION % name, "utf-8")
+    count = lambda _: entries.append(len(list(cache.glob("*"))))  # noqa: E731
+    evaluate(tmp_path, recipes, REAL, cache=EvaluationCache(folder=cache), on_outcomes=count)
+    assert entries == [0, 1, 2, 3]

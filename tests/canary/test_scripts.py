@@ -52,6 +52,11 @@ case $* in
   *'copy --from'*) exit "${FETCH:-0}" ;;
 esac
 """
+COMPILE = """#!/bin/sh
+[ "$*" = 'evaluate --pins' ] || exit 9
+[ -z "$NO_RECIPES" ] || { echo 'note: the spec compiles no recipe' >&2; exit 0; }
+exit "${PINS:-0}"
+"""
 FLOX = """#!/bin/sh
 case $1 in
   --version) echo 1.14.0 ;;
@@ -77,7 +82,16 @@ esac
 DATE = """#!/bin/sh
 case $* in *+%H) echo "$HOUR" ;; *) echo 2026-11-23T10:00:00Z ;; esac
 """
-PROGRAMS = {"date": DATE, "curl": CURL, "tar": TAR, "nix-build": NIX_BUILD, "nix": NIX, "flox": FLOX, "git": GIT}
+PROGRAMS = {
+    "date": DATE,
+    "curl": CURL,
+    "tar": TAR,
+    "nix-build": NIX_BUILD,
+    "nix": NIX,
+    "ci-compile": COMPILE,
+    "flox": FLOX,
+    "git": GIT,
+}
 
 JOBS = """{"jobs": [\
 {"id": 1, "name": "order b", "status": "completed", "conclusion": "success", "started_at": "2026-11-23T10:05:00Z"}, \
@@ -195,6 +209,8 @@ def scripts(tmp_path: Path) -> Scripts:
         program.parent.mkdir(exist_ok=True)
         program.write_text(text, "utf-8")
         program.chmod(0o755)
+    (tmp_path / ".github").mkdir()
+    (tmp_path / ".github/ci-matrix.yaml").touch()
     for path in ("facts/x", "two/canary-1-past/past.facts", "two/canary-1-observer/observer.facts", "one/past.facts"):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text("x\n", "utf-8")
@@ -313,6 +329,7 @@ BREAKS = (
     ("nix-sandbox", ["machine"], {"SANDBOXED": "no"}),
     ("nix-daemon-boundary", ["machine"], {"OVERRIDDEN": "no"}),
     ("nix-daemon-boundary", ["machine"], {"NIX_STORE_DIR": "."}),
+    ("pinned-nixpkgs", ["machine"], {"PINS": "1"}),
     ("cache-round-trip", ["machine", "again"], {"PUSH": "1"}),
     ("cache-round-trip", ["machine", "again"], {"FETCH": "1"}),
     ("flox-build", ["machine"], {"FLOX_BUILD": "1"}),
@@ -498,6 +515,11 @@ def test_the_runners_version_is_that_of_the_processes_above(tmp_path: Path) -> N
         check=False,
     )
     assert "runner-version=2.336.0" in done.stdout.splitlines()
+
+
+def test_a_spec_that_compiles_no_recipe_says_nothing_about_its_pins(scripts: Scripts) -> None:
+    facts = complete(scripts("machine", NO_RECIPES="1"))
+    assert assumptions()["pinned-nixpkgs"].verdict(facts) is Verdict.NOT_TRIED
 
 
 def test_a_forced_push_says_nothing_about_path_filters(scripts: Scripts) -> None:

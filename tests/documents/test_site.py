@@ -157,3 +157,12 @@ def test_the_workflow_lets_only_the_last_job_write_pages() -> None:
     assert jobs["deploy"]["permissions"] == {"pages": "write", "id-token": "write"}
     assert jobs["deploy"]["environment"]["name"] == "github-pages"
     assert tasks.pages(bundled_spec()).node()["permissions"] == {}
+
+
+def test_the_job_that_keeps_the_issue_may_write_issues_and_keeps_the_history_without_pages() -> None:
+    jobs: Any = tasks.pages(spec_of(small(**{"results-issue": True}))).node()["jobs"]
+    write, keep = (step for step in jobs["page"]["steps"] if step["name"].startswith(("Write", "Keep the history")))
+    assert write["run"].endswith(" --history --issue")
+    assert "if" not in keep
+    assert jobs["page"]["permissions"]["issues"] == "write"
+    assert "issues" not in jobs["deploy"]["permissions"]

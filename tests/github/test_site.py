@@ -11,6 +11,7 @@ from ci_compiler.cli.app import run
 from ci_compiler.cli.compile import PROGRAM
 from ci_compiler.documents.site.page import NAME, STATUS
 from ci_compiler.plan.records import DAY
+from ci_compiler.reports.failing import TITLE
 from ci_compiler.reports.history_file import NAME as HISTORY
 from ci_compiler.reports.history_file import parsed
 
@@ -189,3 +190,41 @@ def test_where_pages_is_off_nothing_is_asked(served: GitHub, commands: list[str]
     assert site(commands, tmp_path / "site", "--history", "--status", "--pages") == 0
     assert [path for _, path, _ in served.asked] == [f"/repos/{REPOSITORY}/pages"]
     assert [one.name for one in (tmp_path / "site").iterdir()] == [NAME]
+
+
+def issues(served: GitHub) -> list[tuple[str, str]]:
+    return [(issue["state"], issue["title"]) for issue in served.issues.values()]
+
+
+def test_the_issue_is_opened_by_a_failure_and_closed_by_a_pass(
+    served: GitHub, commands: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], now: list[float]
+) -> None:
+    ran(served, 3, conclusion="failure")
+    assert site(commands, tmp_path / "site", "--history", "--issue", "--pages") == 0
+    assert "issue: opened; https://github.com/my-org/stack/issues/" in capsys.readouterr().err
+    assert issues(served) == [("open", TITLE)]
+    assert site(commands, tmp_path / "site", "--history", "--issue") == 0
+    assert "issue: still open; " in capsys.readouterr().err
+    ran(served, -0.5)
+    now[0] += DAY
+    assert site(commands, tmp_path / "site", "--history", "--issue") == 0
+    assert "issue: closed; " in capsys.readouterr().err
+    assert issues(served) == [("closed", TITLE)]
+
+
+def test_the_issue_stays_as_it_is_where_results_are_not_known(
+    served: GitHub, commands: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broken = ran(served, 3, conclusion="failure")
+    served.faults += [Fault(403, path=f"/runs/{broken['id']}/jobs")]
+    assert site(commands, tmp_path / "site", "--history", "--issue") == 0
+    assert "issue: left as it is, since some results are not known yet\n" in capsys.readouterr().err
+    assert served.issues == {}
+
+
+def test_an_issue_without_the_history_is_refused(
+    served: GitHub, commands: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert site(commands, tmp_path / "site", "--issue") == 2
+    assert capsys.readouterr().err.startswith("error: --issue: it is about the results over time; give --history")
+    assert served.asked == []

@@ -1,5 +1,6 @@
-# What recipes evaluate to with the true nixpkgs: as jobs for nix-eval-jobs, or as a line on standard error for each
-# (`trace: <tag> {…}`), which ci_compiler/adoption/real_nixpkgs.py reads; and their sources, patched, to build.
+# What recipes evaluate to with the true nixpkgs: as jobs for nix-eval-jobs, or as two lines on standard error for each
+# (`trace: <tag> {…}`, when it begins and when it ends), which ci_compiler/adoption/real_nixpkgs.py reads; and their
+# sources, patched, to build.
 #
 # `batch` is a JSON file:
 #   tag, recipes: path by name
@@ -106,6 +107,8 @@ in
   jobs = mapAttrs (_: called) (intersectAttrs given.wanted given.recipes);
   patched = mapAttrs (_: path: onlyPatched (called path)) (intersectAttrs given.wanted given.recipes);
   described = mapAttrs (name: path:
-    builtins.trace "${given.tag} ${builtins.toJSON { inherit name; value = result name path; }}" null
+    builtins.trace "${given.tag} ${builtins.toJSON { inherit name; value = null; }}" (
+      builtins.trace "${given.tag} ${builtins.toJSON { inherit name; value = result name path; }}" null
+    )
   ) (intersectAttrs given.wanted given.recipes);
 }

@@ -61,6 +61,16 @@ if command -v nix-build >/dev/null; then
     echo "cache-push=$(outcome nix_command copy --to "$CACHE" "$built")"
     echo "$built" >"$out/closure"
   fi
+  # One recipe per branch, with the nixpkgs that the spec pins; the log has each derivation, or what Nix says.
+  if [ -f .github/ci-matrix.yaml ]; then
+    ci-compile evaluate --pins >"$scratch/pins" 2>&1
+    status=$?
+    if ! grep -q 'compiles no recipe' "$scratch/pins"; then
+      echo "recipes=compiled"
+      echo "pins=$([ $status = 0 ] && echo success || echo failure)"
+    fi
+    cat "$scratch/pins" >&2
+  fi
 else
   echo "nix=no"
 fi

@@ -116,8 +116,8 @@ def _with_real(arguments: argparse.Namespace, spec: Spec, branch: str, checkout:
     if names is not None and not names:
         note(f"nothing to evaluate: no variant of {branch} changed since {arguments.since}")
         return audited
-    with progress("evaluating with nixpkgs"):
-        real = evaluate_branch(arguments.folder, decided, branch, folder, names)
+    with progress("evaluating with nixpkgs") as show:
+        real = evaluate_branch(arguments.folder, decided, branch, folder, names, show=show)
     done = real.done
     note(f"evaluated with nixpkgs: {counted(len(done.derivations), 'recipe')}")
     if done.late:

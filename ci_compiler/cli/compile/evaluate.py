@@ -6,11 +6,12 @@ import argparse
 from dataclasses import replace
 from pathlib import Path
 
-from ci_compiler.adoption.audit_real import BranchEvaluation, evaluate_branch
+from ci_compiler.adoption.audit_real import BranchEvaluation, evaluate_branch, evaluate_pins
 from ci_compiler.cli.console import note, print_findings, print_rows
 from ci_compiler.cli.progress import progress
 from ci_compiler.cli.where import branch_of, nixpkgs_of, plan_of, root_of
-from ci_compiler.errors import Finding
+from ci_compiler.codes import Code
+from ci_compiler.errors import Finding, wrong
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.spec.patterns import matcher_of_any
 from ci_compiler.units import counted
@@ -19,24 +20,15 @@ from ci_compiler.units import counted
 def run(arguments: argparse.Namespace) -> int:
     """Prints the derivation of each variant; returns 1 if one cannot be evaluated or none matches."""
     root, decided = root_of(arguments), plan_of(arguments)
+    if arguments.pins:
+        return _pins(arguments, decided)
     branch = branch_of(arguments, decided.spec, root)
     matches = matcher_of_any(arguments.patterns or ["*"])
     names = [variant.name for cell in decided.judged.cells for variant in cell.variants if matches(variant.name)]
-    with progress(f"evaluating {counted(len(names), 'recipe')}"):
-        evaluated = evaluate_branch(root, decided, branch, nixpkgs_of(arguments), names)
+    with progress(f"evaluating {counted(len(names), 'recipe')}") as show:
+        evaluated = evaluate_branch(root, decided, branch, nixpkgs_of(arguments), names, show=show)
     built, _, done = evaluated
-    rows = [
-        {
-            "name": name,
-            "branch": branch,
-            "version": one.version,
-            "system": one.system,
-            "derivation": one.path,
-            "outputs": {**one.outputs},
-        }
-        for name in built
-        if (one := done.derivations.get(name))
-    ]
+    rows = _rows(branch, evaluated)
     columns = {"name": "variant", "version": "version", "derivation": "derivation"}
     print_rows(rows, columns, as_json=arguments.json)
     print_findings(_below(root, finding) for finding in done.findings.values())
@@ -46,6 +38,36 @@ def run(arguments: argparse.Namespace) -> int:
         note("no recipe of the branch matches")
     fits = not arguments.patch or _patched(root, decided, branch, evaluated, nixpkgs_of(arguments))
     return 0 if fits and len(rows) == len(built) > 0 else 1
+
+
+def _pins(arguments: argparse.Namespace, decided: Plan) -> int:
+    """Prints the derivation of one recipe per branch and toolkit; returns 1 if one cannot be evaluated."""
+    if arguments.patterns or arguments.patch or "branch" in arguments:
+        raise wrong("--pins", Code.WRONG_OPTION, "it takes one recipe of each branch; leave out all other choices")
+    with progress("evaluating one recipe per branch and toolkit"):
+        evaluated = list(evaluate_pins(decided, nixpkgs_of(arguments)))
+    rows = [row for branch, evaluation in evaluated for row in _rows(branch, evaluation)]
+    columns = {"branch": "branch", "name": "variant", "version": "version", "derivation": "derivation"}
+    print_rows(rows, columns, as_json=arguments.json)
+    print_findings(finding for _, evaluation in evaluated for finding in evaluation.done.findings.values())
+    if not evaluated:
+        note("the spec compiles no recipe")
+    return 0 if len(rows) == len(evaluated) else 1
+
+
+def _rows(branch: str, evaluated: BranchEvaluation) -> list[dict[str, object]]:
+    return [
+        {
+            "name": name,
+            "branch": branch,
+            "version": derivation.version,
+            "system": derivation.system,
+            "derivation": derivation.path,
+            "outputs": {**derivation.outputs},
+        }
+        for name in evaluated.built
+        if (derivation := evaluated.done.derivations.get(name))
+    ]
 
 
 def _patched(root: Path, decided: Plan, branch: str, evaluated: BranchEvaluation, folder: Path | None) -> bool:

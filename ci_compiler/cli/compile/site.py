@@ -18,6 +18,8 @@ from ci_compiler.units import counted, size
 
 if TYPE_CHECKING:
     from ci_compiler.github.benchmarks import LastBenchmark
+    from ci_compiler.github.client import Client
+    from ci_compiler.github.runs import Reading
     from ci_compiler.github.status import LastBuild
     from ci_compiler.plan.pipeline import Plan
     from ci_compiler.plan.records import Records
@@ -33,12 +35,14 @@ def run(arguments: argparse.Namespace) -> int:
     if repository and not re.fullmatch(r"[A-Za-z0-9-]+/[A-Za-z0-9._-]+", repository):
         message = f"{repository!r} is not a GitHub repository such as my-org/build-pytorch"
         raise wrong("--repository", Code.WRONG_REPOSITORY, message)
+    if arguments.issue and not arguments.history:
+        raise wrong("--issue", Code.WRONG_OPTION, "it is about the results over time; give --history as well")
     folder: Path = arguments.folder
     for file in (folder / NAME, *([folder / STATUS] if arguments.history else [])):
         if file.is_symlink() or (file.exists() and not is_ours(file)):
             raise wrong(file, Code.IN_THE_WAY, FOREIGN)
     decided, on = plan_of(arguments), _report_pages(arguments) if arguments.pages else True
-    records = _records(arguments, decided) if arguments.history and on else None
+    records = _records(arguments, decided) if arguments.history and (on or arguments.issue) else None
     lasts, measured = _known(arguments, decided, records) if arguments.status and on else ([], [])
     finder = page(decided, repository, lasts, measured, records=records)
     texts = {**(_history(decided, records, repository) if records is not None else {}), NAME: finder}
@@ -84,9 +88,24 @@ def _records(arguments: argparse.Namespace, decided: Plan) -> Records | None:
         note(f"warning: {reading.trouble.findings[0]}; the history lacks what was not read")
     if reading.unmeasured:
         note(f"warning: the benchmarks of {counted(reading.unmeasured, 'run')} could not be read")
+    if arguments.issue:
+        _keep_issue(client, decided, reading)
     rest = "" if reading.complete else "; the next one continues"
     note(f"history: {counted(reading.runs, 'run')} read with {counted(reading.requests, 'request')}{rest}")
     return reading.records
+
+
+def _keep_issue(client: Client, decided: Plan, reading: Reading) -> None:
+    """Opens, updates or closes the issue about failures, if all results are known. Raises GitHubError."""
+    from ci_compiler.github.issues import keep_issue
+    from ci_compiler.reports.failing import MARKER, TITLE, issue_text
+
+    if reading.trouble or not reading.complete:
+        note("issue: left as it is, since some results are not known yet")
+        return
+    text = issue_text(decided, reading.records, client.access.web_host)
+    done, url = keep_issue(client, MARKER, TITLE, lambda _: text)
+    note(f"issue: {done}" + (f"; {url}" if url else ""))
 
 
 def _known(
