@@ -1,4 +1,4 @@
-"""What is said of a text that is not YAML: the cause, at the place that has to change."""
+"""Messages about a text that is not YAML: the cause, at the place that has to change."""
 
 from __future__ import annotations
 
