@@ -335,5 +335,5 @@ def _tree_entry(meta: str) -> TreeEntry:
 
 def _remedy(reason: str) -> str:
     """How to remove a lock that a killed git left behind; '' for other reasons."""
-    found = re.search(r"Unable to create '(.+\.lock)': File exists", reason)
-    return f" If no other git is running, delete {found[1]}" if found else ""
+    match = re.search(r"Unable to create '(.+\.lock)': File exists", reason)
+    return f" If no other git is running, delete {match[1]}" if match else ""

@@ -142,12 +142,12 @@ def follow(
     start = time.monotonic()
     tail: deque[str] = deque(maxlen=TAIL)
     hidden = [*secrets]
-    with Path(log or os.devnull).open("ab") as kept:
+    with Path(log or os.devnull).open("ab") as file:
 
         def heard(line: str) -> None:
             shown = cut_secrets(line, hidden)
-            kept.write(f"{shown}\n".encode())
-            kept.flush()
+            file.write(f"{shown}\n".encode())
+            file.flush()
             on_line(shown)
             tail.append(_COLOUR.sub("", shown))
 

@@ -60,15 +60,15 @@ class VariantName:
     @classmethod
     def parse(cls, text: str) -> VariantName | None:
         """The parts of `text`; None if it is not a variant's name. Whether the parts exist is not checked."""
-        found = _NAME.fullmatch(text)
-        if found is None:
+        match = _NAME.fullmatch(text)
+        if match is None:
             return None
         return cls(
-            package=found["package"],
-            python=f"{found['major']}.{found['minor']}",
-            toolkit=(found["toolkit"] or "").replace("_", "."),
-            target=found["gpu"] or CPU,
-            isa=found["isa"] or BASELINE,
+            package=match["package"],
+            python=f"{match['major']}.{match['minor']}",
+            toolkit=(match["toolkit"] or "").replace("_", "."),
+            target=match["gpu"] or CPU,
+            isa=match["isa"] or BASELINE,
         )
 
     def spelled(self, hardware: Hardware) -> VariantName:

@@ -46,8 +46,8 @@ def read_checkouts(folders: Sequence[Path]) -> tuple[AdoptedCheckout, ...]:
     findings: list[Finding] = []
     for folder in folders:
         try:
-            made = AdoptedCheckout(folder=folder, branch=_branch(folder), recipes=find_recipes(folder))
-            found.setdefault(folder.resolve(), made)
+            checkout = AdoptedCheckout(folder=folder, branch=_branch(folder), recipes=find_recipes(folder))
+            found.setdefault(folder.resolve(), checkout)
         except InputError as error:
             findings += error.findings
     raise_any(findings)
@@ -99,10 +99,10 @@ def _archives(
     """A folder for each archive that the recipes of `checkout` may fetch, by the start of its address."""
     shared = (recipe_folder(checkout.folder) / "lib").rglob("*.nix")
     text = "\n".join(map(text_of, [*checkout.recipes, *sorted(path for path in shared if path.is_file())]))
-    stems = {found["stem"] for found in _FILE.finditer(text)}
+    stems = {match["stem"] for match in _FILE.finditer(text)}
     imported = sorted(filter(VariantName.parse, stems - _stems(checkout)))
     others = [other for other in checkouts if other.branch == checkout.branch and other is not checkout]
-    for address, name in sorted({(found[0], found["name"]) for found in _ARCHIVE.finditer(text)}):
+    for address, name in sorted({(match[0], match["name"]) for match in _ARCHIVE.finditer(text)}):
         if name.lower() == "nixpkgs":
             continue
         named = [one for one in others if one.folder.resolve().name == name]

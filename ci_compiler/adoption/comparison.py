@@ -108,19 +108,19 @@ def opaque(facts: Facts) -> list[Finding]:
     """A finding for each cause for which recipes cannot be evaluated, and for those that were not tried."""
     counts = {alike[0].place: len(alike) for alike in facts.kinds.values()}
     same = grouped(facts.opaque.items(), lambda item: _NAME_OR_NUMBER.sub("", item[1].message))
-    found = []
+    findings = []
     for failures in same.values():
         count, first = sum(counts[place] for place, _ in failures), failures[0][1]
         message = f"{counted(count, 'recipe')} cannot be evaluated here: {first.message}"
-        found.append(about(first.place, Code.RECIPE_OPAQUE, message))
+        findings.append(about(first.place, Code.RECIPE_OPAQUE, message))
     if facts.left:
         message = (
             f"{counted(sum(map(len, facts.left)), 'recipe')} of {counted(len(facts.left), 'kind')} (branch, package, "
             f"toolkit, GPU or CPU) were not evaluated, after {MOST_EVALUATED} others; what they alone would tell stays "
             "open"
         )
-        found.append(about(facts.left[0][0].path, Code.RECIPE_OPAQUE, message))
-    return found
+        findings.append(about(facts.left[0][0].path, Code.RECIPE_OPAQUE, message))
+    return findings
 
 
 def as_compiled(spec: Spec, branch: str) -> Spec:

@@ -134,7 +134,7 @@ def _letters(text: str) -> str:
 
 def _package(group: Sequence[tuple[Row, Evaluation]]) -> PackageFacts:
     attributes = (recipe.package if recipe.package != "other" else _attribute(recipe) for _, recipe in group)
-    titles = (found[1] for row, _ in group if (found := _HEADLINE.search(text_of(row.path))))
+    titles = (match[1] for row, _ in group if (match := _HEADLINE.search(text_of(row.path))))
     return PackageFacts(
         attribute=most_common(filter(None, attributes)) or "",
         title=most_common(titles) or "",
@@ -155,14 +155,14 @@ def _upstream(row: Row, recipe: Evaluation) -> Upstream | None:
 
 
 def _attribute(recipe: Evaluation) -> str:
-    found = _OF_PYTHON.fullmatch(recipe.attribute)
-    return found[1] if found and found[1] not in _BUILDERS else ""
+    match = _OF_PYTHON.fullmatch(recipe.attribute)
+    return match[1] if match and match[1] not in _BUILDERS else ""
 
 
 def _jobs(recipe: Evaluation) -> int:
     """The compile jobs of a recipe; 0 if it does not state them, or states more than a spec can."""
-    found = _JOBS.search(" ".join(recipe.ninja_flags))
-    text = found[1] if found else recipe.max_jobs
+    match = _JOBS.search(" ".join(recipe.ninja_flags))
+    text = match[1] if match else recipe.max_jobs
     jobs = int(text) if text.isascii() and text.isdigit() else 0
     return jobs if jobs <= schema()["$defs"]["package"]["properties"]["jobs"]["maximum"] else 0
 

@@ -55,17 +55,17 @@ def guessed(checkouts: Sequence[AdoptedCheckout], hardware: Hardware) -> Guessed
     }
     known = _with(declared, hardware)
     declared["gpus"] = {
-        name: _gpu(name, f"{found[1]}.{found[2]}", [said for said, _ in names if said.target == name], known)
+        name: _gpu(name, f"{match[1]}.{match[2]}", [said for said, _ in names if said.target == name], known)
         for name in dict.fromkeys(said.target for said, _ in names)
-        if name not in {*hardware.gpus, CPU, ALL.name} and (found := _GPU.fullmatch(name))
+        if name not in {*hardware.gpus, CPU, ALL.name} and (match := _GPU.fullmatch(name))
     }
     rows = {table: rows for table, rows in declared.items() if rows}
     return Guessed(hardware=_with(rows, hardware), declared=rows)
 
 
 def _with(declared: Declared, hardware: Hardware) -> Hardware:
-    made: HardwareRows = read(HardwareRows, declared)
-    return merged(made, hardware)[0]
+    hardware_rows: HardwareRows = read(HardwareRows, declared)
+    return merged(hardware_rows, hardware)[0]
 
 
 def _toolkit(version: str, hardware: Hardware) -> dict[str, Any]:

@@ -169,9 +169,9 @@ def _system(name: str, path: Path, hardware: Hardware) -> tuple[str, bool]:
 
 def _placed(row: Row, packages: set[str]) -> Row:
     """A listed row with its package: the one that its name begins with, else one of its own."""
-    found = _AXIS.match(row.name)
-    starts = [package for package in packages if found and row.name.startswith(f"{package}-")]
-    package = max(starts, key=len, default=found["package"] if found else row.name)
+    match = _AXIS.match(row.name)
+    starts = [package for package in packages if match and row.name.startswith(f"{package}-")]
+    package = max(starts, key=len, default=match["package"] if match else row.name)
     if not fits("package-name", package):
         plain = re.sub(r"[^A-Za-z0-9_-]", "-", package).strip("-")
         package = (plain if plain[:1].isalpha() else f"p-{plain}")[:LONGEST_PACKAGE].rstrip("-")

@@ -144,15 +144,15 @@ def _read(name: str, hardware: Hardware) -> _Read | None:
     said: dict[str, str] = {}
     at = 0
     while at < len(rest):
-        found = part.match(rest, at)
-        if found is None or found.lastgroup is None:
+        match = part.match(rest, at)
+        if match is None or match.lastgroup is None:
             return None
-        for axis, text in found.groupdict().items():
+        for axis, text in match.groupdict().items():
             if text:
                 if axis in said:
                     return None
                 said[axis] = text
-        at = found.end()
+        at = match.end()
     return _values(package, said, platforms)
 
 

@@ -80,15 +80,15 @@ def read(names: Collection[str], ended: Ended) -> Patched:
         if _OF_THE_SUMMARY.match(line):
             continue
         last = line.strip() or last
-        if found := _PATCH.search(line):
-            name, file = found[1], ""
-        elif found := _FILE.search(line):
-            file = found[1]
-        elif found := _REPLACED.search(line):
-            option, said = ("fail", problems) if found[1] == "ERROR" else ("warn", idle)
-            said.append(f"`--replace-{option}` finds no {found[2]} in {found[3]}")
-        elif found := _NO_FILE.search(line):
-            problems.append(f"it edits {found[1]}, which the source does not have")
+        if match := _PATCH.search(line):
+            name, file = match[1], ""
+        elif match := _FILE.search(line):
+            file = match[1]
+        elif match := _REPLACED.search(line):
+            option, said = ("fail", problems) if match[1] == "ERROR" else ("warn", idle)
+            said.append(f"`--replace-{option}` finds no {match[2]} in {match[3]}")
+        elif match := _NO_FILE.search(line):
+            problems.append(f"it edits {match[1]}, which the source does not have")
         elif "previously applied" in line:
             problems.append(f"the source has {name} already, in {file}")
         elif _HUNK.search(line):

@@ -126,7 +126,11 @@ def evaluate(
     def keep(outcomes: Mapping[str, Outcome]) -> None:
         if cache:
             cache.put(
-                {keys[name]: asdict(made) for name, made in Evaluated(outcomes).derivations.items() if keys[name]}
+                {
+                    keys[name]: asdict(derivation)
+                    for name, derivation in Evaluated(outcomes).derivations.items()
+                    if keys[name]
+                }
             )
         on_outcomes(len(outcomes))
 

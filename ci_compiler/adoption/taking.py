@@ -121,5 +121,5 @@ def _evaluated(files: Mapping[str, str], names: Sequence[str]) -> dict[str, Eval
     paths = (path for name in names for path in recipe_paths(name))
     with written(files) as root:
         there = [root / path for path in paths if path in files]
-        found, _ = evaluate(root, there) if there else ((), ())
-    return {name_of(recipe.path): recipe for recipe in reversed(found)}
+        evaluations, _ = evaluate(root, there) if there else ((), ())
+    return {name_of(recipe.path): recipe for recipe in reversed(evaluations)}

@@ -34,8 +34,8 @@ def matching(root: Path, patterns: Iterable[str]) -> dict[str, dict[Path, State]
 
 
 def _state(path: Path) -> State:
-    found = path.lstat()
-    return found.st_ino, found.st_size, found.st_mtime_ns
+    status = path.lstat()
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def collect(

@@ -126,10 +126,10 @@ class Store:
         return (*re.findall(_INPUT, head[2]), *re.findall(_SOURCE, head[3]))
 
     def _head(self, derivation: str) -> re.Match[str]:
-        found = _HEAD.match(self._text(derivation))
-        if found is None:
+        match = _HEAD.match(self._text(derivation))
+        if match is None:
             raise failure(derivation, Code.NIX, "does not have the form of a derivation")
-        return found
+        return match
 
     def _text(self, derivation: str) -> str:
         try:

@@ -182,9 +182,9 @@ def _names(spec: Spec) -> Job:
     file: dict[str, Node] = {"name": f"canary-odd-{ATTEMPT}@a~2fb", "path": _FILE}
     odd = action_step("Upload an odd name", "actions/upload-artifact", file, id="odd", continue_on_error=True)
     run = 'mkdir -p facts\necho "odd=$ODD" > facts/names.facts\n'
-    found = RunStep(name="Find the facts", env={"ODD": expression("steps.odd.outcome")}, run=run)
+    state = RunStep(name="Find the facts", env={"ODD": expression("steps.odd.outcome")}, run=run)
     make = RunStep(name="Make a file", run=f"echo canary > {_FILE}")
-    return hosted_job(spec, "names", needs=["start"], steps=[make, odd, found, keep("names")])
+    return hosted_job(spec, "names", needs=["start"], steps=[make, odd, state, keep("names")])
 
 
 _STARTED = expression("!cancelled() && needs.start.result == 'success'")

@@ -35,14 +35,14 @@ def last_history(client: Client, plan: Plan, folder: Path) -> Records:
     if data is None:
         return empty
     try:
-        found = parsed(data)
+        records = parsed(data)
     except ValueError as error:
         if here and not begins_as_history(data):
             raise wrong(file, Code.IN_THE_WAY, FOREIGN) from None
         whence = str(file) if here else f"the history of the last {PAGES}"
         note(f"warning: {whence} {error}; the history starts again from nothing")
         return empty
-    if found.repository != repository:
-        note(f"warning: the history is that of {found.repository!r}; the history starts again from nothing")
+    if records.repository != repository:
+        note(f"warning: the history is that of {records.repository!r}; the history starts again from nothing")
         return empty
-    return found
+    return records

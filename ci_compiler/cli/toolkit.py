@@ -52,6 +52,6 @@ def _of_checkout(folder: Path, root: Path) -> str:
 
 def _at(url: str, commit: str) -> str:
     """The commit at `url`, which may be one for SSH."""
-    found = _SSH.match(url)
-    address = f"https://{found['host']}/{found['path']}" if found and not url.startswith("https:") else url
+    match = _SSH.match(url)
+    address = f"https://{match['host']}/{match['path']}" if match and not url.startswith("https:") else url
     return f"git+{address.removesuffix('.git')}@{commit}"

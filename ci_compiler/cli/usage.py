@@ -32,13 +32,13 @@ def explained(message: str, commands: Collection[str], options: Options) -> str:
 
     `options` are those of each subcommand, and at '' those of the call.
     """
-    if found := re.match(r"argument COMMAND: invalid choice: '(?P<name>.*)' \(choose", message):
-        return _command(found["name"], commands)
-    if found := re.match(r"unrecognized arguments: (?P<words>.*)", message):
-        return _words(found["words"], options)
+    if match := re.match(r"argument COMMAND: invalid choice: '(?P<name>.*)' \(choose", message):
+        return _command(match["name"], commands)
+    if match := re.match(r"unrecognized arguments: (?P<words>.*)", message):
+        return _words(match["words"], options)
     for pattern, text in _TEXTS:
-        if found := re.fullmatch(pattern, message, re.DOTALL):
-            return text(found)
+        if match := re.fullmatch(pattern, message, re.DOTALL):
+            return text(match)
     return message
 
 

@@ -96,12 +96,12 @@ def _default_rows(plan: Plan, package: Package) -> Iterator[list[str]]:
             if gpu and system.name not in gpu.systems:
                 continue
             profile = finder.unknown_cpu(Profile(system=system.name, isas=(), gpu=gpu, has_gpu=gpu is not None), wishes)
-            found = next(iter(finder.fitting(profile, Workload.GENERAL)), None)
-            if found and found.target == name and is_undecided(hardware, found):
-                cell = next(one for one in cells if one.branch == found.branch and found.name in dict(one.variants))
-                lines = install(Needs(plan.spec, cells), shared, cell, {package.name: found.name})
-                says = known[found.branch, found.name].verdict
-                yield [system.title, *map(code, (found.isa, name, found.branch)), says, "<br>".join(map(code, lines))]
+            offer = next(iter(finder.fitting(profile, Workload.GENERAL)), None)
+            if offer and offer.target == name and is_undecided(hardware, offer):
+                cell = next(one for one in cells if one.branch == offer.branch and offer.name in dict(one.variants))
+                lines = install(Needs(plan.spec, cells), shared, cell, {package.name: offer.name})
+                says = known[offer.branch, offer.name].verdict
+                yield [system.title, *map(code, (offer.isa, name, offer.branch)), says, "<br>".join(map(code, lines))]
 
 
 # What builds cost, and what they lack.

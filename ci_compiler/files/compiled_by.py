@@ -26,8 +26,8 @@ def compiled_by(root: Path) -> str:
     """The version that compiled the tree at `root`; '' if there are no compiled workflows."""
     for path in FILES:
         if is_ours(root / path):
-            found = _LINE.search(text_of(root / path, errors="replace"))
-            return found[1] if found else UNSTATED
+            match = _LINE.search(text_of(root / path, errors="replace"))
+            return match[1] if match else UNSTATED
     return ""
 
 

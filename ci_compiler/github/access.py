@@ -149,8 +149,8 @@ def _remotes(text: str) -> Iterator[tuple[str, str]]:
         if line.startswith("["):
             section = _SECTION.match(line)
             name = section["name"] if section else ""
-        elif name and (found := _URL.match(line)):
-            yield name, found["url"]
+        elif name and (match := _URL.match(line)):
+            yield name, match["url"]
 
 
 def _host_and_path(url: str) -> tuple[str, str]:

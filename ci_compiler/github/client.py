@@ -235,10 +235,10 @@ class Client:
             signed = dict(headers)
             if requester.auth:
                 requester.auth.authentication(signed)
-            found = requests.get(f"{api}{address}", headers=signed, timeout=_TIMEOUT, allow_redirects=False)
-            where = found.headers.get("Location", "")
-            if found.status_code != requests.codes.found or urlsplit(where).scheme != urlsplit(api).scheme:
-                raise GithubException(found.status_code, _json(found), dict(found.headers))
+            response = requests.get(f"{api}{address}", headers=signed, timeout=_TIMEOUT, allow_redirects=False)
+            where = response.headers.get("Location", "")
+            if response.status_code != requests.codes.found or urlsplit(where).scheme != urlsplit(api).scheme:
+                raise GithubException(response.status_code, _json(response), dict(response.headers))
             with requests.get(where, headers=headers, timeout=_TIMEOUT, stream=True) as answer:
                 if answer.status_code != requests.codes.ok:
                     raise GithubException(answer.status_code, None, {})
@@ -276,17 +276,17 @@ class Client:
 
     def _in_time(self, ask: Callable[[], Answer]) -> Answer:
         """The result of `ask`. Raises requests.Timeout after the limit of an attempt, and what `ask` raises."""
-        done: SimpleQueue[tuple[Answer | None, BaseException | None]] = SimpleQueue()
+        answers: SimpleQueue[tuple[Answer | None, BaseException | None]] = SimpleQueue()
 
         def work() -> None:
             try:
-                done.put((ask(), None))
+                answers.put((ask(), None))
             except BaseException as error:  # noqa: BLE001 - raised again in the thread that waits
-                done.put((None, error))
+                answers.put((None, error))
 
         Thread(target=work, name="request", daemon=True).start()
         try:
-            answer, error = done.get(timeout=self._patience.limit)
+            answer, error = answers.get(timeout=self._patience.limit)
         except Empty:
             self.__dict__.pop("github", None)  # the thread may use its connection for a long time
             raise requests.Timeout from None

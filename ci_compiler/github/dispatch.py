@@ -144,13 +144,15 @@ def orders(
     patterns = tuple(dict.fromkeys(patterns))
     raise_any(_unmatched(plan, shards, patterns, branch))
     matches = matcher_of_any(patterns or ["*"])
-    found = [
+    shard_orders = [
         replace(_order(each, chosen, unpublished=unpublished), publishes=spec.branches[each.branch].publish)
         for each in shards
         if (chosen := tuple(filter(matches, each.variants)))
     ]
     own = {name: names_of_profile(plan, profile, name) for name in spec.branches} if profile else {}
-    built = ((order, tuple(n for n in order.chosen if not own or n in own[order.shard.branch])) for order in found)
+    built = (
+        (order, tuple(n for n in order.chosen if not own or n in own[order.shard.branch])) for order in shard_orders
+    )
     return tuple(replace(one, chosen=names) for one, names in built if names)
 
 
@@ -175,10 +177,11 @@ def _order(shard: Shard, chosen: tuple[str, ...], *, unpublished: bool) -> Shard
 
 
 def _why_not(plan: Plan, name: str, branch: str | None) -> str:
-    found = explain(plan, name)
-    if found.built:
-        return f"{name} is not built on {branch}, but on {' and '.join(variant.cell.branch for variant in found.built)}"
-    reason = found.unknown or "; ".join(absent.reason for absent in found.absent)
+    explanation = explain(plan, name)
+    if explanation.built:
+        branches = " and ".join(variant.cell.branch for variant in explanation.built)
+        return f"{name} is not built on {branch}, but on {branches}"
+    reason = explanation.unknown or "; ".join(absent.reason for absent in explanation.absent)
     return reason if name in reason else f"{name}: {reason}"
 
 

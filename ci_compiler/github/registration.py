@@ -83,8 +83,8 @@ class Registrar:
 
     def named(self, name: str) -> Runner | None:
         """The runner called `name`, if there is one. Raises GitHubError."""
-        found = runners_at(self._client, f"look for {name}", f"{self._runners}?name={quote(name)}")
-        return next((runner for runner in found if runner.name == name), None)
+        runners = runners_at(self._client, f"look for {name}", f"{self._runners}?name={quote(name)}")
+        return next((runner for runner in runners if runner.name == name), None)
 
     def runner(self, number: int) -> Runner | None:
         """The runner with the id `number`, if there is one. Raises GitHubError.

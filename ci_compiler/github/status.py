@@ -195,12 +195,12 @@ class Completeness:
 
 def completeness(lasts: Iterable[LastBuild]) -> tuple[Completeness, ...]:
     """The completeness of each branch with variants among `lasts`."""
-    found = []
+    builds = []
     for branch, own in grouped(lasts, lambda last: last.cell.branch).items():
         passed = Counter(last.commit for last in own if last.result is BuildResult.PASSED)
         commit, count = passed.most_common(1)[0] if passed else ("", 0)
-        found.append(Completeness(branch=branch, commit=commit, passed=count, variants=len(own)))
-    return tuple(found)
+        builds.append(Completeness(branch=branch, commit=commit, passed=count, variants=len(own)))
+    return tuple(builds)
 
 
 def grid(plan: Plan, lasts: Iterable[LastBuild]) -> tuple[list[str], list[list[str]]]:
@@ -256,8 +256,8 @@ def in_words(results: Iterable[BuildResult]) -> str:
 
 def expectation_rows(spec: Spec, last: LastBuild, today: str) -> list[dict[str, str]]:
     """The failures that are expected of a variant, and what they are worth today, as JSON."""
-    found = expected.expected_failures(spec, last.variant.name, last.cell.branch).values()
-    return [expected.as_row(entry) | {"standing": expected.standing(entry, today).value} for entry in found]
+    failures = expected.expected_failures(spec, last.variant.name, last.cell.branch).values()
+    return [expected.as_row(entry) | {"standing": expected.standing(entry, today).value} for entry in failures]
 
 
 def expectation_lines(spec: Spec, lasts: Iterable[LastBuild], today: str) -> Iterator[str | Finding]:

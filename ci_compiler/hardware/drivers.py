@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 def driver_number(version: str) -> int:
     """The major version of a driver (`570.86.15` is 570); 0 if `version` is not a version."""
-    found = re.match(r"[0-9]{1,6}(?![0-9])", version)
-    return int(found[0]) if found else 0
+    match = re.match(r"[0-9]{1,6}(?![0-9])", version)
+    return int(match[0]) if match else 0
 
 
 def too_new_driver(gpu: Gpu | None) -> int:

@@ -200,9 +200,9 @@ def _plain(line: str) -> str:
 
 
 def _gpus(line: str) -> Iterator[str]:
-    found = next(filter(None, (re.search(form, line, re.ASCII) for form in tools()["gpu"])), None)
-    if found and not re.search(tools()["not-gpu"], found[1]):
-        yield found[1]
+    match = next(filter(None, (re.search(form, line, re.ASCII) for form in tools()["gpu"])), None)
+    if match and not re.search(tools()["not-gpu"], match[1]):
+        yield match[1]
 
 
 def _driver_column(lines: Iterable[str]) -> Iterator[str]:
@@ -212,5 +212,5 @@ def _driver_column(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _first(form: str, lines: Iterable[str]) -> str:
-    found = next(filter(None, (re.search(form, line, re.ASCII) for line in lines)), None)
-    return found[1] if found else ""
+    match = next(filter(None, (re.search(form, line, re.ASCII) for line in lines)), None)
+    return match[1] if match else ""

@@ -41,8 +41,8 @@ def standing(entry: ExpectedStageFailure, today: str) -> Standing:
 
 def expected_failure(spec: Spec, name: str, branch: str, stage: Stage) -> ExpectedStageFailure | None:
     """The entry about `stage` of the variant `name` on `branch`: of several, the one that holds for longest."""
-    found = [failure for failure in spec.expected_failures if failure.concerns(name, branch, stage)]
-    return max(found, key=lambda failure: failure.until, default=None)
+    concerning = [failure for failure in spec.expected_failures if failure.concerns(name, branch, stage)]
+    return max(concerning, key=lambda failure: failure.until, default=None)
 
 
 def expected_failures(spec: Spec, name: str, branch: str) -> dict[Stage, ExpectedStageFailure]:

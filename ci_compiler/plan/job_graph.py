@@ -61,7 +61,7 @@ def jobs_of(
     `chosen`: the variants to build, by branch and name; None for all. `alone`: as if variants did not share results,
     so that each one builds all the packages that it needs.
     """
-    made = _Jobs(spec, recorded or {}, publish=publish, alone=alone)
+    jobs = _Jobs(spec, recorded or {}, publish=publish, alone=alone)
     for shard in shards:
         needs = Needs(spec, [cell for cell, _ in shard.cells])
         every: dict[tuple[Cell, Variant], JobsByStage] = {}
@@ -73,9 +73,9 @@ def jobs_of(
                     needed = [built[need] for need in packages if need in built]
                     others = needs.of(cell, variant.package) if needs.leave_cells and not alone else ()
                     needed += [every[one] for one in others if one in every and one[0] != cell]
-                    every[cell, variant] = built[variant.package] = made.add(shard, cell, route, variant, needed)
-        made.publish()
-    return tuple(made.jobs)
+                    every[cell, variant] = built[variant.package] = jobs.add(shard, cell, route, variant, needed)
+        jobs.publish()
+    return tuple(jobs.jobs)
 
 
 def _needed_first(needs: Needs, cells: Iterable[tuple[Cell, Route]]) -> Iterable[tuple[Cell, Route]]:

@@ -344,7 +344,7 @@ Node = tuple[str, str]
 
 def edge_findings(spec: Spec, cells: Sequence[Cell]) -> Iterator[Finding]:
     """An error for each edge that leads to no variant, or to several where one is needed; and for circles."""
-    needs, seen, found = Needs(spec, cells), set[tuple[str, str, str, int]](), list[Finding]()
+    needs, seen, findings = Needs(spec, cells), set[tuple[str, str, str, int]](), list[Finding]()
     leading = {name: [*_leading(spec, package)] for name, package in spec.packages.items()}
     for cell in cells:
         held = {variant.package for variant in cell.variants}
@@ -359,8 +359,8 @@ def edge_findings(spec: Spec, cells: Sequence[Cell]) -> Iterator[Finding]:
                         seen.add(key)
                         message = _message(needs, cell, variant, kind, edge, reached)
                         path = ("packages", variant.package, kind, *(() if edge.is_plain else (edge.index,)))
-                        found.append(spec.finding(path, Code.NEEDS_MISSING_VARIANT, message))
-    yield from found or (_circles(needs, cells) if spec.has_edges or any(one.joined for one in cells) else ())
+                        findings.append(spec.finding(path, Code.NEEDS_MISSING_VARIANT, message))
+    yield from findings or (_circles(needs, cells) if spec.has_edges or any(one.joined for one in cells) else ())
     yield from _unusable(spec)
 
 

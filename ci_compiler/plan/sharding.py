@@ -289,7 +289,7 @@ def _shard(
         toolkit, words = ([version], [f"{cell.family} {cell.toolkit}"]) if cell.toolkit else ([], [])
         target, shown = ("", "") if toolkit and target == cell.family else (target, shown)
         target = re.sub(r"[^A-Za-z0-9_.-]", "_", target)
-    made = Shard(
+    shard = Shard(
         name="-".join(filter(None, ("build", branch.replace("/", "-"), *toolkit, target, *key))),
         title=" ".join(filter(None, (branch, *words, shown, *key))),
         key=key,
@@ -299,8 +299,8 @@ def _shard(
         jobs=OWN_JOBS + sum(count(cell) for cell, _ in cells),
         cells=cells,
     )
-    publishing = len(made.publish_pools) if spec.branches[branch].publish else 0
-    return replace(made, jobs=made.jobs + POOL_JOBS * publishing)
+    publishing = len(shard.publish_pools) if spec.branches[branch].publish else 0
+    return replace(shard, jobs=shard.jobs + POOL_JOBS * publishing)
 
 
 def _too_large(spec: Spec, shard: Shard) -> Finding:

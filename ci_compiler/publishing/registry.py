@@ -120,7 +120,7 @@ class Registry(Target):
         before, _, after = self._tags(self._variant)[0].partition(VERSION)
         form = re.compile(re.escape(before) + _VERSIONS + re.escape(after))
         every = (form.fullmatch(tag) for tag in self._listed())
-        return {HeldVersion("", found[1]) for found in every if found}
+        return {HeldVersion("", match[1]) for match in every if match}
 
     def remove_abandoned(self, before: datetime) -> int:
         """Deletes the tags of images that wait since before a time, where the registry deletes something."""

@@ -319,7 +319,7 @@ def _withdrawn(names: Collection[str], because: str) -> Change:
     """The change of a page that yanks the files `names`, or removes them where there is no reason."""
 
     def change(there: tuple[IndexFile, ...]) -> tuple[IndexFile, ...]:
-        kept = (file for file in there if because or file.name not in names)
-        return tuple(replace(file, yanked=because) if file.name in names else file for file in kept)
+        index_files = (file for file in there if because or file.name not in names)
+        return tuple(replace(file, yanked=because) if file.name in names else file for file in index_files)
 
     return change

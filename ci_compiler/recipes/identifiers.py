@@ -118,11 +118,11 @@ def tokens_of(text: str) -> Iterator[Token]:
     position = 0
     while position < len(text):
         pattern = {'"': _STRING, "''": _INDENTED}.get(inside[-1] if inside else "", _EXPRESSION)
-        found = pattern.match(text, position)
-        if found is None:
+        match = pattern.match(text, position)
+        if match is None:
             return
-        position = found.end()
-        kind, word = found.lastgroup, found.group()
+        position = match.end()
+        kind, word = match.lastgroup, match.group()
         if kind == "skip":
             continue
         if kind == "open":
@@ -132,6 +132,6 @@ def tokens_of(text: str) -> Iterator[Token]:
         elif inside and (kind == "end" or word == "}"):
             inside.pop()
         if kind == "text":
-            yield Token("string", word, found.start())
+            yield Token("string", word, match.start())
         else:
-            yield Token(kind if kind in {"name", "path", "comment"} else "mark", word, found.start())
+            yield Token(kind if kind in {"name", "path", "comment"} else "mark", word, match.start())

@@ -93,14 +93,14 @@ def _commands(text: str) -> Iterator[list[str]]:
     awaited: list[str] = []  # delimiters of here-documents that begin on the next line
     position = 0
     while position < len(text):
-        found = _TOKEN.match(text, position)
-        if found is None:  # `other` takes any character: not reached
+        match = _TOKEN.match(text, position)
+        if match is None:  # `other` takes any character: not reached
             break
-        position = found.end()
-        kind, token = found.lastgroup, found.group()
-        if found["heredoc"]:
-            awaited.append(found["word"])
-        elif found["text"]:
+        position = match.end()
+        kind, token = match.lastgroup, match.group()
+        if match["heredoc"]:
+            awaited.append(match["word"])
+        elif match["text"]:
             command.append(token)
         elif kind == "end":
             yield command
@@ -112,8 +112,8 @@ def _commands(text: str) -> Iterator[list[str]]:
 
 def _after_document(text: str, position: int, end: str) -> int:
     """Where the here-document that begins at `position` ends."""
-    found = re.compile(rf"^\t*{re.escape(end)}[ \t]*$\n?", re.MULTILINE).search(text, position)
-    return found.end() if found else len(text)
+    match = re.compile(rf"^\t*{re.escape(end)}[ \t]*$\n?", re.MULTILINE).search(text, position)
+    return match.end() if match else len(text)
 
 
 def _expanded(raw: str, known: Mapping[str, str]) -> str:

@@ -215,10 +215,10 @@ def pool_table(found: Forecast) -> tuple[Sequence[str], Sequence[Sequence[str]]]
 
 def _work(jobs: Iterable[PlannedJob]) -> Counter[str]:
     """The seconds of the jobs of each pool."""
-    found = Counter[str]()
+    seconds = Counter[str]()
     for job in jobs:
-        found[job.pool] += job.seconds
-    return found
+        seconds[job.pool] += job.seconds
+    return seconds
 
 
 def _spread(plan: Plan, history: History, *, publish: bool) -> Spread:

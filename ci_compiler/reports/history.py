@@ -84,9 +84,9 @@ def read_history(path: Path) -> History:
 
 def read_records(path: Path) -> Records:
     """The results in `history.json`. Raises InputError."""
-    if (found := read_history(path).records) is None:
+    if (records := read_history(path).records) is None:
         raise wrong(path, Code.BROKEN_HISTORY, "has manifests, which say nothing of tests; name a `history.json`")
-    return found
+    return records
 
 
 def history_of(records: Records, *, before: int | None = None) -> History:

@@ -199,10 +199,10 @@ def _records_of(key: Key, row: Mapping[str, Any], runs: Sequence[Run], names: Se
     every = [waited, results, *seconds.values()]
     _check(all(len(one) == len(at) for one in every) and len(ends) == len(at) * len(names), "columns of a variant")
     words = {word[0]: word for word in RESULTS}
-    found = []
+    records = []
     for index, run in enumerate(map(runs.__getitem__, at)):
         letters = dict(zip(names, ends[index * len(names) : (index + 1) * len(names)], strict=True))
-        found.append(
+        records.append(
             Record(
                 run=run,
                 result=words[results[index]],
@@ -214,7 +214,7 @@ def _records_of(key: Key, row: Mapping[str, Any], runs: Sequence[Run], names: Se
                 machines={stage: text for stage, number, text in machines if number == run.number},
             )
         )
-    return tuple(found)
+    return tuple(records)
 
 
 def _benchmark(key: Key, value: Any) -> BenchmarkResult | None:

@@ -255,8 +255,8 @@ def _named(hardware: Hardware, row: Mapping[str, Any]) -> Machine:
     if driver and not driver_number(driver):
         message = f"{driver!r} is not a driver's version such as 580 or 580.65.06"
         raise ValueError(message)
-    found = device(hardware, name, driver)
-    return beside(hardware, (found,) if found else (), str(row.get("cpu") or ""))
+    gpu = device(hardware, name, driver)
+    return beside(hardware, (gpu,) if gpu else (), str(row.get("cpu") or ""))
 
 
 def _node(hardware: Hardware, row: Mapping[str, Any]) -> Machine:

@@ -250,9 +250,9 @@ def _followed(stage: Stage, route: Route) -> Iterator[Stage]:
 
 def _measured(built: BuiltVariant, folder: Path, *, passed: bool) -> str:
     """What a benchmark found, whose files are in `folder`."""
-    found = read_benchmark(read_json(folder / BENCHMARK))
-    is_own = found is not None and (found.name, found.branch) == (built.variant.name, built.cell.branch)
-    said = _words(found) if is_own else ""
+    result = read_benchmark(read_json(folder / BENCHMARK))
+    is_own = result is not None and (result.name, result.branch) == (built.variant.name, built.cell.branch)
+    said = _words(result) if is_own else ""
     return said or "passed" if passed else "; ".join(filter(None, [_FAILED, said]))
 
 

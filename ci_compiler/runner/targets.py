@@ -30,10 +30,10 @@ def package_of(spec: Spec, name: str) -> Package:
 
 
 def _built(spec: Spec, name: str) -> tuple[BuiltVariant, ...]:
-    told = explain(plan(spec), name)
-    if not told.built:
-        raise refusal(told)
-    return told.built
+    explanation = explain(plan(spec), name)
+    if not explanation.built:
+        raise refusal(explanation)
+    return explanation.built
 
 
 def refusal(told: Explanation) -> InputError:

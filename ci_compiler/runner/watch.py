@@ -157,10 +157,10 @@ def labels_of_jobs(asked: LabelSet) -> Labels:
 
 def report_of(problems: Iterable[Remark], unseen: Iterable[Remark]) -> WatchReport:
     """The report. What a problem is about is not listed as unseen as well."""
-    found = tuple(problems)
-    known = {(remark.check, remark.subject) for remark in found}
+    remarks = tuple(problems)
+    known = {(remark.check, remark.subject) for remark in remarks}
     return WatchReport(
-        problems=found, unseen=tuple(remark for remark in unseen if (remark.check, remark.subject) not in known)
+        problems=remarks, unseen=tuple(remark for remark in unseen if (remark.check, remark.subject) not in known)
     )
 
 
@@ -189,9 +189,9 @@ def issue_body(report: WatchReport, old: str) -> str:
 
 def _recorded(body: str) -> Iterator[Check]:
     """The checks that the marker in `body` names."""
-    found = _CHECKS.search(body)
+    match = _CHECKS.search(body)
     known = set(Check)
-    return (Check(word) for word in (found[1] if found else "").split() if word in known)
+    return (Check(word) for word in (match[1] if match else "").split() if word in known)
 
 
 def _section(title: str, remarks: Sequence[Remark]) -> list[str]:

@@ -176,8 +176,8 @@ def _unknown_family(spec: Spec, path: Path_, accelerator: Accelerator) -> Iterat
 def _unknown_accelerator(spec: Spec, path: Path_, accelerator: Accelerator) -> Iterator[Finding]:
     """Errors about a family, toolkit or target. Those of a family without facts have no right values."""
     family, toolkit, target = accelerator
-    if found := list(_unknown_family(spec, path, accelerator)):
-        yield from found
+    if findings := list(_unknown_family(spec, path, accelerator)):
+        yield from findings
         return
     rows = [row for rows in spec.accelerator_tables() if (row := rows.get(family))]
     listed = {name for row in rows for name in (*row.toolkits, *row.targets)}

@@ -73,8 +73,8 @@ class _Automaton:
         """Adds the places of `pattern` from 0 on, and returns the last. Raises ValueError for unbalanced braces."""
         at, position = self._place(), 0
         opened: list[tuple[int, list[int]]] = []  # for each brace, where it begins and where its alternatives end
-        while found := (_TOKEN_IN_BRACES if opened else _TOKEN).match(pattern, position):
-            part, position = found[0], found.end()
+        while match := (_TOKEN_IN_BRACES if opened else _TOKEN).match(pattern, position):
+            part, position = match[0], match.end()
             if part == "{":
                 opened.append((at, []))
                 at = self._after(at)

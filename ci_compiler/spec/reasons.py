@@ -30,9 +30,9 @@ def reason(path: Path_, value: str, kind: object = "") -> str:
     `kind` is the type, or types, that the value must have in JSON Schema.
     """
     for row in _table()["value"]:
-        found = re.search(row["value"], value)
-        if found and any(_ends(path, at.split(".")) for at in row["at"].split("|")) and row.get("kind", kind) == kind:
-            groups = found.groupdict("")
+        match = re.search(row["value"], value)
+        if match and any(_ends(path, at.split(".")) for at in row["at"].split("|")) and row.get("kind", kind) == kind:
+            groups = match.groupdict("")
             if max(map(len, groups.values()), default=0) <= _LONGEST:
                 text: str = row["text"]
                 return text.format(**groups)

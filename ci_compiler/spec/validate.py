@@ -171,8 +171,8 @@ def _wrong_type(error: Any, shown: str, typed: str | None) -> str:
         return f"{shown} is not {_expected(error)}; write [{entry}]"
     if wanted == "object" and isinstance(error.instance, list) and error.absolute_path:
         return f"a list is not {_expected(error)}; write NAME: with its own keys for each entry"
-    if not error.absolute_path and isinstance(error.instance, str) and (found := _TOML.match(error.instance)):
-        return f"this is TOML, and a spec is YAML; write `{found['key']}: …` in place of `{found['key']} = …`"
+    if not error.absolute_path and isinstance(error.instance, str) and (match := _TOML.match(error.instance)):
+        return f"this is TOML, and a spec is YAML; write `{match['key']}: …` in place of `{match['key']} = …`"
     more = "" if error.absolute_path else "; `ci-compile init` writes a first one"
     return f"{shown} is not {_expected(error)}{more}"
 

@@ -68,9 +68,9 @@ def _conflict(lines: Sequence[str]) -> tuple[int, int, str] | None:
 def _odd_blank(lines: Sequence[str], last: int) -> tuple[int, int, str] | None:
     """A blank of another kind in the last two lines with text up to `last`."""
     for number in _with_text(lines, last)[-2:]:
-        if found := _BLANK.search(lines[number]):
-            said = f"U+{ord(found[0]):04X} looks like a blank and is none to YAML; write a blank, or remove it"
-            return number + 1, found.start() + 1, said
+        if match := _BLANK.search(lines[number]):
+            said = f"U+{ord(match[0]):04X} looks like a blank and is none to YAML; write a blank, or remove it"
+            return number + 1, match.start() + 1, said
     return None
 
 
@@ -90,11 +90,11 @@ def _without_colon(lines: Sequence[str], last: int, problem: str) -> tuple[int, 
         return None
     for number in _with_text(lines, last)[-2:]:
         line = lines[number]
-        found = _NO_COLON.fullmatch(line.strip())
-        if found and (found["colon"] or ": " not in f"{line} "):
-            missing = "the blank after this colon is" if found["colon"] else "a colon is"
-            right = f"{found['key']}: {found['value'].strip()}"
-            return number + 1, line.index(found["key"]) + 1, f"{missing} missing; write {_cut(right)}"
+        match = _NO_COLON.fullmatch(line.strip())
+        if match and (match["colon"] or ": " not in f"{line} "):
+            missing = "the blank after this colon is" if match["colon"] else "a colon is"
+            right = f"{match['key']}: {match['value'].strip()}"
+            return number + 1, line.index(match["key"]) + 1, f"{missing} missing; write {_cut(right)}"
     return None
 
 

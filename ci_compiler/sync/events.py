@@ -40,11 +40,11 @@ def facts_of_request(git: Git, decided: Plan, question: Question, carried: Mappi
     spec, branch = decided.spec, question.branch
     if not question.base:
         return Answer(Facts())
-    found = _changed(git, decided, question)
+    answer = _changed(git, decided, question)
     head = git.resolve("HEAD")
     changed = git.changed(git.merge_base(question.base, head), head)
     if branch != default_branch(spec) or not changed.keys() & carried.keys():
-        return found
+        return answer
     heads = {name: commit for name, commit in tips(git, spec).items() if name != branch}
     remarks = [
         f"{name} does not exist here, so that nothing is built for it; create it before `ci-compile sync`"
@@ -57,8 +57,8 @@ def facts_of_request(git: Git, decided: Plan, question: Question, carried: Mappi
         "are without it, and `ci-compile sync` will ask what becomes of it"
         for edit in other_edits(git, heads, dict.fromkeys(heads, head), files)
     ]
-    rebuilt = {**found.facts.rebuilt, **rebuilt_elsewhere(git, decided, carried, heads)}
-    return Answer(Facts(rebuilt), [*found.remarks, *remarks])
+    rebuilt = {**answer.facts.rebuilt, **rebuilt_elsewhere(git, decided, carried, heads)}
+    return Answer(Facts(rebuilt), [*answer.remarks, *remarks])
 
 
 def changed_since(git: Git, decided: Plan, question: Question, revision: str = "HEAD") -> tuple[Sequence[str], str]:

@@ -57,11 +57,11 @@ def check_out_fork(git: Git, spec: Spec, branch: str, onto: str, commit: str) ->
     """
     tip, _, tree = onto.partition("..")
     git.fetch_commit(REMOTE, commit)
-    made = fork_tree(git, spec, branch, git.resolve(tip), git.resolve(commit))
-    if made.tree != tree:
-        message = f"gives the tree {made.tree} on {branch}, and the run was planned with {tree}"
+    landing = fork_tree(git, spec, branch, git.resolve(tip), git.resolve(commit))
+    if landing.tree != tree:
+        message = f"gives the tree {landing.tree} on {branch}, and the run was planned with {tree}"
         raise wrong(commit, Code.OTHER_TREE, message)
-    return put_at(git, made, f"Take the code of {commit}")
+    return put_at(git, landing, f"Take the code of {commit}")
 
 
 def _refused(spec: Spec, branch: str, changes: Sequence[TreeChange], meanwhile: Collection[str]) -> Iterator[Finding]:

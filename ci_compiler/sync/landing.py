@@ -95,14 +95,14 @@ def check_out(git: Git, decided: Plan, carried: Mapping[str, str], branch: str, 
     """
     tip, _, tree = onto.partition("..")
     parent = git.resolve(tip)
-    made = landings(git, decided, carried, {branch: parent})[branch]
-    if tree and tree != made.tree:
+    landing = landings(git, decided, carried, {branch: parent})[branch]
+    if tree and tree != landing.tree:
         message = (
-            f"compiles to the tree {made.tree} on {branch} here, and to {tree} where the run was planned; "
+            f"compiles to the tree {landing.tree} on {branch} here, and to {tree} where the run was planned; "
             "install the version of ci-compiler that the spec's `toolkit` names"
         )
         raise wrong(decided.spec.document.file, Code.OTHER_TREE, message)
-    return put_at(git, made, f"Compile for {branch}\n\n{WRITTEN}")
+    return put_at(git, landing, f"Compile for {branch}\n\n{WRITTEN}")
 
 
 def put_at(git: Git, landing: Landing, message: str) -> str:

@@ -71,8 +71,8 @@ def with_gpus(spec: Spec, text: str, answer: str) -> str:
         key, family = "accelerator", f"{named['toolkit'].split()[0]} "
     else:
         key, family = "gpu", ""
-        found = _GPU_ROWS.search(text)
-        old = found["rows"] if found else ""
+        match = _GPU_ROWS.search(text)
+        old = match["rows"] if match else ""
         cpu = "    cpu:\n" if f"    {CPU}:" in old or not devices else ""
         new = [line for gpu in devices for line in entry(gpu, {}, "    ", spec.hardware.gpu(gpu).summary)]
         text = text.replace(old, cpu + "".join(f"{line}\n" for line in new))

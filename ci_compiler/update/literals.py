@@ -71,7 +71,7 @@ def in_form(old: str, new: str) -> str:
 def hashes(path: Path, text: str) -> Iterator[tuple[str, Place]]:
     """The hashes in the literals of a Nix file, with their places."""
     for token in literals(text):
-        for found in HASH.finditer(token.text if token.kind == "string" else ""):
-            start = token.start + found.start()
+        for match in HASH.finditer(token.text if token.kind == "string" else ""):
+            start = token.start + match.start()
             line = text.count("\n", 0, start) + 1
-            yield found[0], Place(str(path), line, start - text.rfind("\n", 0, start))
+            yield match[0], Place(str(path), line, start - text.rfind("\n", 0, start))

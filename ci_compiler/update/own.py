@@ -115,10 +115,10 @@ def sources_of(recipe: Evaluation) -> list[EvaluatedSource]:
 
 def _named(source: EvaluatedSource) -> EvaluatedSource:
     """The source with the owner, name and revision that its address has."""
-    found = _ADDRESS.fullmatch(source.url)
-    if source.owner or not found:
+    match = _ADDRESS.fullmatch(source.url)
+    if source.owner or not match:
         return source
-    return replace(source, owner=found["owner"], repo=found["repo"], rev=found["rev"])
+    return replace(source, owner=match["owner"], repo=match["repo"], rev=match["rev"])
 
 
 def _swaps(recipe: Evaluation, wanted: Wanted) -> dict[str, str]:

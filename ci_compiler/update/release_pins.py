@@ -95,10 +95,10 @@ def _published(
     archive = row["url"].format(version=version, machine=machine)
     url = upstream["checksums"].format(api=remote.api, archive=archive, version=version)
     before = re.escape(upstream["before"].format(machine=machine))
-    found = re.search(f"{before}({_CHECKSUM})(?![0-9a-f])", remote.page(url))
-    if not found:
+    match = re.search(f"{before}({_CHECKSUM})(?![0-9a-f])", remote.page(url))
+    if not match:
         raise unreachable(name, f"{url} states no checksum for {machine}")
-    return found[1]
+    return match[1]
 
 
 def of_table(pin: StalePin, tables: Mapping[str, str]) -> StalePin:

@@ -266,8 +266,8 @@ def _nix_hash(folder: Path) -> str:
 
 def _version_in(filename: str, project: str) -> str:
     """The version in the name of a wheel or source archive; '' for another file."""
-    found = re.match(r"(?P<name>.+?)-(?P<version>[0-9][^-]*?)(-.*\.whl|\.tar\.gz|\.zip)$", filename)
-    return found["version"].partition("+")[0] if found and _plain(found["name"]) == _plain(project) else ""
+    match = re.match(r"(?P<name>.+?)-(?P<version>[0-9][^-]*?)(-.*\.whl|\.tar\.gz|\.zip)$", filename)
+    return match["version"].partition("+")[0] if match and _plain(match["name"]) == _plain(project) else ""
 
 
 def _plain(project: str) -> str:

@@ -150,17 +150,17 @@ def _evaluated(root: Path, decided: Plan, branch: str, true: TrueNixpkgs) -> Ite
             first.setdefault((built.variant.package, built.cell.toolkit), built.variant.name)
     done = evaluate_branch(root, decided, branch, true.folder, list(first.values())).done
     for (package, _), name in first.items():
-        wanted, found = decided.spec.branches[branch].versions.get(package, ""), done.derivations.get(name)
+        wanted, derivation = decided.spec.branches[branch].versions.get(package, ""), done.derivations.get(name)
         finding: Finding | None = done.findings.get(name)
         if finding:
             yield f"{name}: {finding.message} [{finding.code}]"
-        elif found is None:
+        elif derivation is None:
             yield f"{name}: not evaluated in time"
-        elif found.version == wanted:
+        elif derivation.version == wanted:
             yield f"{name}: nixpkgs evaluates to version {wanted}"
         else:
             path = ("branches", branch, "versions", package)
-            message = f"{name} evaluates to version {found.version}; {branch} has {package} {wanted}"
+            message = f"{name} evaluates to version {derivation.version}; {branch} has {package} {wanted}"
             yield decided.spec.finding(path, Code.EVALUATION_DIFFERS, message)
 
 
@@ -283,10 +283,10 @@ def checked(spec: Spec, asked: Asked, remote: Remote, tables: Tables, programs: 
     offers, nixpkgs = _offers(remote), Nixpkgs(remote)
     choice = Choice((), ())
     pins: list[StalePin] = []
-    found: list[Finding] = []
+    findings: list[Finding] = []
     if named or not asked.packages:
         choice = choose(spec, asked._replace(packages=named), offers)
-        found = [*moved_tags(spec, asked, remote), *choice.findings]
+        findings = [*moved_tags(spec, asked, remote), *choice.findings]
     if not asked.packages:
         pins += stale_own(spec, remote, offers)
     for kind in kinds:
@@ -296,7 +296,7 @@ def checked(spec: Spec, asked: Asked, remote: Remote, tables: Tables, programs: 
         own = stale_release_pins(tables[FILE], remote, 0, fetch=False) if FILE in tables else None
         pins += stale_programs(remote, programs) if own is None else own
     pins = [pin for pin in pins if asked.covers(pin.branch)]
-    return Checked(choice.moves, tuple(pins), (*found, *remote.unreachable))
+    return Checked(choice.moves, tuple(pins), (*findings, *remote.unreachable))
 
 
 def _offers(remote: Remote) -> Offer:

@@ -84,7 +84,7 @@ def values(cells: Sequence[Cell]) -> dict[str, str]:
 
 def _build(spec: Spec) -> Job:
     name = expression("inputs.build")
-    kept = [upload("Keep the manifests and the log", _artifact(spec, BUILD, name), "build-output/")]
+    uploads = [upload("Keep the manifests and the log", _artifact(spec, BUILD, name), "build-output/")]
     files = hands_files(spec)
     return called.job_on(
         BUILD,
@@ -94,7 +94,7 @@ def _build(spec: Spec) -> Job:
         timeout_minutes=spec.timeouts[BUILD],
         permissions=called.build_permissions(spec),
         outputs={MANIFESTS: expression(f"steps.build.outputs.{MANIFESTS}")},
-        steps=build_steps(spec, name, build_step(spec, gets_files=files), kept, gets_files=files),
+        steps=build_steps(spec, name, build_step(spec, gets_files=files), uploads, gets_files=files),
     )
 
 

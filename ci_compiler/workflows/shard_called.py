@@ -230,10 +230,10 @@ def _verdict(spec: Spec) -> Workflow:
         publish=expression(f"inputs.{PUBLISH_ASKED}"),
         branch=selected(BRANCH),
     )
-    kept = [KEEP_BENCHMARKS] if BENCHMARK in spec.stages else []
+    uploads = [KEEP_BENCHMARKS] if BENCHMARK in spec.stages else []
     inputs: dict[str, Node] = {
         **_SAID,
         RESULTS: input_node("How the jobs ended, separated by blanks."),
         PUBLISH_ASKED: input_node("Whether the run was to publish.", "boolean"),
     }
-    return _called(VERDICT, inputs, verdict_job(spec, VERDICT, judged, after=kept))
+    return _called(VERDICT, inputs, verdict_job(spec, VERDICT, judged, after=uploads))

@@ -212,7 +212,7 @@ def _inputs(spec: Spec) -> dict[str, Node]:
 
 
 def _build(spec: Spec, subject: Subject, stage: Stage) -> Job:
-    kept: list[Step] = [NOTE_NOT_BUILT, _keep(spec, "Keep the manifest and the log", subject, stage, "build-output/")]
+    steps: list[Step] = [NOTE_NOT_BUILT, _keep(spec, "Keep the manifest and the log", subject, stage, "build-output/")]
     # Assumes `attestation-sbom`.
     sbom = {"subject-checksums": SUBJECTS, "predicate-type": SBOM_TYPE, "predicate-path": SBOM}
     attest = [
@@ -231,7 +231,7 @@ def _build(spec: Spec, subject: Subject, stage: Stage) -> Job:
         permissions=build_permissions(spec),
         needs=[need.job(stage) for need in subject.needs] or None,
         outputs={key: expression(f"steps.build.outputs.{key}") for key in ("manifest", *_staged(spec))},
-        steps=build_steps(spec, subject.name, step, kept, gets_files=files) + (attest if spec.attest else []),
+        steps=build_steps(spec, subject.name, step, steps, gets_files=files) + (attest if spec.attest else []),
     )
 
 

@@ -60,16 +60,16 @@ def _self_test(arguments: argparse.Namespace, spec: Spec, branch: str) -> int:
 
     with progress("planting defects"):
         planted = self_test(arguments.folder, spec, branch, timeout=arguments.timeout)
-    done, absent = [plant for plant in planted if plant.recipe], [plant.kind for plant in planted if not plant.recipe]
+    plants, absent = [plant for plant in planted if plant.recipe], [plant.kind for plant in planted if not plant.recipe]
     rows = [{"kind": plant.kind, "recipe": plant.recipe, "seen": list(plant.seen)} for plant in planted]
     if arguments.json:
         print_json({"planted": rows})
         return 0
-    table(["kind", "seen", "recipe"], [[plant.kind, ", ".join(plant.seen) or "no", plant.recipe] for plant in done])
+    table(["kind", "seen", "recipe"], [[plant.kind, ", ".join(plant.seen) or "no", plant.recipe] for plant in plants])
     if absent:
         note(f"not planted, since nothing in these recipes can have it: {', '.join(absent)}")
-    seen = sum(bool(plant.seen) for plant in done)
-    note(f"{seen} of {counted(len(done), 'kind')} seen" + (f" ({seen / len(done):.0%})" if done else ""))
+    seen = sum(bool(plant.seen) for plant in plants)
+    note(f"{seen} of {counted(len(plants), 'kind')} seen" + (f" ({seen / len(plants):.0%})" if plants else ""))
     return 0
 
 
@@ -122,5 +122,5 @@ def _with_real(arguments: argparse.Namespace, spec: Spec, branch: str, checkout:
     note(f"evaluated with nixpkgs: {counted(len(done.derivations), 'recipe')}")
     if done.late:
         note(f"the time was over before {counted(len(done.late), 'recipe')}: {', '.join(done.late)}")
-    found = [finding for cause in audited.defects for finding in cause.findings]
-    return replace(audited, defects=causes_of(with_real(decided, real, found)))
+    findings = [finding for cause in audited.defects for finding in cause.findings]
+    return replace(audited, defects=causes_of(with_real(decided, real, findings)))

@@ -65,12 +65,12 @@ def _of_own(arguments: argparse.Namespace, client: Client, url: str) -> str:
     request = decide(decided, event, facts)
     with reading("event", Code.UNKNOWN_EVENT):
         number, base = expected(int, event.payload["number"]), str(event.payload["pull_request"]["base"]["sha"])
-    found = diff(plan(base_spec(root, base)), decided)
+    difference = diff(plan(base_spec(root, base)), decided)
     summarised = SummarisedRun(event=event.name, ref=request.ref, publish=False)
     tables = {
         selection.branch: table(decided, summarised, selection.branch, selection.variants, arguments.results)
         for selection in request.branches
         if selection.variants
     }
-    text = request_comment(decided, request, found, tables, verdict=arguments.verdict, url=url)
+    text = request_comment(decided, request, difference, tables, verdict=arguments.verdict, url=url)
     return keep_comment(client, number, text)

@@ -30,14 +30,14 @@ def run(arguments: argparse.Namespace) -> int:
     profiles = [change for change in profile_changes(before, after) if arguments.profile in {None, change.name}]
     if name := arguments.profile:
         before, after = of_profile_in_both(before, after, name)
-    found = diff(before, after, records=records_of(arguments))
+    difference = diff(before, after, records=records_of(arguments))
     unseen = _unseen(root, arguments.base)
     if unseen:
         note(unseen)
     if arguments.json:
-        print_json(_as_json(found) | ({"profiles": list(map(asdict, profiles))} if profiles else {}))
+        print_json(_as_json(difference) | ({"profiles": list(map(asdict, profiles))} if profiles else {}))
     else:
-        print(markdown(found), *([markdown_text(unseen)] if unseen else []), sep="\n")
+        print(markdown(difference), *([markdown_text(unseen)] if unseen else []), sep="\n")
         if profiles:
             print("\nEach profile, if it builds everything:\n", *(f"- {change}" for change in profiles), sep="\n")
     return 0

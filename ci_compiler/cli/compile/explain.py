@@ -37,21 +37,27 @@ def _explain_variant(arguments: argparse.Namespace) -> int:
     from ci_compiler.plan.lookup import explain
 
     plan = plan_of(arguments)
-    found = explain(plan, arguments.name)
-    if found.unknown:
+    explanation = explain(plan, arguments.name)
+    if explanation.unknown:
         near = nearest(arguments.name, Code, label="did you mean the finding", only_near=True)
-        raise wrong("NAME", Code.UNKNOWN_VARIANT, found.unknown + near)
+        raise wrong("NAME", Code.UNKNOWN_VARIANT, explanation.unknown + near)
     if arguments.json:
-        absent = [{"reason": variant.reason, "place": str(variant.place)} for variant in found.absent]
-        print_json({"name": found.name, "built": [_as_json(plan, built) for built in found.built], "absent": absent})
+        absent = [{"reason": variant.reason, "place": str(variant.place)} for variant in explanation.absent]
+        print_json(
+            {
+                "name": explanation.name,
+                "built": [_as_json(plan, built) for built in explanation.built],
+                "absent": absent,
+            }
+        )
     else:
-        for index, one in enumerate(found.built):
-            print("\n" * bool(index) + found.name)
+        for index, one in enumerate(explanation.built):
+            print("\n" * bool(index) + explanation.name)
             for key, value in _lines(plan, one):
                 print(f"  {key:<12} {value}")
-        for gone in found.absent:
-            print(f"{found.name} is not built: {gone.reason}\n  {'spec':<12} {gone.place}")
-    return 0 if found.built else 1
+        for gone in explanation.absent:
+            print(f"{explanation.name} is not built: {gone.reason}\n  {'spec':<12} {gone.place}")
+    return 0 if explanation.built else 1
 
 
 def _seed(plan: Plan, one: BuiltVariant) -> str:

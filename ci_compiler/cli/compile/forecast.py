@@ -79,10 +79,10 @@ def _dropped(arguments: argparse.Namespace, decided: Plan) -> Plan | None:
         return None
     if value not in known:
         raise wrong("--without", Code.WRONG_VALUE, f"{value!r} is on no axis of the spec{nearest(value, known)}")
-    made = without(decided, value)
-    if not made.shards:
+    plan = without(decided, value)
+    if not plan.shards:
         raise wrong("--without", Code.WRONG_VALUE, f"without {value!r} there is no variant left to build")
-    return made
+    return plan
 
 
 def _print_without(value: str, found: Forecast, less: Forecast, instead: Sequence[Substitute]) -> None:

@@ -104,8 +104,8 @@ def _keep_issue(client: Client, decided: Plan, reading: Reading) -> None:
         note("issue: left as it is, since some results are not known yet")
         return
     text = issue_text(decided, reading.records, client.access.web_host)
-    done, url = keep_issue(client, MARKER, TITLE, lambda _: text)
-    note(f"issue: {done}" + (f"; {url}" if url else ""))
+    kept, url = keep_issue(client, MARKER, TITLE, lambda _: text)
+    note(f"issue: {kept}" + (f"; {url}" if url else ""))
 
 
 def _known(

@@ -129,12 +129,12 @@ def _as_json(needs: Needs, last: LastBuild, today: str) -> dict[str, Any]:
 
 
 def _print_completeness(lasts: Iterable[LastBuild], *, as_json: bool) -> int:
-    found = completeness(lasts)
+    builds = completeness(lasts)
     if as_json:
-        print_json([{**asdict(one), "complete": one.complete} for one in found])
+        print_json([{**asdict(one), "complete": one.complete} for one in builds])
     else:
-        print("\n".join(map(str, found)))
-    return 0 if all(one.complete for one in found) else 1
+        print("\n".join(map(str, builds)))
+    return 0 if all(one.complete for one in builds) else 1
 
 
 def _print_pauses(spec: Spec, client: Client) -> None:

@@ -58,15 +58,15 @@ def _watch(arguments: argparse.Namespace, decided: Plan) -> int:
     client = client_of(arguments, root_of(arguments))
     served, report = look(client, own, decided, scale_set_labels=arguments.scale_set_labels, say=note)
     _print(served, live=True, as_json=arguments.json)
-    for found in report.problems:
-        note(f"{found}; {found.url}" if found.url else str(found))
+    for remark in report.problems:
+        note(f"{remark}; {remark.url}" if remark.url else str(remark))
     for unseen in report.unseen:
         note(f"not seen: {unseen}")
     append_to("GITHUB_STEP_SUMMARY", f"{report_text(report)}\n\n")
     if arguments.issue:
-        done, url = keep_issue(own, MARKER, TITLE, partial(issue_body, report))
-        note(f"issue: {done}" + (f"; {url}" if url else ""))
-    return 1 if any(not found.harmless for found in report.problems) else 0
+        kept, url = keep_issue(own, MARKER, TITLE, partial(issue_body, report))
+        note(f"issue: {kept}" + (f"; {url}" if url else ""))
+    return 1 if any(not remark.harmless for remark in report.problems) else 0
 
 
 def _print(served: Iterable[Served], *, live: bool, as_json: bool) -> None:

@@ -147,13 +147,13 @@ class Tables:
     def _portable_cpus(self, finder: Finder, branch: str, python: str) -> list[int]:
         cpus = list(self._machines[NO_GPU])
         wishes = Wishes(package=finder.package, branch=branch, python=python)
-        found = [
+        profiles = [
             finder.unknown_cpu(
                 Profile(system="", isas=(), gpu=self.spec.hardware.gpus.get(name), has_gpu=name != NO_GPU), wishes
             )
             for name in self._machines
         ]
-        return [cpus.index(" ".join((profile.system, *profile.isas))) for profile in found]
+        return [cpus.index(" ".join((profile.system, *profile.isas))) for profile in profiles]
 
     def _by_machine(self, finder: Finder, branch: str, python: str, workload: Workload) -> list[list[int]]:
         wishes = Wishes(package=finder.package, workload=workload, branch=branch, python=python)

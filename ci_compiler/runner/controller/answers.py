@@ -53,10 +53,10 @@ def last_line(text: str) -> str:
 
 def matched(pattern: str, value: Any) -> str:
     """What the group of `pattern` matches in all of the text `value`."""
-    found = re.fullmatch(pattern, value)
-    if found is None:
+    match = re.fullmatch(pattern, value)
+    if match is None:
         raise ValueError(pattern)
-    return found[1]
+    return match[1]
 
 
 def number(value: Any) -> int:

@@ -237,7 +237,7 @@ class Controller(ControllerPart):
     def _register(self, slot: Slot) -> Registration:
         """Registers a runner. A refusal leaves nothing to clean up; a lasting one at the very first ends the run."""
         try:
-            made = self._github.register(slot.name, self._work.labels, self._work.group)
+            registration = self._github.register(slot.name, self._work.labels, self._work.group)
         except GitHubError as error:
             slot.may_be_registered = error.uncertain
             if not error.uncertain:
@@ -246,7 +246,7 @@ class Controller(ControllerPart):
                 self._refused, self._draining = error, True
             raise
         self._registered = True
-        return made
+        return registration
 
     def _watch(self, slot: Slot, instances: Mapping[str, RunnerInstance] | None) -> None:
         now = self._clock.passed()

@@ -95,14 +95,14 @@ class Remover(ControllerPart):
         if now < self._sweep_due:
             return
         try:
-            found = list(self._github.runners())
+            runners = list(self._github.runners())
         except GitHubError as error:
             self._sweep_due = now + max(CHECK, error.wait)
             self._say(f"{error.line}; asking again in {duration(self._sweep_due - now)}")
             return
-        self._sweep_due = now + max(SWEEP, self._pause(len(found)))
+        self._sweep_due = now + max(SWEEP, self._pause(len(runners)))
         taken, names = {slot.registration for slot in slots}, {slot.name for slot in slots}
-        for runner in found:
+        for runner in runners:
             name = read_name(runner.name)
             if name is None or runner.online or runner.busy or runner.id in taken or runner.name in names:
                 continue
@@ -116,12 +116,12 @@ class Remover(ControllerPart):
 
     def _found(self, slot: Slot) -> bool:
         """Looks for a registration whose answer was lost; whether the slot's cleanup may go on."""
-        found = self._github.named(slot.name)
-        if found is None:
+        runner = self._github.named(slot.name)
+        if runner is None:
             # GitHub may still be creating it: only a second look proves that it is absent.
             slot.may_be_registered, slot.next_cleanup = False, self._clock.passed() + GRACE
             return False
-        slot.registration = found.id
+        slot.registration = runner.id
         return True
 
     def _busy(self, slot: Slot, *, runs: bool) -> None:

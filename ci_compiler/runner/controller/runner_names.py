@@ -43,10 +43,10 @@ class RunnerName:
 
 def read_name(text: str) -> RunnerName | None:
     """The parts of the name `text`; None if the controller did not make it."""
-    found = _NAME.fullmatch(text)
-    if found is None:
+    match = _NAME.fullmatch(text)
+    if match is None:
         return None
-    return RunnerName(host=found["host"], slot=int(found["slot"]), made=int(found["made"], 36), pool=found["pool"])
+    return RunnerName(host=match["host"], slot=int(match["slot"]), made=int(match["made"], 36), pool=match["pool"])
 
 
 def host_tag(hostname: str, machine_id: str = "") -> str:

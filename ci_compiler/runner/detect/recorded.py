@@ -176,29 +176,29 @@ def fields(text: str) -> dict[str, str]:
 
 def cpu_limit(text: str) -> int:
     """The whole processors that a control group allows (`cpu.max`: microseconds per period); 0 for no limit."""
-    found = re.fullmatch(r"\s*([0-9]{1,18})\s+([0-9]{1,18})\s*", text)
-    if not found or not int(found[1]) or not int(found[2]):
+    match = re.fullmatch(r"\s*([0-9]{1,18})\s+([0-9]{1,18})\s*", text)
+    if not match or not int(match[1]) or not int(match[2]):
         return 0
-    return max(1, int(found[1]) // int(found[2]))
+    return max(1, int(match[1]) // int(match[2]))
 
 
 def memory_total(text: str) -> int:
     """The bytes of memory that /proc/meminfo states; 0 if it states none."""
-    found = re.search(r"^MemTotal:\s+([0-9]{1,18}) kB", text, re.MULTILINE)
-    return int(found[1]) * 1024 if found else 0
+    match = re.search(r"^MemTotal:\s+([0-9]{1,18}) kB", text, re.MULTILINE)
+    return int(match[1]) * 1024 if match else 0
 
 
 def memory_limit(text: str) -> int:
     """The bytes of memory that a control group allows; 0 for no limit (`max`, or more than any machine has)."""
-    found = re.fullmatch(r"\s*([0-9]{1,20})\s*", text)
-    limit = int(found[1]) if found else 0
+    match = re.fullmatch(r"\s*([0-9]{1,20})\s*", text)
+    limit = int(match[1]) if match else 0
     return limit if limit < 2**60 else 0
 
 
 def os_title(text: str) -> str:
     """The operating system's display name from /etc/os-release; '' if it has none."""
-    found = re.search(r"^PRETTY_NAME=(['\"]?)(.*?)\1\s*$", text, re.MULTILINE)
-    return plain(found[2]) if found else ""
+    match = re.search(r"^PRETTY_NAME=(['\"]?)(.*?)\1\s*$", text, re.MULTILINE)
+    return plain(match[2]) if match else ""
 
 
 # Where builds are made.

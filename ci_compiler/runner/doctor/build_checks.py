@@ -46,13 +46,13 @@ def emulator(work: Assignment, evidence: Evidence) -> Judgement:
 
 def store(_: Assignment, evidence: Evidence) -> Judgement:
     """Nix's store answers, and so does the daemon that serves it."""
-    said = evidence.store
-    if said is None:
+    answer = evidence.store
+    if answer is None:
         return skipped("nix is not on PATH")
-    if said.status == 0:
+    if answer.status == 0:
         return ok("the store answers")
     fix = "start the Nix daemon, or let the user own /nix; then check it with `nix store ping`"
-    return failed(f"the store does not answer: {said.said}", fix)
+    return failed(f"the store does not answer: {answer.said}", fix)
 
 
 def store_space(work: Assignment, evidence: Evidence) -> Judgement:

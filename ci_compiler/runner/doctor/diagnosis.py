@@ -71,6 +71,6 @@ def as_json(work: Assignment, results: Mapping[str, Judgement]) -> dict[str, Any
         "stage": work.stage.name if work.stage else None,
         "pool": work.pool.name if work.pool else None,
         "variant": work.subject.name if work.subject else None,
-        "ok": not any(found.failed for found in results.values()),
-        "checks": [{"check": name, **found._asdict()} for name, found in results.items()],
+        "ok": not any(judgement.failed for judgement in results.values()),
+        "checks": [{"check": name, **judgement._asdict()} for name, judgement in results.items()],
     }

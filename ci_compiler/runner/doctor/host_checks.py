@@ -81,12 +81,12 @@ def cache(work: Assignment, evidence: Evidence) -> Judgement:
     """The spec's binary cache answers."""
     if work.spec.cache is None:
         return skipped("the spec has no cache")
-    url, said = work.spec.cache.url, evidence.cache
-    if said is None:
+    url, answer = work.spec.cache.url, evidence.cache
+    if answer is None:
         return skipped(f"{url} was not checked: nix is not on PATH")
-    if said.status == 0:
+    if answer.status == 0:
         return ok(f"{url} answers")
-    return failed(f"{url} does not answer: {said.said}", "give the runner's user access to it, or change cache.url")
+    return failed(f"{url} does not answer: {answer.said}", "give the runner's user access to it, or change cache.url")
 
 
 def egress(_: Assignment, evidence: Evidence) -> Judgement:

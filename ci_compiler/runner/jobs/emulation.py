@@ -78,10 +78,10 @@ def _too_old(emulator: Emulator, program: str) -> str:
     if not emulator.lowest:
         return ""
     ended = ask([program, "--version"], seconds=_VERSION_SECONDS)
-    found = re.search(r"version ([0-9]+(?:\.[0-9]+)+)", ended.out)
-    if found and release(found[1]) >= release(emulator.lowest):
+    match = re.search(r"version ([0-9]+(?:\.[0-9]+)+)", ended.out)
+    if match and release(match[1]) >= release(emulator.lowest):
         return ""
-    return f"{emulator.program} {found[1] if found else 'of unknown version'} is older than {emulator.lowest}"
+    return f"{emulator.program} {match[1] if match else 'of unknown version'} is older than {emulator.lowest}"
 
 
 def claimed(

@@ -50,15 +50,15 @@ def build_joined(job: Job, built: BuiltVariant, out: Path, given: Given = NOTHIN
     spec, every = job.spec, members(job.spec, built)
     output_folder(out, (SUBJECTS_FILE, INPUTS_FILE, LOG))
     with reporting(built.cell.joined, BUILD), TemporaryDirectory(prefix="ci-runner-build-") as scratch:
-        made = _run(job, every, out, given, hand_over(job, every, given.needs, Path(scratch), given.chosen))
+        manifests = _run(job, every, out, given, hand_over(job, every, given.needs, Path(scratch), given.chosen))
     digests = {}
-    for manifest in made:
+    for manifest in manifests:
         output_folder(out / manifest.name, (MANIFEST_FILE,))
         digests[manifest.name] = write_build(manifest, out / manifest.name)
     if spec.attest:
-        (out / SUBJECTS_FILE).write_text("".join(subjects(one, digests[one.name]) for one in made), "utf-8")
-    note_inputs(made[0].inputs, out)
-    return digests, made[0].inputs
+        (out / SUBJECTS_FILE).write_text("".join(subjects(one, digests[one.name]) for one in manifests), "utf-8")
+    note_inputs(manifests[0].inputs, out)
+    return digests, manifests[0].inputs
 
 
 def leader_first(every: Sequence[BuiltVariant]) -> list[BuiltVariant]:

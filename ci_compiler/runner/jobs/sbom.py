@@ -50,18 +50,18 @@ def sbom_of(manifest: Manifest, folder: Path) -> str:
     parts += [part for wheel in wheels for part in _required(wheel)]
     parts += [_needed(name, digest) for name, digest in sorted(manifest.needs.items())]
     parts = list({part.bom_ref.value: part for part in parts}.values())
-    made = Bom(components=parts, serial_number=uuid5(NAMESPACE_URL, f"{manifest.name}@{manifest.content}"))
-    made.metadata.timestamp = datetime.fromisoformat(manifest.started)
-    made.metadata.component = subject
-    made.register_dependency(subject, parts)
-    return f"{JsonV1Dot6(made).output_as_string(indent=2)}\n"
+    bom = Bom(components=parts, serial_number=uuid5(NAMESPACE_URL, f"{manifest.name}@{manifest.content}"))
+    bom.metadata.timestamp = datetime.fromisoformat(manifest.started)
+    bom.metadata.component = subject
+    bom.register_dependency(subject, parts)
+    return f"{JsonV1Dot6(bom).output_as_string(indent=2)}\n"
 
 
 def _component(path: str, digest: str) -> Component:
     if store := _STORE_PATH.fullmatch(path):
         # The digest is that of the path's archive, not of a file: not one of the `hashes` that a scanner compares.
-        said = [Property(name="nix:output_path", value=path), Property(name="nix:nar_hash", value=digest)]
-        return Component(name=store["name"], version=store["version"], bom_ref=path, properties=said)
+        properties = [Property(name="nix:output_path", value=path), Property(name="nix:nar_hash", value=digest)]
+        return Component(name=store["name"], version=store["version"], bom_ref=path, properties=properties)
     name = Path(path).name
     hashes = [HashType(alg=HashAlgorithm.SHA_256, content=hex_digest(digest))]
     url = PackageURL("pypi", None, project, version_of(name)) if (project := project_of(name)) else None
@@ -82,8 +82,8 @@ def _required(wheel: Message) -> Iterator[Component]:
             name, pin = spelled(named[1]), _PIN.fullmatch(text)
             version = pin[1] if pin else None
             url = PackageURL("pypi", None, name, version)
-            said = [Property(name="python:requirement", value=text)]
-            yield Component(name=name, version=version, bom_ref=str(url), purl=url, properties=said)
+            properties = [Property(name="python:requirement", value=text)]
+            yield Component(name=name, version=version, bom_ref=str(url), purl=url, properties=properties)
 
 
 def _needed(name: str, digest: str) -> Component:

@@ -81,8 +81,8 @@ def suite_of(package: Package, name: str) -> Suite:
 
 def shard_of(text: str) -> tuple[int, int]:
     """The shard and the number of shards that `text` (`2/4`) names. Raises InputError."""
-    found = re.fullmatch(r"([0-9]{1,4})/([0-9]{1,4})", text)
-    shard, shards = map(int, found.groups()) if found else (0, 0)
+    match = re.fullmatch(r"([0-9]{1,4})/([0-9]{1,4})", text)
+    shard, shards = map(int, match.groups()) if match else (0, 0)
     if not 1 <= shard <= shards:
         raise wrong("--shard", Code.WRONG_OPTION, f"{text!r} is not a shard such as 2/4, the second of four")
     return shard, shards
@@ -126,8 +126,8 @@ class _SuiteRun(NamedTuple):
     def outcome(self, expired: tuple[str, ...]) -> SuiteOutcome:
         """Runs the command, unless the machine has too few GPUs; `expired` are failures whatever its tests do."""
         usable = max((len(attempt.devices) for attempt in self.subject.attempts), default=0)
-        kept = (self.root, self.out, Path(gettempdir()))
-        isolated = WITH_NETWORK if self.suite.network else isolation(os.environ, kept=kept)
+        paths = (self.root, self.out, Path(gettempdir()))
+        isolated = WITH_NETWORK if self.suite.network else isolation(os.environ, kept=paths)
         results: list[TestResult] = []
         flaky: dict[str, FlakyTest] = {}
         if self.subject.stage.needs_gpu and usable < self.suite.gpus:

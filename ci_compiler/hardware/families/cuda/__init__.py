@@ -45,8 +45,8 @@ def _capability(target: re.Match[str]) -> tuple[int, int]:
 
 def _is_tegra(target: Any) -> bool:
     """Whether `target` is part of a system on a chip: as its row says, or the bundled row of its capability."""
-    found = _TARGET.fullmatch(target.name)
-    return bool(getattr(target, "on_chip", found and _capability(found) in _tegra()))
+    match = _TARGET.fullmatch(target.name)
+    return bool(getattr(target, "on_chip", match and _capability(match) in _tegra()))
 
 
 @cache

@@ -215,8 +215,8 @@ def _xid_faults(address: str, log: str) -> Iterator[str]:
     known, own, action = lasting_xids(), _address(address), ""
     numbers: dict[int, None] = {}
     for line in log.splitlines():
-        found = _XID.search(line)
-        number = int(found[2]) if found and _address(found[1]) == own else 0
+        match = _XID.search(line)
+        number = int(match[2]) if match and _address(match[1]) == own else 0
         needs = _ACTION.search(line) if number == _ACTION_XID else None
         if _LOADED in line or (needs and not int(needs[1], 16)):
             numbers, action = {}, ""

@@ -73,8 +73,8 @@ def target(devices: Any, index: int) -> str:
 
 def _capability(name: str) -> tuple[int, int]:
     """The compute capability of a target; 0.0 for the name of none."""
-    found = _TARGET.fullmatch(name)
-    return (int(found["major"]), int(found["minor"])) if found else (0, 0)
+    match = _TARGET.fullmatch(name)
+    return (int(match["major"]), int(match["minor"])) if match else (0, 0)
 
 
 def has_bfloat16(target: str) -> bool:

@@ -149,13 +149,13 @@ def _of_node(texts: AgentTexts, number: int, row: Mapping[str, int], shown: GpuD
     """The GPU of a node. The features of its target are those of rocminfo, if that calls it by the same target."""
     target, identity = target_of(row["gfx_target_version"]), row.get("unique_id", 0)
     same = shown is not None and shown.target.partition(":")[0] == target
-    found = shown if shown and same else _device(target, shown.name if shown else f"GPU of node {number}")
+    gpu = shown if shown and same else _device(target, shown.name if shown else f"GPU of node {number}")
     counters = dict(texts.ras).get(row.get("drm_render_minor", 0), "")
     counts = {block: int(count) for block, count in _UNCORRECTABLE.findall(counters)}
     faults = [f"{n} uncorrectable errors in {block}" for block, n in counts.items() if n % _FALSE_COUNT]
     faults += [row["fault"] for row in _PAGE_FAULTS if re.search(row["pattern"], counters, re.MULTILINE)]
     uuid = f"GPU-{identity:016x}" if identity else ""
-    return replace(found, uuid=uuid, faults=tuple(faults), unread=() if counts else SIGNS)
+    return replace(gpu, uuid=uuid, faults=tuple(faults), unread=() if counts else SIGNS)
 
 
 def _device(target: str, name: str, uuid: str = "") -> GpuDevice:
@@ -222,8 +222,8 @@ def _rows(text: str, key: str) -> list[dict[str, Any]]:
 
 
 def _first(pattern: re.Pattern[str], texts: AgentTexts) -> str:
-    found = pattern.search(texts.rocminfo.out if texts.rocminfo else "")
-    return found[1] if found else ""
+    match = pattern.search(texts.rocminfo.out if texts.rocminfo else "")
+    return match[1] if match else ""
 
 
 def _problems(texts: AgentTexts, gpus: Sequence[GpuDevice]) -> Iterator[str]:

@@ -37,10 +37,10 @@ def usable(tried: Sequence[Attempt], *, reads_loader_cache: bool) -> Judgement:
     fix = "give this user the groups of /dev/kfd and /dev/dri/renderD*, or give the container these devices and groups"
     if not tried:
         return failed(f"there is no /{KFD}", fix)
-    found = tried[0]
-    if not found.devices:
-        return failed(found.problem or f"{found.library} offers no GPU", fix)
-    return ok(f"{', '.join(device.name for device in found.devices)} through {found.library}")
+    attempt = tried[0]
+    if not attempt.devices:
+        return failed(attempt.problem or f"{attempt.library} offers no GPU", fix)
+    return ok(f"{', '.join(device.name for device in attempt.devices)} through {attempt.library}")
 
 
 def driver(gpus: Sequence[GpuDevice], toolkits: Sequence[str]) -> Judgement:

@@ -92,8 +92,8 @@ def code_of(library: Path, target: str) -> tuple[bool | None, str]:
 def targets_in(path: Path) -> set[str]:
     """The targets of the bundled code in a library; those of compressed bundles are not among them."""
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as content:
-        found = [_IDENTIFIER.fullmatch(one) for one in _identifiers(content)]
-    return {match["target"].decode() for match in found if match}
+        matches = [_IDENTIFIER.fullmatch(one) for one in _identifiers(content)]
+    return {match["target"].decode() for match in matches if match}
 
 
 def is_compressed(path: Path) -> bool:
