@@ -20,6 +20,8 @@ def findings(document: dict[str, Any]) -> Sequence[Finding]:
     return judge(spec_of(document)).findings
 
 
+OWN = {"recipes": "own"}
+
 WRONG: dict[str, tuple[dict[str, Any], list[Said]]] = {
     "a branch of nothing": (
         {"branches": {"main": MAIN, "none": MAIN | {"cuda": "12.9"}}, **matrix(gpus={"cpu": {"branches": ["main"]}})},
@@ -28,6 +30,87 @@ WRONG: dict[str, tuple[dict[str, Any], list[Said]]] = {
     "a GPU of nothing": (
         excluding({"variants": "*-sm90-*"}),
         [("unused-gpu", "no variant is built for sm90: nobody wants it", '"sm90": {}')],
+    ),
+    "an exclusion for cells that there are not": (
+        excluding({"when": {"python": "3.12"}}),
+        [("unused-exclusion", "the exclusion when python 3.12 matches no variant", '{"python": "3.12"}')],
+    ),
+    "an edge that several variants serve": (
+        {"packages": {"pytorch": OWN, "torchvision": OWN | {"needs": [{"package": "pytorch", "isa": "all"}]}}},
+        [
+            (
+                "needs-missing-variant",
+                (
+                    "torchvision-python313-cpu-avx2 needs one variant of pytorch (isa all), and several serve it alike: "
+                    "pytorch-python313-cpu-avx2, pytorch-python313-cpu-avx512; fix another axis, or use `gathers`"
+                ),
+                '{"package": "pytorch", "isa": "all"}',
+            )
+        ],
+    ),
+    "an edge that no variant serves": (
+        {"packages": {"pytorch": OWN, "torchvision": OWN | {"gathers": [{"package": "pytorch", "python": "3.12"}]}}},
+        [
+            (
+                "needs-missing-variant",
+                (
+                    "torchvision-python313-cpu-avx2 gathers pytorch (python 3.12), which main does not build; did you mean "
+                    "3.13?"
+                ),
+                '{"package": "pytorch", "python": "3.12"}',
+            )
+        ],
+    ),
+    "an edge for cells that there are not": (
+        {
+            "packages": {
+                "pytorch": OWN,
+                "torchvision": OWN | {"needs": [{"package": "pytorch", "isa": "avx2", "when": {"python": "3.9"}}]},
+            }
+        },
+        [("unused-condition", "python 3.9 holds for no variant", '{"python": "3.9"}')],
+    ),
+    "edges that close a circle of variants": (
+        {
+            "packages": {
+                "pytorch": OWN | {"needs": [{"package": "torchvision", "isa": "avx512", "when": {"isa": "avx512"}}]},
+                "torchvision": OWN | {"needs": ["pytorch"]},
+            }
+        },
+        [
+            (
+                "needs-circle",
+                (
+                    "pytorch-python313-cpu-avx512 needs torchvision-python313-cpu-avx512, and "
+                    "torchvision-python313-cpu-avx512 needs pytorch-python313-cpu-avx512: none of them can be built first; "
+                    "limit one of these edges with `when`"
+                ),
+                '"needs": [{"package": "torchvision"',
+            )
+        ],
+    ),
+    "a compiled recipe with an edge to another cell": (
+        {"packages": {"pytorch": {}, "torchvision": {"needs": [{"package": "pytorch", "isa": "avx2"}]}}},
+        [
+            (
+                "backend-cannot",
+                (
+                    "a compiled recipe of torchvision takes the variants of its own cell, not pytorch (isa avx2); use "
+                    "recipes of your own or `backend: command`"
+                ),
+                '{"package": "pytorch", "isa": "avx2"}',
+            )
+        ],
+    ),
+    "a compiled recipe that gathers": (
+        {"packages": {"pytorch": {}, "torchvision": {"gathers": ["pytorch"]}}},
+        [
+            (
+                "backend-cannot",
+                "a compiled recipe of torchvision takes the variants of its own cell, not pytorch; ",
+                '"pytorch"]}}',
+            )
+        ],
     ),
     "versions alike on two branches": (
         {"branches": {"main": MAIN, "other": MAIN}, **matrix(gpus={"cpu": {}})},
