@@ -41,8 +41,8 @@ WRONG: dict[str, tuple[dict[str, Any], list[Said]]] = {
             (
                 "needs-missing-variant",
                 (
-                    "torchvision-python313-cpu-avx2 needs one variant of pytorch (isa all), and several serve it alike: "
-                    "pytorch-python313-cpu-avx2, pytorch-python313-cpu-avx512; fix another axis, or use `gathers`"
+                    "torchvision-python313-cpu-avx2 needs one variant of pytorch (isa all), and several serve it "
+                    "alike: pytorch-python313-cpu-avx2, pytorch-python313-cpu-avx512; fix another axis, or use `gathers`"
                 ),
                 '{"package": "pytorch", "isa": "all"}',
             )
@@ -54,8 +54,8 @@ WRONG: dict[str, tuple[dict[str, Any], list[Said]]] = {
             (
                 "needs-missing-variant",
                 (
-                    "torchvision-python313-cpu-avx2 gathers pytorch (python 3.12), which main does not build; did you mean "
-                    "3.13?"
+                    "torchvision-python313-cpu-avx2 gathers pytorch (python 3.12), which main does not build; did you "
+                    "mean 3.13?"
                 ),
                 '{"package": "pytorch", "python": "3.12"}',
             )
@@ -82,8 +82,8 @@ WRONG: dict[str, tuple[dict[str, Any], list[Said]]] = {
                 "needs-circle",
                 (
                     "pytorch-python313-cpu-avx512 needs torchvision-python313-cpu-avx512, and "
-                    "torchvision-python313-cpu-avx512 needs pytorch-python313-cpu-avx512: none of them can be built first; "
-                    "limit one of these edges with `when`"
+                    "torchvision-python313-cpu-avx512 needs pytorch-python313-cpu-avx512: none of them can be built "
+                    "first; limit one of these edges with `when`"
                 ),
                 '"needs": [{"package": "torchvision"',
             )
