@@ -42,7 +42,8 @@ WRONG: dict[str, tuple[dict[str, Any], list[Said]]] = {
                 "needs-missing-variant",
                 (
                     "torchvision-python313-cpu-avx2 needs one variant of pytorch (isa all), and several serve it "
-                    "alike: pytorch-python313-cpu-avx2, pytorch-python313-cpu-avx512; fix another axis, or use `gathers`"
+                    "alike: pytorch-python313-cpu-avx2, pytorch-python313-cpu-avx512; fix another axis, or use "
+                    "`gathers`"
                 ),
                 '{"package": "pytorch", "isa": "all"}',
             )
