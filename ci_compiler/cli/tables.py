@@ -3,6 +3,8 @@
 In a pipe, a table has no header and is as wide as its longest cells. On a terminal, it fits the width: columns with
 several words become narrower and wrap between words. If that is not enough, columns that the caller can spare are left
 out. Without any, the first cell of a row has a line of its own, and the others follow below it, each after its header.
+
+rich's tables are not used: they cut or fold words that do not fit, and their import takes longer than most commands.
 """
 
 from __future__ import annotations

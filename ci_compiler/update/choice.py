@@ -1,6 +1,7 @@
 """Which release each branch goes to: the newest of its own line, or the one that was asked for.
 
 Releases of torch take those of torchvision and torchaudio with them, as the release table says (`spec.releases`).
+`packaging` is not used: tags become versions by a pattern that leaves numbers alone, which need no more than an order.
 """
 
 from __future__ import annotations

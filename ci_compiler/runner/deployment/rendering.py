@@ -3,6 +3,8 @@
 A template whose path contains `POOL` becomes one file per pool, any other one file; a file without text is left out.
 `@word@` is replaced by the fact of that name, `@if word@ … @end@` is kept if the fact is not empty, and
 `@each pool@ … @end@` is repeated for every pool. A line that begins with `@#` is a remark on the template.
+
+It takes the place of a template engine: braces and percent signs belong to Nix, YAML and systemd in these files.
 """
 
 from __future__ import annotations

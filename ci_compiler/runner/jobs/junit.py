@@ -1,4 +1,7 @@
-"""JUnit XML, which most report viewers read: the results of a test as such a file, and the results in other files."""
+"""JUnit XML, which most report viewers read: the results of a test as such a file, and the results in other files.
+
+A library would save no lines: files of jobs must be read by the bounded reader, which gives the elements.
+"""
 
 from __future__ import annotations
 
