@@ -14,6 +14,7 @@ from ci_compiler.cli.toolkit import toolkit
 from ci_compiler.codes import Code
 from ci_compiler.errors import InputError, Place, about, raise_any, wrong
 from ci_compiler.github.access import repository_of
+from ci_compiler.hardware.families import DEFAULT, family_of
 from ci_compiler.outside import is_typed, typed_line
 from ci_compiler.plan.pipeline import plan
 from ci_compiler.record import record
@@ -51,6 +52,9 @@ def _owner_of(root: Path) -> str | None:
         return None
 
 
+_LISTS = family_of(DEFAULT).tool
+"""The program whose lines can be pasted."""
+
 TEMPLATE = "What do you build?"
 """The first question, whose answer has the others."""
 
@@ -63,7 +67,7 @@ QUESTIONS = (
     ),
     Question(
         option=answers.GPUS,
-        words="Which GPUs do your machines have? Products, or the lines of `nvidia-smi -L` and an empty one",
+        words=f"Which GPUs do your machines have? Products, or the lines of `{_LISTS} -L` and an empty one",
         write=answers.with_gpus,
         kept="the template's",
         asked=lambda spec: spec.is_open or any(pool.gpu for pool in spec.pools),
@@ -134,7 +138,7 @@ def asked(words: str, usual: str, *, lines: bool = False) -> str:
 
 
 _OF_TOOL = re.compile(r"GPU \d+:")
-"""How a line of `nvidia-smi -L` begins."""
+"""How a line of that program begins."""
 
 
 def _line() -> str:

@@ -26,7 +26,7 @@ ALLOWED = {
         "variant.py files/drift.py files/folders.py sync/branches.py plan/rules.py plan/lookup.py plan/matrix.py "
         "cli/compiling.py cli/stamp.py "
         "cli/compile/recipes.py adoption/evaluator.py adoption/audit_checks.py "
-        "spec/recipe_keys.py recipes/render.py api.py"
+        "spec/recipe_keys.py recipes/render.py update/own.py api.py"
     ),
     "hosted jobs evaluate recipes with Nix, whatever builds them": "workflows/steps.py",
     "the canary builds with the backend that is chosen": (
@@ -34,6 +34,7 @@ ALLOWED = {
     ),
     "tokens of every backend are kept from tests": "runner/jobs/isolation.py",
     "an owner is an organisation on FloxHub": ("spec/model.py adoption/spec_text.py"),
+    "whoever starts a fleet chooses its backend": "update/answers.py cli/questions.py",
     "a machine shows what is installed on it": (
         "hardware/machine.py runner/detect/recorded.py runner/detect/this_machine.py cli/runner/detect.py"
     ),
