@@ -19,9 +19,20 @@ def string(text: str) -> str:
     return '"' + escaped.replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t") + '"'
 
 
+_IN_LINES = re.compile(r"'+(?=\$\{)|''|\$\{")
+"""What means something else in an indented string. A lone quote before `${` would take the `''` that escapes it."""
+
+
 def escape_lines(text: str) -> str:
     """`text` escaped for an indented string (`''…''`)."""
-    return text.replace("''", "'''").replace("${", "''${")
+
+    def escaped(match: re.Match[str]) -> str:
+        if match[0] == "${":
+            return "''${"
+        pairs, lone = divmod(len(match[0]), 2)
+        return "'''" * pairs + "''\\'" * lone
+
+    return _IN_LINES.sub(escaped, text)
 
 
 def comment(text: str) -> str:
