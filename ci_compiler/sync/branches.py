@@ -78,6 +78,11 @@ def plan_branch(
     )
 
 
+def recipes_plan(branch: str, parent: str, texts: Mapping[str, str]) -> BranchPlan:
+    """The change to the repository's own recipes of `branch` at `parent`: files with their new texts."""
+    return BranchPlan(branch, parent, texts, texts, {}, 0, 0)
+
+
 def heads_of(git: Git, spec: Spec, remote: str = "") -> dict[str, str]:
     """The commit of each of the spec's branches; of one that only `remote` has, as it was last fetched from there.
 

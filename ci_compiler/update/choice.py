@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -73,7 +74,7 @@ class Asked(NamedTuple):
 
     `leaves_line`: without `to`, a branch goes to the newest release of all, not of its own line.
 
-    `here`: the branch that is checked out, on which the repository's own recipes of `packages` are edited.
+    `checkouts`: the folders of branches, in which the repository's own recipes can be edited.
 
     `revisions`: where other sources of these recipes go with the release, by OWNER/NAME.
     """
@@ -82,12 +83,13 @@ class Asked(NamedTuple):
     to: str = ""
     branches: tuple[str, ...] = ()
     leaves_line: bool = False
-    here: str = ""
+    checkouts: Mapping[str, Path] = MappingProxyType({})
     revisions: Mapping[str, str] = MappingProxyType({})
 
     def leads(self, package: Package, branch: str) -> bool:
-        """Whether an update can move `package` on `branch`: recipes that it writes, or own ones that are named."""
-        return is_written(package) or (package.name in self.packages and branch == self.here)
+        """Whether an update can move `package` on `branch`: recipes that it writes, or own ones that it can edit."""
+        wanted = not self.packages or package.name in self.packages
+        return is_written(package) or (wanted and branch in self.checkouts)
 
     def covers(self, branch: str) -> bool:
         """Whether `branch` is asked for ('': what is not of any branch)."""
@@ -95,13 +97,14 @@ class Asked(NamedTuple):
 
 
 class Move(NamedTuple):
-    """A package of a branch that goes to another release of `upstream`."""
+    """A package of a branch that goes to another release of `upstream`; `lead` is the package that it follows."""
 
     branch: str
     package: str
     before: str
     release: Release
     upstream: Upstream
+    lead: str
 
 
 class Choice(NamedTuple):
@@ -157,10 +160,10 @@ class _Led(NamedTuple):
         path = ("branches", self.branch.name, "versions", self.package.name)
         return self.spec.finding(path, code, message, tolerated=True)
 
-    def move(self, version: str, offer: Offer) -> Move:
+    def move(self, version: str, offer: Offer, lead: str = "") -> Move:
         """Its move to `version`."""
-        release = offer(self.upstream).releases[version]
-        return Move(self.branch.name, self.package.name, self.now, release, self.upstream)
+        release, name = offer(self.upstream).releases[version], self.package.name
+        return Move(self.branch.name, name, self.now, release, self.upstream, lead or name)
 
 
 def choose(spec: Spec, asked: Asked, offer: Offer) -> Choice:
@@ -175,7 +178,7 @@ def choose(spec: Spec, asked: Asked, offer: Offer) -> Choice:
             findings += kept
             fits = fits or bool(version)
             if version not in {"", led.now}:
-                moves += [led.move(version, offer), *_followers(led, version, offer)]
+                moves += [led.move(version, offer), *_followers(led, version, offer, asked)]
         except InputError as error:
             if asked.to:
                 raise InputError([replace(finding, tolerated=False) for finding in error.findings]) from None
@@ -195,7 +198,7 @@ def _check(spec: Spec, asked: Asked) -> None:
         if upstream_of(spec.packages[name]) is None:
             message = "nothing says where its releases are; declare `upstream`"
             raise InputError([spec.finding(("packages", name), Code.UNKNOWN_RELEASE, message, key=True)])
-        if not (is_written(spec.packages[name]) or asked.here in (asked.branches or spec.branches)):
+        if not (is_written(spec.packages[name]) or asked.checkouts.keys() & {*(asked.branches or spec.branches)}):
             message = f"the recipes of {name} are the repository's own; check out the branch on which to edit them"
             raise InputError([spec.finding(("packages", name), Code.WRONG_OPTION, message, key=True)])
     if asked.to and not asked.packages:
@@ -231,11 +234,15 @@ def own_recipes(spec: Spec) -> tuple[Package, ...]:
     return tuple(package for package in spec.packages.values() if upstream_of(package) and not is_written(package))
 
 
-def not_looked_up(spec: Spec) -> Mapping[str, Sequence[str]]:
+def not_looked_up(spec: Spec, asked: Asked) -> Mapping[str, Sequence[str]]:
     """The packages that an update does not look up, by the reason."""
     packages = [package for package in spec.packages.values() if package.repository is None]
     return {
-        "their recipes are the repository's own (name them)": [package.name for package in own_recipes(spec)],
+        "no branch is checked out that has recipes of them": [
+            package.name
+            for package in own_recipes(spec)
+            if not any(package.name in spec.branches[name].versions for name in asked.checkouts if package.on(name))
+        ],
         "nothing says where their releases are (`upstream`)": [
             package.name for package in packages if not upstream_of(package)
         ],
@@ -299,7 +306,7 @@ def _warned(led: _Led, offer: Offered) -> str:
     raise InputError([led.warning(Code.RELEASE_YANKED, message)])
 
 
-def _followers(torch: _Led, version: str, offer: Offer) -> Iterator[Move]:
+def _followers(torch: _Led, version: str, offer: Offer, asked: Asked) -> Iterator[Move]:
     """The moves of the packages whose releases belong to `version` of torch. Raises InputError if one is missing."""
     spec, branch = torch.spec, torch.branch
     table = companions(version, spec.releases)
@@ -307,7 +314,7 @@ def _followers(torch: _Led, version: str, offer: Offer) -> Iterator[Move]:
     own = {**spec.releases.get(series(version), {}), **spec.releases.get(version, {})}
     stays = f"{branch.name} stays at {torch.now}"
     for package in spec.packages.values() if torch.package.attribute == TORCH else ():
-        if not _follows(package) or package.name not in branch.versions or not is_written(package):
+        if not (_follows(package) and package.name in branch.versions and asked.leads(package, branch.name)):
             continue
         upstream, right = upstream_of(package), table.get(package.attribute, "")
         led = _Led(spec, branch, package, upstream or torch.upstream)
@@ -320,7 +327,7 @@ def _followers(torch: _Led, version: str, offer: Offer) -> Iterator[Move]:
             message = f"{torch.package.name} {version} goes with {package.name} {wanted}, which is not released"
             raise InputError([led.warning(Code.RELEASE_INCOMPLETE, f"{message}; {stays}")])
         if wanted != led.now:
-            yield led.move(wanted, offer)
+            yield led.move(wanted, offer, torch.package.name)
 
 
 def _companion(torch: str, right: str, there: Mapping[str, Release], *, own: bool) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -34,7 +35,7 @@ from ci_compiler.spec.load import Path_
 from ci_compiler.spec.model import Spec
 from ci_compiler.spec.schema import schema
 from ci_compiler.spec.upstream import Upstream
-from ci_compiler.units import counted
+from ci_compiler.units import counted, grouped
 from ci_compiler.update.changes import Nixpkgs, edits, moved_tags
 from ci_compiler.update.choice import Asked, Choice, Move, Offer, Offered, choose, is_written, leads, offered
 from ci_compiler.update.editing import Edit, edited, repeated
@@ -119,9 +120,10 @@ def judged(decided: Plan, done: Updated, templates: Mapping[str, str], true: Tru
     if not decided.spec.backend.has_recipes:
         return []
     files = {branch: recipes(decided.spec, decided.judged, branch, templates) for branch in done.branches}
-    own = f"{counted(len(done.files), 'file')} edited; the recipes evaluate to what they did, but for the release."
+    count = len(done.files) + sum(map(len, done.elsewhere.values()))
+    own = f"{counted(count, 'file')} edited; the recipes evaluate to what they did, but for the release."
     compiled = [_of_branch(decided, name, row, templates, true) for name, row in files.items() if row]
-    return [*[own] * bool(done.files), *compiled]
+    return [*[own] * bool(count), *compiled]
 
 
 def _of_branch(
@@ -194,7 +196,7 @@ Tables = Mapping[str, str]
 class Updated(NamedTuple):
     """The new text and the spec in it, the moves and pins that lead there, what kept other branches where they are.
 
-    `files` are the new texts of other files of the repository, by path.
+    `files` are the new texts of other files of the repository, by path, and `elsewhere` those of other branches.
     """
 
     text: str
@@ -203,6 +205,7 @@ class Updated(NamedTuple):
     pins: tuple[StalePin, ...]
     findings: tuple[Finding, ...]
     files: Mapping[str, str]
+    elsewhere: Mapping[str, Mapping[str, str]]
 
     @property
     def branches(self) -> tuple[str, ...]:
@@ -212,9 +215,12 @@ class Updated(NamedTuple):
 
 
 def updated(
-    text: str, spec: Spec, asked: Asked, remote: Remote, *, new_branch: str = "", tables: Tables, now: float, root: Path
+    text: str, spec: Spec, asked: Asked, remote: Remote, *, new_branch: str = "", tables: Tables, now: float, here: str
 ) -> Updated:
-    """`text` of `spec` with the releases that `asked` leads to; own recipes are those of `root`. Raises InputError.
+    """`text` of `spec` with the releases that `asked` leads to. Raises InputError.
+
+    `here` is the branch that is checked out. An own recipe that cannot be edited is an error if its package was named,
+    and else a warning; then the package stays where it is, with those that follow it.
 
     The names of `KINDS` among the packages stand for these pins; values of axes are updated without a
     name as well. `now` is the time in seconds since 1970.
@@ -235,7 +241,8 @@ def updated(
     if asked.packages or not kinds:
         choice = choose(spec, asked, _offers(remote))
     kinds += ["values"] * (not asked.packages and not kinds)
-    text = edited(text, edits(spec, choice.moves, remote, nixpkgs), shown=shown)
+    moves, kept, own = _own(spec, choice.moves, asked, remote)
+    text = edited(text, edits(spec, moves, remote, nixpkgs), shown=shown)
     after = parse_spec(text.encode(), shown=shown)
     pins = tuple(pin for kind in kinds for pin in KINDS[kind](after, remote, nixpkgs) if asked.covers(pin.branch))
     if "images" in kinds and FILE in tables:
@@ -244,16 +251,57 @@ def updated(
     text = edited(text, [edit for pin in pins if not pin.file for edit in pin.edits], shown=shown)
     by_file = {path: [edit for pin in pins if pin.file == path for edit in pin.edits] for path in tables}
     files = {path: json_edited(tables[path], edits_, shown=path) for path, edits_ in by_file.items() if edits_}
-    files |= _own(spec, choice.moves, asked, remote, root)
-    return Updated(text, parse_spec(text.encode(), shown=shown), choice.moves, pins, choice.findings, files)
+    files |= own.pop(here, {})
+    elsewhere = {branch: texts for branch, texts in own.items() if texts}
+    findings = (*choice.findings, *kept)
+    return Updated(text, parse_spec(text.encode(), shown=shown), moves, pins, findings, files, elsewhere)
 
 
-def _own(spec: Spec, moves: Iterable[Move], asked: Asked, remote: Remote, root: Path) -> dict[str, str]:
-    """The new texts of the files of the repository's own recipes. Raises InputError for what cannot be edited."""
-    own = {move.package: move for move in moves if not is_written(spec.packages[move.package])}
+OwnTexts = dict[str, Mapping[str, str]]
+"""The new texts of the files of own recipes, by branch and path."""
+
+
+def _own(
+    spec: Spec, moves: Sequence[Move], asked: Asked, remote: Remote
+) -> tuple[tuple[Move, ...], list[Finding], OwnTexts]:
+    """The moves that can be made, what keeps own recipes where they are, and the files of those that move.
+
+    Raises InputError for a named package that cannot move.
+    """
+    files: OwnTexts = {}
+    findings: list[Finding] = []
+    stays: set[tuple[str, str]] = set()
+    for branch in asked.checkouts:
+        own = [move for move in moves if move.branch == branch and not is_written(spec.packages[move.package])]
+        try:
+            files[branch] = _edited(spec, branch, own, asked, remote)
+        except InputError:
+            if asked.packages:
+                raise
+            going: list[Move] = []
+            for lead, group in grouped(own, lambda move: move.lead).items():
+                try:
+                    files[branch] = _edited(spec, branch, [*going, *group], asked, remote)
+                    going += group
+                except InputError as error:
+                    findings.append(_kept(branch, lead, error.findings))
+                    stays.add((branch, lead))
+    return tuple(move for move in moves if (move.branch, move.lead) not in stays), findings, files
+
+
+def _kept(branch: str, lead: str, findings: Sequence[Finding]) -> Finding:
+    """A warning that `lead` stays on `branch`, for the first of several reasons."""
+    more = f" ({counted(len(findings) - 1, 'more reason')})" if findings[1:] else ""
+    message = f"{lead} stays on {branch}: {findings[0].message}{more}; see `ci-compile update {lead}` on {branch}"
+    return replace(findings[0], message=message, tolerated=True)
+
+
+def _edited(spec: Spec, branch: str, moves: Iterable[Move], asked: Asked, remote: Remote) -> dict[str, str]:
+    """The new texts of the files of the own recipes of `branch`. Raises InputError for what cannot be edited."""
+    own = {move.package: move for move in moves}
     wanted: dict[str, Wanted] = {}
     for built in built_variants(plan(spec)) if own else ():
-        if built.cell.branch == asked.here and (move := own.get(built.variant.package)):
+        if built.cell.branch == branch and (move := own.get(built.variant.package)):
             wanted[built.variant.name] = Wanted(
                 package=spec.packages[move.package].attribute,
                 before=move.before,
@@ -262,7 +310,8 @@ def _own(spec: Spec, moves: Iterable[Move], asked: Asked, remote: Remote, root: 
                 commit=move.release.commit,
                 upstream=move.upstream.repository,
             )
-    return tried(root, wanted, spec.hardware, partial(source_hash, remote)) if wanted else {}
+    fetch = partial(source_hash, remote)
+    return tried(asked.checkouts[branch], wanted, spec.hardware, fetch) if wanted else {}
 
 
 class Checked(NamedTuple):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import os
 from pathlib import Path
 from typing import Any
 
@@ -422,22 +421,69 @@ def recipe(fleet: Repository) -> str:
     return (fleet.root / ".flox/pkgs/tool.nix").read_text("utf-8")
 
 
+def right(upstreams: Upstreams, commit: str, version: str) -> str:
+    """The recipe of `version` with the hash of its source."""
+    with Remote({"CI_COMPILE_UPSTREAMS": upstreams.address}) as remote:
+        stated = source("us/tool", f"v{version}").split('hash = "')[1].split('"')[0]
+        return literal(version).replace(stated, remote.hash("us/tool", commit, submodules=False))
+
+
 def test_update_edits_own_recipes_and_the_spec(
     own: Repository, upstreams: Upstreams, capsys: pytest.CaptureFixture[str]
 ) -> None:
     commit = upstreams.tag("us/tool", "v1.3.1-rc", "v1.3.1")
-    assert own.ci("update") == 0
-    assert recipe(own) == literal("1.2.0")
-    assert "the repository's own (name them): tool" in capsys.readouterr().err
     assert own.ci("update", "tool", "--dry-run") == 0
     assert "1 file edited; the recipes evaluate to what they did, but for the release" in capsys.readouterr().out
     assert recipe(own) == literal("1.2.0")
-    assert own.ci("update", "tool") == 0
-    with Remote(os.environ) as remote:
-        right = remote.hash("us/tool", commit, submodules=False)
-    stated = source("us/tool", "v1.3.1").split('hash = "')[1].split('"')[0]
-    assert recipe(own) == literal("1.3.1").replace(stated, right)
+    assert own.ci("update") == 0
+    assert recipe(own) == right(upstreams, commit, "1.3.1")
     assert (own.root / FILE).read_text("utf-8") == FLEET.replace("tool: 1.2.0", "tool: 1.3.1", 1)
+    assert own.ci("update") == 0
+    assert "nothing says where its releases are (`upstream`): other" in capsys.readouterr().err.replace("their", "its")
+    own.git("checkout", "-q", "--detach")
+    assert own.ci("update") == 0
+    assert "no branch is checked out that has recipes of them: tool" in capsys.readouterr().err
+
+
+TORCH = """\
+version: 1
+owner: us
+branches:
+  main: {versions: {torch: 2.8.0, torchvision: 0.23.0, tool: 1.2.0}}
+packages:
+  torch: {recipes: own, variants: {torch: {system: x86_64-linux}}}
+  torchvision: {recipes: own, variants: {vision: {system: x86_64-linux}}}
+  tool: {recipes: own, upstream: {repository: us/tool, line: 1}, variants: {tool: {system: x86_64-linux}}}
+runners:
+  builder: {runs-on: [self-hosted, linux, x64, b], cpu: [avx2]}
+publish: {on-shared-machines: true}
+"""
+
+
+@pytest.mark.parametrize("follows", [True, False])
+def test_what_cannot_be_edited_stays_with_what_follows_it(
+    follows: bool, own: Repository, upstreams: Upstreams, capsys: pytest.CaptureFixture[str]
+) -> None:
+    upstreams.release("2.8.1", "0.23.1", "")
+    upstreams.tag("us/tool", "v1.3.1-rc", "v1.3.1")
+    torch = SHAPES["interpolated"].format(version="2.8.0", interpolated=source("pytorch/pytorch", "v2.8.0"))
+    vision = SHAPES["interpolated"].format(version="0.23.0", interpolated=source("pytorch/vision", "v0.23.0"))
+    recipes = {"torch": torch, "vision": vision if follows else vision.replace("fetchFromGitHub", "fetchFromGitLab")}
+    for name, text in recipes.items():
+        own.write(f".flox/pkgs/{name}.nix", text)
+    own.write(FILE, TORCH)
+    assert own.ci("update") == 0
+    err = capsys.readouterr().err
+    assert 'version = "1.3.1"' in recipe(own)
+    stated = TORCH.replace("1.2.0", "1.3.1")
+    if follows:
+        stated = stated.replace("2.8.0", "2.8.1").replace("0.23.0", "0.23.1")
+        assert "stays" not in err
+    else:
+        why = "the hash of v0.23.1 by fetchFromGitLab is not known here; edit it by hand"
+        assert f"vision.nix:4:80: torch stays on main: {why}; see `ci-compile update torch` on main" in err
+        assert {name: (own.root / f".flox/pkgs/{name}.nix").read_text("utf-8") for name in recipes} == recipes
+    assert (own.root / FILE).read_text("utf-8") == stated
 
 
 def test_nothing_is_written_if_a_recipe_cannot_follow(
@@ -458,7 +504,7 @@ def test_nothing_is_written_if_a_recipe_cannot_follow(
         assert (own.root / FILE).read_text("utf-8") == FLEET
 
 
-def test_one_pull_request_has_the_recipes_and_the_spec(
+def test_a_pull_request_for_each_branch_has_its_recipes(
     own: Repository,
     upstreams: Upstreams,
     github: GitHub,
@@ -467,15 +513,31 @@ def test_one_pull_request_has_the_recipes_and_the_spec(
 ) -> None:
     upstreams.tag("us/tool", "v1.3.1-rc", "v1.3.1")
     connected(own, github, monkeypatch)
-    assert own.ci("update", "tool", "--pull-request") == 0
-    (opened,) = github.pulls.values()
-    assert opened["title"] == "Update tool to 1.3.1"
-    own.git("fetch", "-q", "origin", "ci-compile-update-tool")
-    changed = own.git("diff", "--name-only", "HEAD", "FETCH_HEAD").split()
-    assert changed == [".flox/pkgs/tool.nix", ".github/BUILD_MATRIX.md", FILE]
-    assert 'version = "1.3.1";  # v1.3.1' in own.git("show", "FETCH_HEAD:.flox/pkgs/tool.nix")
-    assert recipe(own) == literal("1.2.0")
     own.git("checkout", "-qb", "next")
+    own.append(".flox/pkgs/tool.nix", "# next\n")
+    own.commit()
+    own.git("push", "-q", "origin", "next")
+    own.git("checkout", "-q", "main")
+    own.git("branch", "-qD", "next")
+    own.git("fetch", "-q", "origin")
+    for _ in range(2):
+        assert own.ci("update", "--pull-request") == 0
+    opened = {one["base"]: (one["title"], one["head"]) for one in github.pulls.values()}
+    assert opened == {
+        "main": ("Update tool to 1.3.1", "ci-compile-update"),
+        "next": ("Update tool to 1.3.1", "ci-compile-update@next"),
+    }
+    assert len(github.pulls) == 2
+    for base, (_, head) in opened.items():
+        own.git("fetch", "-q", "origin", head)
+        changed = own.git("diff", "--name-only", f"origin/{base}", "FETCH_HEAD").split()
+        assert changed == [".flox/pkgs/tool.nix", *[".github/BUILD_MATRIX.md", FILE] * (base == "main")]
+        text = own.git("show", "FETCH_HEAD:.flox/pkgs/tool.nix")
+        assert 'version = "1.3.1";  # v1.3.1' in text
+        assert text.endswith("# next") == (base == "next")
+    assert recipe(own) == literal("1.2.0")
+    assert own.git("worktree", "list").count("\n") == 0
+    own.git("checkout", "-q", "next")
     assert own.ci("update", "tool", "--pull-request") == 2
     assert "edits the default branch alone" in capsys.readouterr().err
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 from ci_compiler.adoption.spec_forms import fits
-from ci_compiler.backends.checkout import REMOTE
+from ci_compiler.backends.checkout import REMOTE, JobCheckout
 from ci_compiler.checkout import head_branch
 from ci_compiler.cli.console import note, print_findings, print_json, print_markdown, table
 from ci_compiler.cli.progress import progress
@@ -29,7 +30,7 @@ from ci_compiler.spec.carried import default_branch
 from ci_compiler.spec.model import Spec
 from ci_compiler.units import counted, markdown_table
 from ci_compiler.update.changes import Nixpkgs
-from ci_compiler.update.choice import Asked, Move, leads, not_looked_up
+from ci_compiler.update.choice import Asked, Move, is_written, leads, not_looked_up, own_recipes
 from ci_compiler.update.pins import StalePin
 from ci_compiler.update.release_pins import ACTIONS, FILE
 from ci_compiler.update.remote import Remote
@@ -48,19 +49,20 @@ def run(arguments: argparse.Namespace) -> int:
         file = root / "ci_compiler/spec" / BUNDLED.name  # the compiler's own repository
     else:
         file = editable_spec(arguments, spec)
-    asked = _asked(arguments, spec)
-    with Remote(os.environ, goes_on=arguments.check, folder=root) as remote:
+    asked, here = _asked(arguments, spec), head_branch(root)
+    with Remote(os.environ, goes_on=arguments.check, folder=root) as remote, ExitStack() as trees:
         if arguments.check:
             return _check(spec, asked, remote, _tables(root), as_json=arguments.json)
         text = decoded(bytes_of(file))
         tables, now = _tables(root), Clock().now()
+        asked = asked._replace(checkouts=_checkouts(arguments, spec, here, trees))
         with progress("looking for releases"):
             done = updated(
-                text, spec, asked, remote, new_branch=arguments.new_branch, tables=tables, now=now, root=root
+                text, spec, asked, remote, new_branch=arguments.new_branch, tables=tables, now=now, here=here
             )
         print_findings(done.findings)
         if not done.moves and not done.pins:
-            return _nothing(spec, asked, as_json=arguments.json)
+            return _nothing(spec, asked, kept=bool(done.findings), as_json=arguments.json)
         with progress("judging the change"):
             meaning = _meaning(arguments, root, spec, done, remote)
     if arguments.json:
@@ -71,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.dry_run:
         return 0
     if arguments.pull_request:
-        if done.files and (done.files.keys() & {FILE, ACTIONS} or asked.here != default_branch(done.spec)):
+        if done.files and (done.files.keys() & {FILE, ACTIONS} or here != default_branch(done.spec)):
             message = f"edits the default branch alone, and no tables of the compiler; edit {', '.join(done.files)}"
             raise wrong("--pull-request", Code.WRONG_OPTION, message)
         return _open(arguments, root, done, meaning)
@@ -89,14 +91,15 @@ def _write(root: Path, file: Path, spec: Spec, done: Updated, *, was: str) -> No
         note(f"{spec.document.file} is edited; `ci-compile` and `ci-compile recipes` write what it compiles to")
 
 
-def _nothing(spec: Spec, asked: Asked, *, as_json: bool) -> int:
-    """Says that there is nothing to update, and what was not looked up."""
+def _nothing(spec: Spec, asked: Asked, *, kept: bool, as_json: bool) -> int:
+    """Says that there is nothing to update, or that warnings say what is kept, and what was not looked up."""
     branches = [branch for branch in spec.branches.values() if asked.covers(branch.name)]
     led = [branch.name for branch in branches if any(leads(spec, branch, asked))]
     which = "" if len(led) == len(branches) else f" that was looked up ({', '.join(led)})"
     newest = f"every branch{which} has the newest release of its line" if led else "no release was looked up"
-    _print_nothing("nothing is stale" if asked.packages else newest, as_json=as_json)
-    for why, names in not_looked_up(spec).items():
+    message = "nothing is stale" if asked.packages else newest
+    _print_nothing("nothing can be updated" if kept else message, as_json=as_json)
+    for why, names in not_looked_up(spec, asked).items():
         if names and not asked.packages:
             note(f"not looked up, since {why}: {', '.join(names)}")
     return 0
@@ -155,8 +158,24 @@ def _asked(arguments: argparse.Namespace, spec: Spec) -> Asked:
         if not (fits("repository-name", repository) and revision):
             raise wrong("--revision", Code.WRONG_OPTION, f"{given!r} is not OWNER/NAME=REVISION")
         revisions[repository] = revision
-    asked = Asked(tuple(arguments.packages), arguments.to.removeprefix("v"), tuple(arguments.branch))
-    return asked._replace(here="" if arguments.check else head_branch(root_of(arguments)), revisions=revisions)
+    packages, branches = tuple(arguments.packages), tuple(arguments.branch)
+    return Asked(packages, arguments.to.removeprefix("v"), branches, revisions=revisions)
+
+
+def _checkouts(arguments: argparse.Namespace, spec: Spec, here: str, trees: ExitStack) -> dict[str, Path]:
+    """The folders of own recipes that can be edited, by branch: what is checked out, and for pull requests all others.
+
+    Those are in `trees`. Raises InputError.
+    """
+    root = root_of(arguments)
+    found = {here: root} if here else {}
+    if arguments.pull_request and here == default_branch(spec) and own_recipes(spec):
+        from ci_compiler.sync.landing import tips
+
+        tree = JobCheckout(root).tree
+        others = {branch: tip for branch, tip in tips(Git(root), spec).items() if branch != here}
+        found |= {branch: trees.enter_context(tree(tip)) for branch, tip in others.items()}
+    return found
 
 
 def _rows(moves: Iterable[Move], pins: Iterable[StalePin]) -> list[tuple[str, str, str, str]]:
@@ -177,8 +196,8 @@ def _meaning(arguments: argparse.Namespace, root: Path, spec: Spec, done: Update
 def _open(arguments: argparse.Namespace, root: Path, done: Updated, meaning: str) -> int:
     """Opens the pull request, or updates the one that is open, and prints its URL."""
     from ci_compiler.cli.remote import client_of
-    from ci_compiler.sync.branches import WRITTEN
-    from ci_compiler.sync.landing import branch_plans
+    from ci_compiler.sync.branches import WRITTEN, recipes_plan
+    from ci_compiler.sync.landing import branch_plans, tips
     from ci_compiler.sync.pull_requests import open_pull_requests
 
     git, decided = Git(root), plan(done.spec)
@@ -189,11 +208,26 @@ def _open(arguments: argparse.Namespace, root: Path, done: Updated, meaning: str
     client = client_of(arguments, root)
     messages = {default: f"{title}\n\n{WRITTEN}"}
     bodies = {default: f"{_list(done)}\n\n{meaning}\n"}
-    for _, address in open_pull_requests(
-        client, git, REMOTE, plans, messages, bodies, head="-".join([HEAD, *arguments.packages])
-    ):
+    head = "-".join([HEAD, *arguments.packages])
+    opened = [*open_pull_requests(client, git, REMOTE, plans, messages, bodies, head=head)]
+    if done.elsewhere:
+        heads, own = tips(git, done.spec), {branch: _of(done, branch) for branch in done.elsewhere}
+        plans = tuple(recipes_plan(branch, heads[branch], texts) for branch, texts in done.elsewhere.items())
+        messages = {branch: f"Update {', '.join(_names(one))}\n\n{WRITTEN}" for branch, one in own.items()}
+        note_ = f"The pull request of {default} has the spec that says so: merge it too."
+        bodies = {branch: f"{_list(one)}\n\n{note_}\n" for branch, one in own.items()}
+        opened += open_pull_requests(client, git, REMOTE, plans, messages, bodies, head=f"{head}@{{branch}}")
+    for _, address in opened:
         print(address)
     return 0
+
+
+def _of(done: Updated, branch: str) -> Updated:
+    """What changes in the recipes of another branch alone."""
+    moves = (move for move in done.moves if move.branch == branch)
+    return done._replace(
+        moves=tuple(move for move in moves if not is_written(done.spec.packages[move.package])), pins=()
+    )
 
 
 def _names(done: Updated) -> Iterable[str]:
