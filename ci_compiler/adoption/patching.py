@@ -8,11 +8,13 @@ unpacked and patched, once for all recipes that patch the same source in the sam
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from ci_compiler.adoption.audit_real import BranchEvaluation
+from ci_compiler.adoption.evaluation import Evaluation
+from ci_compiler.adoption.evaluator import evaluate, name_of
 from ci_compiler.adoption.real_nixpkgs import Derivation, Source, patch
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, about
@@ -32,6 +34,11 @@ _FILE = re.compile(r"patching file '?([^']+)'?$")
 _HUNK = re.compile(r"Hunk #\d+ FAILED at|can't find file to patch")
 """What `patchPhase` (the same file) and GNU patch say."""
 
+_NOT_AN_INPUT = re.compile(r"nothing called \S+ is among its inputs")
+"""What `real/evaluate.nix` says."""
+
+_DECIDE = {*_READ, "version", "patches"}
+
 _OF_THE_SUMMARY = re.compile(
     r"\s+>|\s*error:|\s*last \d+ log lines|\s*For full logs|these \d+ derivations|/nix/store/\S+$"
 )
@@ -39,16 +46,22 @@ _OF_THE_SUMMARY = re.compile(
 
 
 class Patched(NamedTuple):
-    """How patching a source ended for `recipes`: what is wrong, and what does nothing any more."""
+    """How patching a source ended for `recipes`: what is wrong, and what does nothing any more.
+
+    It is that of `package` inside them, or else their own. `unseen`: the package is not among their inputs.
+    """
 
     recipes: tuple[str, ...]
     problems: tuple[str, ...]
     idle: tuple[str, ...]
+    package: str = ""
+    unseen: bool = False
 
     def finding(self, path: Path) -> Finding:
         """What is wrong, at the recipe of `path`, which stands for all."""
         more = f" ({counted(len(self.recipes) - 1, 'more recipe')} too)" if self.recipes[1:] else ""
-        return about(path, Code.PATCH_FAILS, f"{'; '.join(self.problems)}{more}")
+        name = f"{self.package}: " if self.package else ""
+        return about(path, Code.PATCH_FAILS, f"{name}{'; '.join(self.problems)}{more}")
 
 
 def alike(derivations: Mapping[str, Derivation]) -> list[tuple[str, ...]]:
@@ -63,15 +76,43 @@ def alike(derivations: Mapping[str, Derivation]) -> list[tuple[str, ...]]:
 
 
 def patched(root: Path, plan: Plan, real: BranchEvaluation, branch: str, folder: Path | None) -> Iterator[Patched]:
-    """Patches each source of the recipes that were evaluated; `folder` is as there. Raises InputError."""
-    for names in alike(real.done.derivations):
+    """Patches each source of the recipes that were evaluated, and of the packages that they change.
+
+    `folder` is as there. Raises InputError.
+    """
+    own = [(names, "") for names in alike(real.done.derivations)]
+    standin, _ = evaluate(root, [real.paths[name] for name in real.done.derivations])
+    for names, inside in (*own, *alike_inside(standin)):
         cell = real.built[names[0]].cell
         source = Source(folder=folder, pin=plan.spec.branches[branch].pin(cell.toolkit), system=cell.system)
-        yield read(names, patch(root, names[0], real.paths, source))
+        ended = patch(root, names[0], real.paths, source, inside=inside)
+        unseen = _NOT_AN_INPUT.search(ended.err)
+        yield Patched(names, (), (), inside, unseen=True) if unseen else read(names, ended, inside)
 
 
-def read(names: Collection[str], ended: Ended) -> Patched:
-    """What the output of a builder says, which patched the source of the recipes `names`."""
+def alike_inside(evaluations: Iterable[Evaluation]) -> list[tuple[tuple[str, ...], str]]:
+    """The names of the recipes inside which the same package is changed in the same way, with the package's name.
+
+    A package is one of them if the recipe sets what decides its source, or how that is patched.
+    """
+
+    def key(pair: tuple[str, Evaluation]) -> tuple[str, ...]:
+        node = pair[1]
+        origin = (node.version, node.pin, node.system, node.override, node.sources, node.patches)
+        return (node.pname, *map(str, origin), *(str(node.attributes.get(name)) for name in _READ))
+
+    changed = [
+        (name_of(recipe.path), node)
+        for recipe in evaluations
+        for node in recipe.nodes[1:]
+        if not _DECIDE.isdisjoint(node.sets)
+    ]
+    groups = grouped(changed, key).values()
+    return [(tuple(dict.fromkeys(name for name, _ in pairs)), pairs[0][1].pname) for pairs in groups]
+
+
+def read(names: Collection[str], ended: Ended, package: str = "") -> Patched:
+    """What the output of a builder says, which patched the source of the recipes `names`, or of one inside them."""
     name = file = ""
     problems: list[str] = []
     idle: list[str] = []
@@ -96,4 +137,4 @@ def read(names: Collection[str], ended: Ended) -> Patched:
     if ended.status != 0 and not problems:
         problems.append(f"unpacking or patching fails: {last or ended.said}")
     failed = problems if ended.status != 0 else []
-    return Patched(tuple(names), tuple(dict.fromkeys(failed)), tuple(dict.fromkeys(idle)))
+    return Patched(tuple(names), tuple(dict.fromkeys(failed)), tuple(dict.fromkeys(idle)), package)

@@ -14,7 +14,7 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -150,8 +150,12 @@ def evaluate(
     return Evaluated({**dict.fromkeys(recipes), **known, **outcomes})
 
 
-def patch(root: Path, name: str, siblings: Mapping[str, Path], source: Source, *, seconds: float = SECONDS) -> Ended:
+def patch(
+    root: Path, name: str, siblings: Mapping[str, Path], source: Source, *, inside: str = "", seconds: float = SECONDS
+) -> Ended:
     """Unpacks and patches the source of the recipe `name`, one of `siblings`, and does nothing else of its build.
+
+    With `inside`, it is the source of the package of this name that the recipe is built with.
 
     Whatever that takes is fetched or built first: compilers as a rule, but none of the libraries. Raises InputError if
     Nix is missing.
@@ -159,7 +163,8 @@ def patch(root: Path, name: str, siblings: Mapping[str, Path], source: Source, *
     program = find_program("nix-build", install=INSTALL, folders=(PROFILE,))
     with tempfile.TemporaryDirectory(prefix="ci-compiler-") as scratch, evaluation() as env:
         task = _Task(root=root, recipes={}, siblings=siblings, source=source, scratch=Path(scratch).resolve())
-        wanted = ("-A", f'patched."{name}"', "--argstr", "batch", str(task.batch([name])))
+        which = f'inside."{inside}"' if inside else "own"
+        wanted = ("-A", f'patched."{name}".{which}', "--argstr", "batch", str(task.batch({name: {inside: None}})))
         folder = () if source.folder is None else ("-I", f"nixpkgs={source.folder}")
         return ask([program, "--no-out-link", *folder, str(_EXPRESSION), *wanted], seconds=seconds, env=env)
 
@@ -213,7 +218,7 @@ class _Task:
     def by_jobs(self, program: str) -> dict[str, Outcome]:
         """Evaluates the recipes by nix-eval-jobs, which prints a line of JSON for each."""
         file = self.scratch / "jobs.nix"
-        file.write_text(f"(import {_EXPRESSION} {{ batch = {json.dumps(str(self.batch(self.recipes)))}; }}).jobs\n")
+        file.write_text(f"(import {_EXPRESSION} {{ batch = {json.dumps(str(self.batch([*self.recipes])))}; }}).jobs\n")
         limits = ["--workers", str(_workers()), "--max-memory-size", str(MEMORY // 1024**2)]
         command = [program, *limits, "--option", "allow-import-from-derivation", "false", str(file)]
         left = self.deadline - time.monotonic()
@@ -279,13 +284,13 @@ class _Task:
         readable = (self.root.resolve(), folder, _EXPRESSION.parent, self.scratch)
         return nix.command("-I", f"nixpkgs={folder}", *arguments, readable=readable)
 
-    def batch(self, names: Sequence[str] | Mapping[str, Path]) -> Path:
-        """The file that tells evaluate.nix what to evaluate."""
+    def batch(self, names: Iterable[str] | Mapping[str, Mapping[str, None]]) -> Path:
+        """The file that tells evaluate.nix what to evaluate, or which packages inside each recipe to patch."""
         pin, folder = self.source.pin, self.source.folder
         archive = {"url": ARCHIVE.format(repository=NIXPKGS, rev=pin.nixpkgs)}
         batch = {
             "tag": _TAG,
-            "wanted": dict.fromkeys(names),
+            "wanted": names if isinstance(names, Mapping) else {name: {} for name in names},
             "recipes": {name: str(path.resolve()) for name, path in self.siblings.items()},
             "nixpkgs": str(folder or ""),
             "pin": archive | ({"sha256": pin.nixpkgs_hash} if pin.nixpkgs_hash else {}),

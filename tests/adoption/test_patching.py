@@ -47,7 +47,12 @@ let
     __ignoreNulls = true;
     args = [ "-e" ./setup.sh ];
   }) // { overrideAttrs = layer: mkDerivation (attributes // layer attributes); };
-  self = { inherit mkDerivation; tool = mkDerivation {
+  self = { inherit mkDerivation; library = mkDerivation {
+  pname = "library";
+  version = "1.0";
+  src = ./source;
+  postPatch = "substituteInPlace setup.py --replace-fail first second";
+}; tool = mkDerivation {
   pname = "tool";
   version = "1.0";
   src = ./source;
@@ -155,6 +160,32 @@ def test_a_patch_that_does_not_apply_and_one_that_the_source_has(
         source.write_text(text, "utf-8")
         status, err = patch(nixpkgs, capsys)
         assert (status, f"{PLACE}: {problem}" in err) == (1, True), err
+
+
+def test_the_source_of_a_package_that_a_recipe_changes_is_patched_too(
+    repository: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nixpkgs, source = repository.parent / "nixpkgs", repository / "source"
+    source.mkdir()
+    (source / "setup.py").write_text("second\n", "utf-8")
+    own = 'library.overrideAttrs (old: { version = "2.0"; src = ../../source; })'
+    recipe = """{ tool, library }: tool.overrideAttrs (old: {
+  pname = "tool-python313-cpu-@isa@"; version = "2.0"; buildInputs = [ (@own@) ];
+})
+"""
+    for isa in ("avx2", "avx512"):
+        text = recipe.replace("@isa@", isa).replace("@own@", own)
+        (repository / f".flox/pkgs/tool-python313-cpu-{isa}.nix").write_text(text, "utf-8")
+    status, err = patch(nixpkgs, capsys)
+    problem = f"{PLACE}: library: `--replace-fail` finds no first in setup.py (1 more recipe too) [patch-fails]"
+    assert (status, problem in err) == (1, True), err
+    assert "patched: 1 source of 2\n" in err
+    (source / "setup.py").write_text("first\n", "utf-8")
+    assert patch(nixpkgs, capsys) == (0, "patched: 2 sources of 2\n")
+    renamed = NIXPKGS.replace('"library";\n  version = "1.0"', '"lib";\n  version = "1.0"')
+    (nixpkgs / "default.nix").write_text(renamed, "utf-8")
+    unseen = "tool-python313-cpu-avx2: library is not among its inputs, and was not patched\n"
+    assert patch(nixpkgs, capsys) == (0, f"{unseen}patched: 1 source of 1\n")
 
 
 def test_another_failure_is_reported_in_the_words_of_the_builder() -> None:

@@ -4,6 +4,7 @@
 #
 # `batch` is a JSON file:
 #   tag, recipes: path by name
+#   wanted: the names of those to evaluate, each with the names of packages inside it to patch
 #   nixpkgs: the folder to use in place of every nixpkgs that recipes fetch; "" for those that they fetch
 #   pin: the nixpkgs that a recipe with arguments is called with, as the arguments of fetchTarball
 #   system: the platform of that one
@@ -97,6 +98,18 @@ let
     propagatedBuildInputs = [ ];
     requiredSystemFeatures = [ ];
   });
+  # The packages of these names that a package is built with, at any depth.
+  inputsOf = drv: filter (one: isAttrs one && one.type or "" == "derivation") (flatten (map (name: drv.${name} or [ ]) [
+    "depsBuildBuild" "nativeBuildInputs" "buildInputs" "propagatedNativeBuildInputs" "propagatedBuildInputs"
+  ]));
+  flatten = value: if isList value then builtins.concatMap flatten value else [ value ];
+  inside = name: drv:
+    let
+      item = drv: { key = plain drv.drvPath; inherit drv; };
+      all = builtins.genericClosure { startSet = [ (item drv) ]; operator = one: map item (inputsOf one.drv); };
+      found = filter (one: one.pname or "" == name) (map (one: one.drv) (builtins.tail all));
+    in
+    if found == [ ] then throw "nothing called ${name} is among its inputs" else map onlyPatched found;
   result = name: path:
     let value = called path;
     in
@@ -105,7 +118,10 @@ let
 in
 {
   jobs = mapAttrs (_: called) (intersectAttrs given.wanted given.recipes);
-  patched = mapAttrs (_: path: onlyPatched (called path)) (intersectAttrs given.wanted given.recipes);
+  patched = mapAttrs (name: path:
+    let package = called path; in
+    { own = onlyPatched package; inside = mapAttrs (inner: _: inside inner package) given.wanted.${name}; }
+  ) (intersectAttrs given.wanted given.recipes);
   described = mapAttrs (name: path:
     builtins.trace "${given.tag} ${builtins.toJSON { inherit name; value = null; }}" (
       builtins.trace "${given.tag} ${builtins.toJSON { inherit name; value = result name path; }}" null
