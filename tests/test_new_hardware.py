@@ -1,6 +1,6 @@
 """Hardware that only a spec declares goes through every command as bundled hardware does.
 
-The spec is `examples/good/new-hardware`: a toolkit 13.9, a GPU sm130, an ISA avx10_2, and armv9 with BF16.
+The spec is `examples/good/new-hardware`: a toolkit 13.99, a GPU sm990, an ISA avx10_2, and armv9 with BF16.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tests.checkers import require
 from tests.runner.machines import recorded
 
 SPEC = Path(__file__).parent / "examples/good/new-hardware/ci-matrix.yaml"
-NAME = "pytorch-python313-cuda13_9-sm130-avx10_2"
+NAME = "pytorch-python313-cuda13_99-sm990-avx10_2"
 
 
 @pytest.fixture
@@ -46,12 +46,12 @@ def spec() -> Spec:
 
 def test_the_spec_has_its_own_tables_and_the_bundled_ones_stay(spec: Spec) -> None:
     hardware = spec.hardware
-    assert list(hardware.toolkits) == [*tables().toolkits, "13.9"]
-    assert hardware.gpu("sm130").summary == "X100, X200"
+    assert list(hardware.toolkits) == [*tables().toolkits, "13.99"]
+    assert hardware.gpu("sm990").summary == "X100, X200"
     assert hardware.runs(["avx10_2"]) == {"baseline", "avx", "avx2", "avx512", "avx512bf16", "avx10_2"}
     assert hardware.isa("armv9").cpuinfo == ("sve2", "bf16")
     assert hardware.isa("armv9").includes == tables().isa("armv9").includes
-    assert not {"13.9", "sm130", "avx10_2"} & {*tables().toolkits, *tables().gpus, *tables().isas}
+    assert not {"13.99", "sm990", "avx10_2"} & {*tables().toolkits, *tables().gpus, *tables().isas}
 
 
 @pytest.mark.usefixtures("root")
@@ -60,9 +60,9 @@ def test_the_spec_has_its_own_tables_and_the_bundled_ones_stay(spec: Spec) -> No
     [
         (["plan", "--json"], f'"{NAME}"'),
         (["variants"], NAME),
-        (["explain", NAME], "gpu-test     x100 (self-hosted, linux, x64, gpu-sm130)"),
+        (["explain", NAME], "gpu-test     x100 (self-hosted, linux, x64, gpu-sm990)"),
         (["select", "--gpu", "X200", "--cpu", "avx10_2", "--driver", "640"], NAME),
-        (["select", "--gpu", "sm130", "--cpu", "avx512", "--driver", "580"], "pytorch-python313-cuda13_9-sm130-avx2"),
+        (["select", "--gpu", "sm990", "--cpu", "avx512", "--driver", "580"], "pytorch-python313-cuda13_99-sm990-avx2"),
         (["select", "--gpu", "X100", "--cpu", "avx2", "--driver", "570"], "pytorch-python313-cpu-avx2"),
         (["forecast"], "x100"),
         (["recipes", "--branch", "main", "--output", "recipes"], "16 recipes of main"),
@@ -94,8 +94,8 @@ def test_a_declared_tegra_gpu_gets_no_desktop_code_and_runs_no_desktop_tests(roo
 def test_the_recipe_builds_for_the_declared_hardware(root: Path) -> None:
     assert run(PROGRAM, ["recipes", "--branch", "main", "--output", str(root / "recipes")]) == 0
     text = (root / "recipes" / f"{NAME}.nix").read_text("utf-8")
-    assert "cudaPackages = final.cudaPackages_13_9;" in text
-    assert 'gpuArchSM = "13.0";' in text
+    assert "cudaPackages = final.cudaPackages_13_99;" in text
+    assert 'gpuArchSM = "99.0";' in text
     assert 'cpuFlags = [ "-mavx10.2" ];' in text
     arm = (root / "recipes/pytorch-python313-cpu-armv9.nix").read_text("utf-8")
     assert 'cpuFlags = [ "-march=armv9-a+sve2+bf16" ];' in arm
@@ -114,7 +114,7 @@ def test_a_machine_is_judged_by_the_declared_hardware(spec: Spec) -> None:
     text = "\n".join(f"processor : {at}\nflags : {' '.join(sorted(flags))}\n" for at in range(2))
     own = machine(replace(zen4, cpuinfo=text, lscpu=""), spec.hardware)
     assert own.isas[-1] == "avx10_2"
-    with_gpu = replace(own, gpus=(GpuDevice(index=0, name="X100", capability=Version(13, 0), driver="640.1"),))
+    with_gpu = replace(own, gpus=(GpuDevice(index=0, name="X100", capability=Version(99, 0), driver="640.1"),))
     fits = {pool.name: fit(spec.hardware, with_gpu, pool) for pool in spec.pools}
     assert fits["x100"].fits
     assert fits["builder"].fits
@@ -125,15 +125,15 @@ def test_a_machine_is_judged_by_the_declared_hardware(spec: Spec) -> None:
 def test_a_test_expects_the_declared_architecture_and_the_level_of_what_the_isa_includes(spec: Spec) -> None:
     gpu_test = next(stage for stage in stages() if stage.needs_gpu)
     wanted = expectation(spec, find(spec, NAME, "main"), gpu_test)
-    assert wanted.architectures == ("sm_130",)
-    assert wanted.targets == ("sm_130",)
+    assert wanted.architectures == ("sm_990",)
+    assert wanted.targets == ("sm_990",)
     assert wanted.dispatch == ("AVX512",)
 
 
 def test_the_page_finds_the_declared_hardware(root: Path) -> None:
     assert run(PROGRAM, ["site", str(root / "page")]) == 0
     text = "".join(path.read_text("utf-8") for path in (root / "page").rglob("*.html"))
-    for name in ("X200", "sm130", "avx10_2", "13.9"):
+    for name in ("X200", "sm990", "avx10_2", "13.99"):
         assert name in text
 
 

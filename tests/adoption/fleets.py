@@ -266,7 +266,7 @@ def odd() -> Fleet:
     regular = together(torch("python313", "12_8", sm, isa) for sm in ("80", "90") for isa in ("avx2", "avx512"))
     called = (
         "pytorch-python313-cuda12_8-sm90-avx2-no-nnpack", "pytorch-python313-rocm6_4-gfx942-avx2", "pytorch-nightly",
-        "pytorch-python313-cuda13_9-sm130-avx2", "2fast-python313-cuda12_8-sm90-avx2", "pytorch-python27-cpu-avx2",
+        "pytorch-python313-cuda13_99-sm990-avx2", "2fast-python313-cuda12_8-sm90-avx2", "pytorch-python27-cpu-avx2",
         "a-package-with-a-name-longer-than-forty-characters-python313-cpu-avx2", "UPPER_case-python313-cpu-avx2",
     )  # fmt: skip
     plain = '{ stdenv }: stdenv.mkDerivation { pname = "odd"; version = "1"; }\n'

@@ -335,15 +335,15 @@ def test_each_toolkit_has_its_own_pin(tmp_path: Path) -> None:
 
 @needs_nix
 def test_unknown_hardware_is_declared_and_marked_as_a_guess(tmp_path: Path) -> None:
-    name = "pytorch-python313-cuda13_9-sm130-avx10_2"
+    name = "pytorch-python313-cuda13_99-sm990-avx10_2"
     flags = 'export CXXFLAGS="-mavx512f -mavx512vl -mfma"; export CFLAGS="-mavx512f -mavx512vl -mfma";'
     text = f"{{ python313Packages }}: python313Packages.torch.overrideAttrs {{ preConfigure = ''{flags}''; }}"
     found = adopt([small_fleet(tmp_path, **{name: text})])
     assert names(found) == {"main": SMALL_NAMES | {name}}
-    assert {cell.target for cell in found.judged.cells} == {"cpu", "sm90", "sm130"}
+    assert {cell.target for cell in found.judged.cells} == {"cpu", "sm90", "sm990"}
     hardware = found.spec.hardware
-    assert hardware.gpus["sm130"].capability == (13, 0)
-    assert hardware.toolkits["13.9"].attribute == "cudaPackages_13_9"
+    assert hardware.gpus["sm990"].capability == (99, 0)
+    assert hardware.toolkits["13.99"].attribute == "cudaPackages_13_99"
     assert hardware.isas["avx10_2"].flags == ("-mavx512f", "-mavx512vl", "-mfma")
     assert "hardware:  # guessed" in found.text
 
