@@ -385,7 +385,7 @@ def _values(cell: Cell) -> set[tuple[str, str]]:
 def _check_ref(shard: Shard, ref: str, *, publish: bool) -> None:
     """Raises InputError for a dispatch that asks to publish at another ref than the shard's branch."""
     if publish and ref != f"refs/heads/{shard.branch}":
-        message = f"it asks to publish from {ref or 'nowhere'}, but {shard.name} publishes from {shard.branch} alone"
+        message = f"it asks to publish from {ref or 'nowhere'}, but {shard.name} publishes only from {shard.branch}"
         raise wrong("event", Code.WRONG_REF, f"{message}; start it with --ref {shard.branch}, or without publish")
 
 

@@ -113,7 +113,7 @@ def _triggers(spec: Spec, shard: Shard) -> dict[str, Node]:
         "request": _text("The request of waves.yml that this run belongs to."),
     }
     if spec.branches[shard.branch].publish:
-        inputs["publish"] = _switch(f"Publish what passes its tests (from {shard.branch} alone).")
+        inputs["publish"] = _switch(f"Publish what passes its tests (only from {shard.branch}).")
     if has_nights(spec):
         inputs[NIGHT] = _text("The date of a night (20261123), whose versions have it.")
     inputs["again"] = _switch("Test what passed before, and publish what shows as published (a changed recipe).")

@@ -81,7 +81,7 @@ def test_a_dispatch_builds_what_it_names(decided: Plan) -> None:
 @pytest.mark.parametrize("publish", ["true", True])
 def test_a_dispatch_that_asks_to_publish_from_elsewhere_is_refused(decided: Plan, ref: str, publish: object) -> None:
     inputs = {"variant": "all", "publish": publish}
-    with pytest.raises(InputError, match=r"^event: .* build-main-sm90 publishes from main alone"):
+    with pytest.raises(InputError, match=r"^event: .* build-main-sm90 publishes only from main"):
         chosen(decided, "workflow_dispatch", {"ref": ref, "inputs": inputs})
     assert chosen(decided, "workflow_dispatch", {"ref": ref, "inputs": inputs | {"publish": "false"}}).variants
 
