@@ -140,7 +140,7 @@ CASES: dict[str, tuple[dict[str, Any], list[Said]]] = {
             )
         ],
     ),
-    "an expression that is none": (
+    "an expression with an open bracket": (
         smoke(run="a", expect="(b"),
         [("wrong-test", f"{SHOWN}.smoke.expect is not a regular expression: missing ), unterminated", '"(b"')],
     ),
@@ -182,13 +182,13 @@ CASES: dict[str, tuple[dict[str, Any], list[Said]]] = {
         suite(flaky=[TEST], **{"expected-failures": [TEST]}),
         [("wrong-test", JUNIT, '[{"test"'), ("wrong-test", JUNIT, '[{"test"')],
     ),
-    "days that are none": (
+    "days beside the calendar": (
         suite(junit="a.xml", flaky=[TEST, BAD_DAY], **{"expected-failures": [BAD_DAY]}),
         [("wrong-test", NO_DAY, '"2027-02-30"}], "exp'), ("wrong-test", NO_DAY, '"2027-02-30"}]}')],
     ),
     # Stages that are expected to fail.
     "an expected failure": (failure(), []),
-    "an expected failure until a day that is none": (
+    "an expected failure until a day beside the calendar": (
         failure(until="2027-02-30"),
         [("wrong-test", NO_DAY, '"2027-02-30"')],
     ),
