@@ -8,7 +8,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from ci_compiler.errors import Finding
+from ci_compiler.errors import Finding, InputError
 from ci_compiler.hardware import CPU, tables
 from ci_compiler.spec.build import parse_spec
 from ci_compiler.spec.model import Spec
@@ -73,6 +73,15 @@ def small(**changes: Any) -> dict[str, Any]:
 def spec_of(document: dict[str, Any]) -> Spec:
     """The spec of a document (JSON is YAML)."""
     return parse_spec(json.dumps(document).encode(), shown="ci-matrix.yaml")
+
+
+def errors_in(document: dict[str, Any]) -> Sequence[Finding]:
+    """The errors for which a document is no spec."""
+    try:
+        spec_of(document)
+    except InputError as error:
+        return error.findings
+    return ()
 
 
 def branches(**changes: Any) -> dict[str, Any]:

@@ -86,8 +86,9 @@ def _package(spec: Spec, package: Package, known: Collection[str]) -> Iterator[F
     for below, setting in package.command.rows if package.command else ():
         yield from _conditions(spec, (*root, "command", *below, "when"), setting.when, known)
     for row in package.joins:
-        at = (*root, "joins") if row.when is None and row.axes else (*root, "joins", row.index)
-        yield from _axes(spec, at, row.axes, known)
+        at: Path_ = (*root, "joins", row.index)
+        axes = (*at, "axes") if (*at, "axes") in spec.document.values else (*root, "joins")  # rows, or a list of axes
+        yield from _axes(spec, axes, row.axes, known)
         yield from _conditions(spec, (*at, "when"), row.when, known)
         if row.package:
             yield from spec.unless_known((*at, "with"), Code.UNKNOWN_PACKAGE, row.package, spec.packages)

@@ -63,8 +63,6 @@ def fill(text: str, values: Mapping[str, str]) -> str:
         if match["word"] is None:
             return match["kept"]
         found = values[match["word"]]
-        if "\n" not in found:
-            return found
         line = text[text.rfind("\n", 0, match.start()) + 1 : match.start()]
         return found.replace("\n", "\n" + line[: len(line) - len(line.lstrip())])
 

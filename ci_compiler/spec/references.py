@@ -313,14 +313,14 @@ def _check_patterns(spec: Spec) -> Iterator[Finding]:
         yield from _check_pattern(spec, (*path, "variants"), expected.pattern)
     for package in spec.packages.values():
         for pattern, _ in package.recipes:
-            yield from _check_pattern(spec, ("packages", package.name, "recipes", pattern), pattern)
+            yield from _check_pattern(spec, ("packages", package.name, "recipes", pattern), pattern, key=True)
 
 
-def _check_pattern(spec: Spec, path: Path_, pattern: str) -> Iterator[Finding]:
+def _check_pattern(spec: Spec, path: Path_, pattern: str, *, key: bool = False) -> Iterator[Finding]:
     try:
         matcher(pattern)
     except (ValueError, re.error) as error:
-        yield spec.finding(path, Code.WRONG_PATTERN, str(error))
+        yield spec.finding(path, Code.WRONG_PATTERN, str(error), key=key)
 
 
 def _check_listed(spec: Spec) -> Iterator[Finding]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
 from ci_compiler.spec.edges import circle, circle_in_words, in_build_order, to_edges
 from ci_compiler.spec.model import Spec
+from ci_compiler.spec.schema import schema
+from tests.spec.published import FILE
 from tests.specs import small, spec_of
 
 CELL = {
@@ -104,11 +107,11 @@ REMEDY = "one of them must not need the next"
 class Needing:
     """A package, as far as the order of packages asks."""
 
-    def __init__(self, name: str, *needs: str) -> None:
-        self.name, self.needs = name, needs
+    def __init__(self, name: str, *needs: str, sometimes: str = "") -> None:
+        self.name, self.needs, self.sometimes = name, needs, tuple(sometimes)
 
-    def built_after(self, *, always: bool = False) -> tuple[str, ...]:  # noqa: ARG002
-        return self.needs
+    def built_after(self, *, always: bool = False) -> tuple[str, ...]:
+        return self.needs if always else self.needs + self.sometimes
 
 
 @pytest.mark.parametrize(
@@ -130,3 +133,26 @@ def test_the_shortest_circle_is_named(needs: dict[str, str], expected: tuple[str
 def test_packages_without_a_circle_have_none() -> None:
     packages: Any = {"a": Needing("a", "b", "gone"), "b": Needing("b")}
     assert circle(packages) == ()
+
+
+@pytest.mark.parametrize(
+    ("packages", "order"),
+    [
+        ([Needing("a", sometimes="b"), Needing("b"), Needing("c")], "bca"),
+        ([Needing("a", sometimes="b"), Needing("b", sometimes="a"), Needing("c")], "cab"),
+        ([Needing("a", "b"), Needing("b", sometimes="a")], "ba"),
+    ],
+)
+def test_a_condition_yields_where_packages_need_each_other(packages: Any, order: str) -> None:
+    made: Any = {package.name: package for package in packages}
+    assert circle(made) == ()
+    assert "".join(package.name for package in in_build_order(made)) == order
+
+
+def test_the_published_schema_has_the_form_of_edges() -> None:
+    published = json.loads(FILE.read_text("utf-8"))["$defs"]
+    for definition in ("edge", "package"):
+        assert published[definition] == schema()["$defs"][definition]
+    assert (
+        published["package"]["properties"]["needs"]["items"]["title"] == "a package, or a mapping with the key package"
+    )

@@ -8,7 +8,7 @@ import pytest
 
 from ci_compiler.spec.packages import Branch, ListedVariant, Package, Pin, RecipeKind, Repository, Source
 from tests.spec.published import assert_published
-from tests.specs import MAIN, small, spec_of
+from tests.specs import MAIN, branches, small, spec_of
 
 COMPILED, TEMPLATE, OWN = RecipeKind.COMPILED, RecipeKind.TEMPLATE, RecipeKind.OWN
 
@@ -23,6 +23,11 @@ def package(**keys: Any) -> Package:
     document = small(branches={"main": branch, "next": branch})
     document["packages"]["vllm"] = keys
     return spec_of(document).packages["vllm"]
+
+
+@pytest.mark.parametrize("cuda", [["12.9", "12.8"], {"12.9": {}, "12.8": None}])
+def test_the_toolkits_of_a_branch_are_a_list_or_a_mapping(cuda: Any) -> None:
+    assert list(spec_of(small(**branches(cuda=cuda))).branches["main"].toolkits) == ["12.9", "12.8"]
 
 
 LISTED = {"recipes": "own", "variants": {"vllm-x": {"system": "x86_64-linux", "branches": ["next"]}}}
@@ -42,6 +47,7 @@ LISTED = {"recipes": "own", "variants": {"vllm-x": {"system": "x86_64-linux", "b
             {OWN, TEMPLATE},
         ),
         (LISTED, "vllm-x", OWN, {OWN}),
+        (LISTED | {"recipes": "compiled"}, "vllm-x", OWN, {COMPILED}),
         ({"system": "x86_64-linux"}, "vllm", OWN, set()),
     ],
 )

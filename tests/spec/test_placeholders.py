@@ -56,3 +56,4 @@ def test_placeholders_of_gpus_and_of_architectures() -> None:
     assert {"cuda", "cuda-tag", "cuda-packages", "sm", "capability"} == OF_A_GPU
     assert {"gpu", "sm", "capability"} == OF_AN_ARCHITECTURE
     assert PLACEHOLDERS.keys() > OF_A_GPU | OF_AN_ARCHITECTURE
+    assert [name for name, meaning in PLACEHOLDERS.items() if len(meaning) < 9] == []

@@ -10,13 +10,14 @@ from tests.specs import small, spec_of
 
 DECLARATION = 'hardware: {toolkits: {"14.0": {attribute: cudaPackages_14_0, shipped-driver: N, lowest-driver: N}}}'
 SPEC = spec_of(small())
+KNOWN = f"known are {', '.join(SPEC.hardware.toolkits)}"
 GPUS: Path_ = ("matrix", "gpus")
 TOOLKIT: Path_ = ("branches", "main", "cuda")
 
 
-def said(table: str, path: Path_, name: str, extra: str = "") -> list[tuple[str, str, int]]:
+def said(table: str, path: Path_, name: str, **extra: str) -> list[tuple[str, str, int]]:
     """The code and the message about `name`, and the column in the file."""
-    found = look_up(SPEC, path, getattr(SPEC.hardware, table), name, key=path == GPUS, extra=extra)
+    found = look_up(SPEC, path, getattr(SPEC.hardware, table), name, key=path == GPUS, **extra)
     return [(finding.code, finding.message, finding.place.column) for finding in found]
 
 
@@ -42,7 +43,7 @@ def test_what_to_write_in_place_of_an_unknown_gpu(name: str, message: str) -> No
 
 
 def test_another_name_that_is_valid_there_is_named() -> None:
-    [(_, message, column)] = said("gpu", GPUS, "sm91", "all")
+    [(_, message, column)] = said("gpu", GPUS, "sm91", extra="all")
     assert message == "unknown GPU 'sm91'; did you mean sm90 or sm89 or sm61? (or all)"
     assert column == SPEC.place(*GPUS, key=True).column
 
@@ -54,11 +55,16 @@ def test_another_name_that_is_valid_there_is_named() -> None:
             "14.0",
             f"unknown CUDA toolkit '14.0'; did you mean 13.0? To declare it: {DECLARATION}",
         ),
-        ("latest", "unknown CUDA toolkit 'latest'; known are "),
+        ("99.0", f"unknown CUDA toolkit '99.0'; {KNOWN}. To declare it: {DECLARATION.replace('14', '99')}"),
+        ("latest", f"unknown CUDA toolkit 'latest'; {KNOWN}"),
     ],
 )
 def test_how_an_unknown_toolkit_is_declared(name: str, message: str) -> None:
     [(code, words, _)] = said("toolkit", TOOLKIT, name)
     assert code == "unknown-toolkit"
-    assert words.startswith(message)
-    assert ("To declare it" in words) is (name == "14.0")
+    assert words == message
+
+
+def test_an_unknown_isa_is_not_declared_as_a_toolkit() -> None:
+    [(code, words, _)] = said("isa", (*GPUS, 0), "14.0")
+    assert (code, words) == ("unknown-isa", f"unknown ISA '14.0'; known are {', '.join(sorted(SPEC.hardware.isas))}")

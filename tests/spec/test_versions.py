@@ -29,6 +29,7 @@ def by_commands(version: dict[str, Any] | None) -> Any:
         ({"command": "git describe"}, True, False),
         ({"tag": "v{version}"}, True, False),
         ({"command": "x", "night": "{version}.dev{date}"}, True, True),
+        ({"night": "{version}.dev{date}"}, True, True),
         ({"local": "cu128"}, False, False),
     ],
 )
@@ -37,6 +38,16 @@ def test_a_run_decides_where_the_spec_alone_does_not_know(
 ) -> None:
     spec = by_commands(version)
     assert (decides_versions(spec), has_nights(spec)) == (decides, nights)
+
+
+def test_one_package_with_nights_among_others_is_enough() -> None:
+    command = {"build": "b", "files": ["f"], "publish": "p", "install": "i"}
+    packages = {
+        "pytorch": {"command": command | {"version": {"night": "{version}.dev{date}"}}},
+        "torchvision": {"command": command},
+    }
+    spec = spec_of(small(backend="command", packages=packages))
+    assert (decides_versions(spec), has_nights(spec)) == (True, True)
 
 
 def test_recipes_decide_no_versions() -> None:

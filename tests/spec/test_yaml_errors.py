@@ -36,6 +36,7 @@ def said(text: str) -> tuple[int, int, str]:
         ('a: 1\ncuda:"12.8"\nb: 2\n', (2, 1, 'the blank after this colon is missing; write `cuda: "12.8"`')),
         ("a: [1, 2\nb: 3\n", (1, 4, "this [ is not closed; write ] at its end, and a comma between entries")),
         ("a: {b: 1, c: 2]\n", (1, 15, "] does not close the { of line 1; write } before it")),
+        ("a: [1, 2}}\n", (1, 9, "} does not close the [ of line 1; write ] before it")),
         ("a: [1, 2}\n", (1, 9, "} does not close the [ of line 1; write ] before it")),
         ('a: ["x" "y"]\n', (1, 9, "a comma is missing before this, or the [ before it is not closed")),
         ('a: "x\n', (1, 4, "this quote is not closed; write a second one at the end of the text")),

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
+from ci_compiler.spec.accept import accepts
 from ci_compiler.spec.load import parse_document
+from ci_compiler.spec.schema import schema
 from ci_compiler.spec.shorthand.lists import spelled_out
+from tests.spec.published import FILE
 
 
 def spelled(text: str) -> Any:
@@ -60,3 +64,13 @@ def test_each_name_keeps_its_place() -> None:
     keys = {path: (place.line, place.column) for path, place in document.keys.items()}
     assert (keys["matrix", "gpus", "cpu"], keys["matrix", "gpus", "sm90"]) == ((2, 10), (2, 15))
     assert ("matrix", "isas", "x86_64-linux", 1) not in keys
+
+
+@pytest.mark.parametrize(
+    ("version", "accepted"),
+    [("12.8", True), ("9.10", True), ("12", False), ("12.8.1", False), ("v12.8", False), ("123.4", False)],
+)
+def test_a_toolkit_has_two_numbers(version: str, *, accepted: bool) -> None:
+    rule = schema()["$defs"]["cuda-version"]
+    assert accepts(rule, version) is accepted
+    assert rule == json.loads(FILE.read_text("utf-8"))["$defs"]["cuda-version"]
