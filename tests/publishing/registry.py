@@ -47,12 +47,12 @@ def layout(
     """
     layer = text.encode()
     config = json.dumps({"os": "linux", "architecture": architecture, "rootfs": {"type": "layers"}}).encode()
-    manifest = _manifest(config, layer)
+    manifest = manifest_of(config, layer)
     blobs = {"config": config, "layer": layer, "manifest": manifest}
     entries, kind = [descriptor(MANIFEST, manifest)], "manifest"
     if attestation:
         proof = json.dumps({"os": "unknown", "architecture": "unknown", "rootfs": {}}).encode()
-        attached = _manifest(proof, b"provenance")
+        attached = manifest_of(proof, b"provenance")
         rows = [*entries, descriptor(MANIFEST, attached)]
         index = json.dumps({"schemaVersion": 2, "mediaType": INDEX, "manifests": rows}).encode()
         blobs |= {"proof": proof, "provenance": b"provenance", "attached": attached, "index": index}
@@ -69,7 +69,7 @@ def layout(
     return digest_of(blobs[kind])
 
 
-def _manifest(config: bytes, layer: bytes) -> bytes:
+def manifest_of(config: bytes, layer: bytes) -> bytes:
     rows = [descriptor("application/vnd.oci.image.layer.v1.tar", layer)]
     described = descriptor("application/vnd.oci.image.config.v1+json", config)
     return json.dumps({"schemaVersion": 2, "mediaType": MANIFEST, "config": described, "layers": rows}).encode()

@@ -11,13 +11,13 @@ from threading import Lock
 import pytest
 
 from ci_compiler.errors import StageError
-from ci_compiler.publishing.images import INDEX, image_of, join
+from ci_compiler.publishing.images import image_of, join
 from ci_compiler.publishing.plan import HeldVersion, StagedVariant
 from ci_compiler.publishing.registry import Registry
 from ci_compiler.publishing.target import publish, upload
 from ci_compiler.secret import Secret
 from tests.publishing.places import serving
-from tests.publishing.registry import COMMIT, LOGIN, MANIFEST, RegistryHandler, descriptor, layout, pack, uploaded
+from tests.publishing.registry import COMMIT, LOGIN, RegistryHandler, layout, uploaded
 
 
 class Place:
@@ -159,39 +159,3 @@ def test_an_index_joins_the_images_of_platforms(place: Place, tmp_path: Path) ->
     assert stated == ["amd64", "arm64"]
     with pytest.raises(ValueError, match="two images are for linux/amd64"):
         join([amd, tmp_path / "server.oci.tar"], tmp_path / "more.oci.tar")
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"without": "config"}, "lacks blobs/sha256/"),
-        ({"without": "layer"}, "lacks blobs/sha256/"),
-        ({"without": "manifest"}, "lacks blobs/sha256/"),
-        ({"spoilt": "layer"}, "has other content than sha256:"),
-        ({"spoilt": "config"}, "has other content than sha256:"),
-        ({"spoilt": "manifest"}, "has other content than sha256:"),
-    ],
-)
-def test_an_archive_that_is_not_whole_is_refused(tmp_path: Path, options: dict[str, str], message: str) -> None:
-    layout(tmp_path / "server.oci.tar", **options)  # type: ignore[arg-type]
-    with pytest.raises(OSError, match=message):
-        image_of(tmp_path / "server.oci.tar")
-
-
-def test_indices_within_indices_end(tmp_path: Path) -> None:
-    files, entry = dict[str, bytes](), descriptor(MANIFEST, b"{}")
-    for _ in range(6):
-        index = json.dumps({"schemaVersion": 2, "mediaType": INDEX, "manifests": [entry, entry]}).encode()
-        entry = descriptor(INDEX, index)
-        files[f"blobs/sha256/{entry['digest'][7:]}"] = index
-    files["index.json"] = json.dumps({"schemaVersion": 2, "manifests": [entry]}).encode()
-    pack(tmp_path / "deep.oci.tar", files)
-    with pytest.raises(OSError, match="too deep an index"):
-        image_of(tmp_path / "deep.oci.tar")
-
-
-def test_what_is_no_archive_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "server.oci.tar"
-    path.write_text("no archive", "utf-8")
-    with pytest.raises(OSError, match="is no archive of an OCI image layout"):
-        image_of(path)

@@ -9,13 +9,12 @@ import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Thread
-from typing import Any
 
 import pytest
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import StageError
-from ci_compiler.publishing.plan import HeldFile, HeldVersion, Nights, StagedVariant, Upload, expired, plan_upload
+from ci_compiler.publishing.plan import HeldVersion, Nights, StagedVariant, Upload, expired
 from ci_compiler.publishing.stores import FolderStore
 from ci_compiler.publishing.target import publish, upload
 from ci_compiler.publishing.wheel_index import WheelIndex, files_of, place_of
@@ -43,21 +42,6 @@ def pip(address: str, wanted: str, folder: Path, *more: str) -> subprocess.Compl
     command += ["--no-compile", "--no-cache-dir", "--target", str(folder), "--index-url", address, wanted]
     env = {"PATH": os.environ["PATH"], "HOME": str(folder), "PIP_CONFIG_FILE": os.devnull}
     return subprocess.run(command, capture_output=True, text=True, check=False, env=env)
-
-
-def test_plan() -> None:
-    wanted = dict.fromkeys(["new", "same", "other", "whole", "broken"], "a1")
-    held = {
-        "same": HeldFile("a1", shown=True),
-        "other": HeldFile("b2", shown=True),
-        "whole": HeldFile("a1", shown=False),
-        "broken": HeldFile("", shown=False),
-    }
-    plan = plan_upload(wanted, held)
-    assert (plan.upload, plan.present, plan.refused, plan.resumed, plan.replaced) == tuple(
-        (name,) for name in ("new", "same", "other", "whole", "broken")
-    )
-    assert plan.put == ("new", "broken")
 
 
 def test_pip_installs_from_it_and_not_what_was_withdrawn(tmp_path: Path) -> None:
@@ -179,33 +163,7 @@ def test_only_distributions(tmp_path: Path) -> None:
         publish(index(tmp_path / "index"), [Upload("data.zip", "a1", path, "data", "1", "c0ffee")], quiet)
 
 
-def night(day: int, variant: str = "cpu", local: str = "") -> HeldVersion:
-    return HeldVersion(variant, f"1.5.0.dev202611{day:02}{local}")
-
-
 NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
-HELD = [
-    *(night(day) for day in (1, 8, 9, 22, 23)),
-    night(2, "old", "+cu130"),
-    night(1, "old", "+cu130"),
-    HeldVersion("cpu", "1.4.0"),
-    HeldVersion("cpu", "1.5.0.dev20261399"),
-    HeldVersion("cpu", "2.0.dev1"),
-]
-
-
-@pytest.mark.parametrize(
-    ("kept", "gone"),
-    [
-        ({"days": 14}, [night(8), night(1), night(1, "old", "+cu130")]),
-        ({"most": 1}, [night(22), night(9), night(8), night(1), night(1, "old", "+cu130")]),
-        ({"most": 4, "days": 30}, [night(1)]),
-        ({}, []),
-    ],
-)
-def test_nights_expire_and_nothing_else(kept: dict[str, Any], gone: list[HeldVersion]) -> None:
-    keep = Nights(pattern="{version}.dev{date}", **kept)
-    assert list(expired(HELD, keep, NOW)) == gone
 
 
 def test_a_removed_night_leaves_no_file(tmp_path: Path) -> None:
