@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -27,16 +28,16 @@ class Place:
         self.address = address
         self.server = server
 
-    def target(self, variant: str = "server-amd64", login: str = LOGIN) -> Registry:
+    def target(self, variant: str = "server-amd64", login: str = LOGIN, form: str = "-{version}") -> Registry:
         def tags(name: str) -> list[str]:
-            return [f"{name}-{{version}}", name]
+            return [f"{name}{form}", name]
 
         return Registry(f"{self.address}/my-org/server", variant, tags, Secret(login), "PUBLISH_TOKEN")
 
 
 @pytest.fixture
 def place() -> Iterator[Place]:
-    state = {"blobs": {}, "manifests": {}, "tags": {}, "log": [], "lock": Lock()}
+    state = {"blobs": {}, "manifests": {}, "tags": {}, "log": [], "lock": Lock(), "broken": []}
     server = type("Server", (RegistryHandler,), state)
     with serving(server) as address:
         yield Place(address, server)
@@ -125,10 +126,53 @@ def test_nights_lose_their_tags_and_a_withdrawn_image_all(place: Place, tmp_path
     place.target().withdraw([HeldVersion("", "1.4.0")], "wrong results")
     assert not place.server.tags
     assert root not in place.server.manifests
+    for because in ("", "wrong results"):
+        place.target().withdraw([HeldVersion("", "1.4.0")], because)  # it is gone already
     place.server.deletes = "nothing"
     publish(place.target(), [uploaded(tmp_path / "server.oci.tar")], print)
-    with pytest.raises(StageError, match="deletes no images"):
+    with pytest.raises(StageError, match=r"deletes no images; delete my-org/server:server-amd64-1\.4\.0 on its pages"):
         place.target().withdraw([HeldVersion("", "1.4.0")], "wrong results")
+
+
+@pytest.mark.parametrize(("names", "count"), [(["a.tar"], 1), (["a.oci.tar", "b.oci.tar"], 2), (["a.oci.tar", "b"], 2)])
+def test_a_variant_has_one_image(place: Place, tmp_path: Path, names: list[str], count: int) -> None:
+    for name in names:
+        layout(tmp_path / name)
+    message = f"server-amd64: a registry takes one image of a variant (`*.oci.tar`), not {count} files ["
+    with pytest.raises(StageError, match=f"^{re.escape(message)}"):
+        place.target().stage([uploaded(tmp_path / name) for name in names])
+
+
+def test_a_name_that_is_no_tag_is_refused(place: Place) -> None:
+    message = "server-amd64: 'server-amd64:1.4.0' is no tag: letters, digits and . _ -, at most 128 ["
+    with pytest.raises(StageError, match=f"^{re.escape(message)}"):
+        place.target(form=":{version}").staged("1.4.0+cu130", ["server-amd64"])
+
+
+def test_a_registry_may_state_no_digests(place: Place, tmp_path: Path) -> None:
+    layout(tmp_path / "server.oci.tar")
+    place.server.digests = False
+    said: list[str] = []
+    for _ in range(2):
+        publish(place.target(), [uploaded(tmp_path / "server.oci.tar")], said.append)
+    assert said == ["server.oci.tar: uploaded", "server.oci.tar: published already"]
+
+
+def test_errors_of_the_registry_are_tried_again_and_then_reported(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr("ci_compiler.publishing.registry.sleep", slept.append)
+    target = place.target()
+    place.server.broken[:] = [503] * 2
+    assert target.versions() == set()
+    assert slept == [0.5, 1], "the first attempt was without a token"
+    place.server.broken[:] = [500] * 4
+    with pytest.raises(OSError, match=f"^{place.address} answered GET of {place.address}/.*/tags/list with 500$"):
+        target.versions()
+    place.server.broken[:] = [403]
+    with pytest.raises(OSError, match=r"/manifests/server-amd64-1\.4\.0 with 403$"):
+        target.staged("1.4.0", ["server-amd64"])
 
 
 def test_a_registry_may_want_the_login_itself(place: Place, tmp_path: Path) -> None:
