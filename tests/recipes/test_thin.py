@@ -31,7 +31,15 @@ GPUS |= {"gpus": {"cpu": {}, "sm61": {}, "sm90": {}, "sm120": {}}}
 VLLM = {"pytorch": {"attribute": "torch"}, "vllm": {"needs": ["pytorch"], "at": "set"}}
 FLAGS: dict[str, Any] = {"arguments": {"gpu": {"gpuTargets": ["@capability@"]}}}
 FLAGS |= {"attributes": {"names": ["@name@", "@gpu@ and ${@isa@}"]}}
-FLAGS |= {"environment": {"ARCHS": "@sm@", "COST": "$@sm@ 'a b' @flags@", "OF": "@system@-@pname@", "FLAGS": "@flags@"}}
+FLAGS |= {
+    "environment": {
+        "ARCHS": "@sm@",
+        "COST": "$@sm@ 'a b' @flags@",
+        "NO": "$@gpu@",
+        "OF": "@system@-@pname@",
+        "FLAGS": "@flags@",
+    }
+}
 FLAGS |= {"cmake-flags": ["-DCMAKE_CUDA_ARCHITECTURES=@sm@", "-DNAME=@gpu@ @isa@"]}
 SPECS = {
     "one of each preset": lambda: spec_with(VLLM | {"llama-cpp": {}, "jaxlib": {}}, matrix=GPUS),
