@@ -54,22 +54,26 @@ def recipe(name: str) -> str:
     return f".flox/pkgs/{name}.nix"
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def history(folder: Path) -> Repository:
+    """A repository with the branches `main` and `next` of the spec at one commit; there is no branch `later`."""
     require("git")
-    folder = tmp_path_factory.mktemp("events")
     repository = Repository(folder)
     repository.write(FILE, document())
     for name in (A, B):
         repository.write(recipe(name), "{ }: null\n")
     repository.commit()
     repository.git("branch", "next")
-    return folder
+    return repository
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return history(tmp_path_factory.mktemp("events")).root
 
 
 @pytest.fixture
 def repository(made: Path, tmp_path: Path) -> Repository:
-    """A repository with the branches `main` and `next` of the spec at one commit; there is no branch `later`."""
+    """A copy of `history`."""
     shutil.copytree(made, tmp_path / "work")
     return Repository(tmp_path / "work")
 
