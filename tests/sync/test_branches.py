@@ -63,7 +63,7 @@ GONE = f"{PKGS}/gone.nix"
 
 @pytest.fixture
 def plain(tmp_path: Path) -> Repository:
-    """A repository without a spec, with files that were compiled and others."""
+    """A repository without a spec, with files that were compiled, others, and a link."""
     made = Repository(tmp_path)
     for path, text in {
         ".github/workflows/same.yml": OURS,
@@ -75,6 +75,7 @@ def plain(tmp_path: Path) -> Repository:
         "docs/ours.md": OURS,
     }.items():
         made.write(path, text)
+    (tmp_path / PKGS / "link.nix").symlink_to(OURS)
     made.commit()
     return made
 
@@ -133,7 +134,7 @@ def test_a_commit_makes_its_plan_and_no_other_one(plain: Repository) -> None:
     [commit] = commits.values()
     assert git.message(commit).strip() == "Compile"
     assert git.heads()["main"] == plan.parent
-    assert makes(git, commit, plan)
+    assert makes(git, commit, plan) is True
     assert commit_plans(git, [plan], {}, {"main": "made"}) == {"main": "made"}
     for other in (
         plan._replace(parent=commit),
@@ -143,7 +144,7 @@ def test_a_commit_makes_its_plan_and_no_other_one(plain: Repository) -> None:
         plan._replace(changes={**plan.changes, "more": "x"}),
         plan._replace(changes={path: text for path, text in plan.changes.items() if path != GONE}),
     ):
-        assert not makes(git, commit, other)
+        assert makes(git, commit, other) is False
 
 
 def test_a_push_continues_what_the_remote_has(plain: Repository, tmp_path_factory: pytest.TempPathFactory) -> None:
