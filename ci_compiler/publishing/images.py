@@ -76,9 +76,10 @@ class Archive:
         """The image, of which every digest and size is verified."""
         index = self._small("index.json")
         entries = _descriptors(index)
-        root = entries[0] if len(entries) == 1 else Descriptor(INDEX, _digest(index), len(index))
+        itself = Descriptor(INDEX, _digest(index), len(index)), index
+        root, known = (entries[0], None) if len(entries) == 1 else itself
         manifests, blobs, platforms = dict[Descriptor, bytes](), dict[Descriptor, None](), dict[str, str]()
-        for manifest, content, config in self._walk(root, index if len(entries) > 1 else None):
+        for manifest, content, config in self._walk(root, known):
             manifests[manifest] = content
             if not config:
                 continue

@@ -14,7 +14,6 @@ from ci_compiler.units import grouped
 DATE = "%Y%m%d"
 """How versions of nights spell their date."""
 
-
 UPLOAD_DAYS = 36
 """The fewest days after which an upload counts as abandoned: a run takes 35 at most (GitHub Docs, "Limits")."""
 
@@ -155,7 +154,7 @@ class Nights:
     def date(self, version: str) -> datetime | None:
         """The date of the night that made `version`, as UTC; None for a release."""
         form = re.escape(self.pattern).replace(r"\{version\}", "[0-9].*?").replace(r"\{date\}", "([0-9]{8})")
-        match = re.fullmatch(rf"{form}(?:\+.*)?", version)
+        match = re.fullmatch(rf"{form}(?:\+.*)?", version) if "{date}" in self.pattern else None
         try:
             return datetime.strptime(match[1], DATE).replace(tzinfo=UTC) if match else None
         except ValueError:

@@ -84,7 +84,7 @@ def mentions(text: str) -> Mentions:
         kind, word, _ = tokens[at]
         if kind == "path":
             paths.add(word)
-        elif kind != "mark" and word not in _NOT_LOOKED_UP and _IDENTIFIER.fullmatch(word):
+        elif word not in _NOT_LOOKED_UP and _IDENTIFIER.fullmatch(word):
             last = tokens[at - 1].text
             # `{ a ? b }:` gives a default; `a ? b` tests for `b`.
             asked = last == "?" and tokens[at - 3].text not in {"{", ","}

@@ -46,7 +46,7 @@ def marked(values: Mapping[str, str], placeholders: Iterable[str]) -> dict[str, 
 
 def quoted(text: str) -> str:
     """`text` as a word of a shell, as `shlex.quote` writes it. Of a variant's own values only the flags need quotes."""
-    plain = _MARK.sub(lambda mark: " " if mark["name"] == OWN["flags"] else "_", text)
+    plain = _MARK.sub(lambda mark: mark["dollar"] + (" " if mark["name"] == OWN["flags"] else "_"), text)
     return text if shlex.quote(plain) == plain else shlex.quote(text)
 
 

@@ -73,7 +73,7 @@ def plan_branch(
         changes=changes,
         files=files,
         taken=taken,
-        added=sum(text is not None and path not in entries for path, text in changes.items()),
+        added=sum(path not in entries for path in changes),
         removed=sum(text is None for text in changes.values()),
     )
 

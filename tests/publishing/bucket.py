@@ -20,7 +20,10 @@ KEYS = Keys(id="AKIAIOSFODNN7EXAMPLE", secret=Secret("wJalrXUtnFEMI/K7MDENG/bPxR
 
 
 class BucketHandler(BaseHTTPRequestHandler):
-    """Answers requests; `objects` are those of a test, and `broken` says how many answers are errors first."""
+    """Answers requests; `objects` are those of a test, and `broken` has the status of each answer that is an error.
+
+    `pages` has the headers with which each page was written, and `said` is stated in place of the time of an object.
+    """
 
     protocol_version = "HTTP/1.1"
     objects: ClassVar[dict[str, bytes]]
@@ -28,6 +31,8 @@ class BucketHandler(BaseHTTPRequestHandler):
     broken: ClassVar[list[int]]
     refused: ClassVar[list[str]]
     written: ClassVar[float]
+    pages: ClassVar[list[dict[str, str]]]
+    said: ClassVar[str] = ""
 
     def do_any(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
@@ -37,7 +42,7 @@ class BucketHandler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(content)))
         if etag:
             self.send_header("ETag", etag)
-            self.send_header("Last-Modified", formatdate(self.written, usegmt=True))
+            self.send_header("Last-Modified", self.said or formatdate(self.written, usegmt=True))
         self.end_headers()
         self.wfile.write(b"" if self.command == "HEAD" else content)
 
@@ -50,7 +55,7 @@ class BucketHandler(BaseHTTPRequestHandler):
         if self.broken:
             return self.broken.pop(), b"", ""
         if self.path.startswith("/wheels?"):
-            return 200, self._listed(parse_qs(self.path.partition("?")[2])), ""
+            return 200, self._listed(parse_qs(self.path.partition("?")[2], keep_blank_values=True)), ""
         key = unquote(self.path.removeprefix("/wheels/"))
         there = self.objects.get(key)
         tag = f'"{hashlib.md5(there).hexdigest()}"' if there is not None else ""  # noqa: S324  (an ETag)
@@ -59,6 +64,8 @@ class BucketHandler(BaseHTTPRequestHandler):
             return 204, b"", ""
         if self.command != "PUT":
             return (404, b"", "") if there is None else (200, there, tag)
+        kinds = ("Content-Type", "Cache-Control", "If-Match", "If-None-Match")
+        self.pages.append({name: self.headers[name] for name in kinds if name in self.headers})
         if self.headers.get("If-None-Match") == "*" and tag:
             return 412, b"", ""
         if self.headers.get("If-Match", tag) != tag:
@@ -71,7 +78,7 @@ class BucketHandler(BaseHTTPRequestHandler):
         [prefix], after = query["prefix"], query.get("continuation-token", [""])[0]
         keys = [key for key in sorted(self.objects) if key.startswith(prefix) and key > after]
         at = datetime.fromtimestamp(self.written, UTC).strftime("%Y-%m-%dT%H:%M:%S.000Z")
-        about = f"<LastModified>{at}</LastModified><Size>1</Size>"
+        about = f"<LastModified>{self.said or at}</LastModified><Size>1</Size>"
         rows = [f"<Contents><Key>{quote_plus(key, safe='/')}</Key>{about}</Contents>" for key in keys[:1]]
         more = f"<NextContinuationToken>{escape(keys[0])}</NextContinuationToken>" if keys[1:] else ""
         return f"<ListBucketResult>{''.join(rows)}{more}</ListBucketResult>".encode()
@@ -96,5 +103,5 @@ def handler() -> type[BucketHandler]:
     return type(
         "_Handler",
         (BucketHandler,),
-        {"objects": {}, "lock": Lock(), "broken": [], "refused": [], "written": time.time()},
+        {"objects": {}, "lock": Lock(), "broken": [], "refused": [], "written": time.time(), "pages": []},
     )

@@ -47,12 +47,12 @@ def layout(
     """
     layer = text.encode()
     config = json.dumps({"os": "linux", "architecture": architecture, "rootfs": {"type": "layers"}}).encode()
-    manifest = _manifest(config, layer)
+    manifest = manifest_of(config, layer)
     blobs = {"config": config, "layer": layer, "manifest": manifest}
     entries, kind = [descriptor(MANIFEST, manifest)], "manifest"
     if attestation:
         proof = json.dumps({"os": "unknown", "architecture": "unknown", "rootfs": {}}).encode()
-        attached = _manifest(proof, b"provenance")
+        attached = manifest_of(proof, b"provenance")
         rows = [*entries, descriptor(MANIFEST, attached)]
         index = json.dumps({"schemaVersion": 2, "mediaType": INDEX, "manifests": rows}).encode()
         blobs |= {"proof": proof, "provenance": b"provenance", "attached": attached, "index": index}
@@ -69,7 +69,7 @@ def layout(
     return digest_of(blobs[kind])
 
 
-def _manifest(config: bytes, layer: bytes) -> bytes:
+def manifest_of(config: bytes, layer: bytes) -> bytes:
     rows = [descriptor("application/vnd.oci.image.layer.v1.tar", layer)]
     described = descriptor("application/vnd.oci.image.config.v1+json", config)
     return json.dumps({"schemaVersion": 2, "mediaType": MANIFEST, "config": described, "layers": rows}).encode()
@@ -91,7 +91,8 @@ class RegistryHandler(BaseHTTPRequestHandler):
     """Answers requests for `my-org/server`; the dictionaries and lists are those of a test.
 
     `log` has each request that was taken. With `cut`, the connection ends at the request whose line it matches.
-    `deletes` says what may be deleted: `tags`, `digests` or nothing. `basic`: it takes the login itself.
+    `deletes` says what may be deleted: `tags`, `digests` or nothing. `basic`: it takes the login itself. `broken` has
+    the status of each answer that is an error. `digests`: it states those of manifests in a header.
     """
 
     protocol_version = "HTTP/1.1"
@@ -103,6 +104,8 @@ class RegistryHandler(BaseHTTPRequestHandler):
     cut: ClassVar[str] = ""
     deletes: ClassVar[str] = "tags"
     basic: ClassVar[bool] = False
+    digests: ClassVar[bool] = True
+    broken: ClassVar[list[int]] = []
 
     def log_message(self, *_: object) -> None:
         pass
@@ -139,6 +142,8 @@ class RegistryHandler(BaseHTTPRequestHandler):
         if not self.basic and not proof.startswith(f"Bearer {scope}"):
             challenge = f'Bearer realm="{host}/token",service="stand-in",scope="{scope}"'
             return 401, b"", {"WWW-Authenticate": challenge}
+        if self.broken:
+            return self.broken.pop(), b"", {}
         self.log.append(line)
         kind, _, rest = line.partition(" ")[2].partition("/")
         return {"blobs": self._blob, "manifests": self._manifest, "tags": self._listed}[kind](rest, body)
@@ -165,7 +170,7 @@ class RegistryHandler(BaseHTTPRequestHandler):
         media, content = self.manifests[digest]
         if media not in self.headers["Accept"]:
             return 404, b"", {}
-        return 200, content, {"Content-Type": media, "Docker-Content-Digest": digest}
+        return 200, content, {"Content-Type": media, **({"Docker-Content-Digest": digest} if self.digests else {})}
 
     def _taken(self, reference: str, body: bytes) -> tuple[int, bytes, dict[str, str]]:
         digest, data = digest_of(body), json.loads(body)

@@ -11,36 +11,13 @@ from ci_compiler.backends.command_programs import CommandPrograms
 from ci_compiler.backends.job import JobContext
 from ci_compiler.codes import Code
 from ci_compiler.errors import StageError
-from ci_compiler.publishing.plan import StagedVariant, other_commit, waits_for
+from ci_compiler.publishing.plan import StagedVariant
 from ci_compiler.publishing.stores import FolderStore
 from ci_compiler.publishing.target import upload
 from ci_compiler.publishing.wheel_index import WheelIndex
 from tests.publishing.places import build_of, wheel
 
-OLD, NEW = "a" * 40, "b" * 40
 NAMES = ("fastpath-cpu", "fastpath-sm90")
-
-
-def precedes(one: str, other: str) -> bool:
-    return (one, other) == (OLD, NEW)
-
-
-@pytest.mark.parametrize(
-    ("held", "commit", "refused", "waits"),
-    [
-        ({}, NEW, "", "fastpath-cpu and fastpath-sm90 did not pass"),
-        ({NAMES[0]: StagedVariant(NEW, shown=False)}, NEW, "", "fastpath-sm90 did not pass"),
-        (dict.fromkeys(NAMES, StagedVariant(NEW, shown=False)), NEW, "", ""),
-        ({NAMES[0]: StagedVariant(OLD, shown=False)}, NEW, "", f"fastpath-cpu was built from {OLD}, this from"),
-        ({NAMES[0]: StagedVariant(NEW, shown=False)}, OLD, f"the newer commit {NEW} (fastpath-cpu), and this", NEW),
-        (dict.fromkeys(NAMES, StagedVariant(OLD, shown=True)), NEW, f"was published from {OLD} (fastpath-cpu)", ""),
-        (dict.fromkeys(NAMES, StagedVariant("", shown=True)), NEW, "", ""),
-    ],
-)
-def test_what_is_refused_and_what_waits(held: dict[str, StagedVariant], commit: str, refused: str, waits: str) -> None:
-    why, wait = other_commit(held, commit, precedes), waits_for(held, NAMES, commit)
-    assert (refused in why, waits in wait) == (True, True)
-    assert (bool(why), bool(wait)) == (bool(refused), bool(waits))
 
 
 def test_a_run_of_an_older_commit_and_a_newer_one(tmp_path: Path) -> None:

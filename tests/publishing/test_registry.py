@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,13 +12,13 @@ from threading import Lock
 import pytest
 
 from ci_compiler.errors import StageError
-from ci_compiler.publishing.images import INDEX, image_of, join
+from ci_compiler.publishing.images import image_of, join
 from ci_compiler.publishing.plan import HeldVersion, StagedVariant
 from ci_compiler.publishing.registry import Registry
 from ci_compiler.publishing.target import publish, upload
 from ci_compiler.secret import Secret
 from tests.publishing.places import serving
-from tests.publishing.registry import COMMIT, LOGIN, MANIFEST, RegistryHandler, descriptor, layout, pack, uploaded
+from tests.publishing.registry import COMMIT, LOGIN, RegistryHandler, layout, uploaded
 
 
 class Place:
@@ -27,16 +28,16 @@ class Place:
         self.address = address
         self.server = server
 
-    def target(self, variant: str = "server-amd64", login: str = LOGIN) -> Registry:
+    def target(self, variant: str = "server-amd64", login: str = LOGIN, form: str = "-{version}") -> Registry:
         def tags(name: str) -> list[str]:
-            return [f"{name}-{{version}}", name]
+            return [f"{name}{form}", name]
 
         return Registry(f"{self.address}/my-org/server", variant, tags, Secret(login), "PUBLISH_TOKEN")
 
 
 @pytest.fixture
 def place() -> Iterator[Place]:
-    state = {"blobs": {}, "manifests": {}, "tags": {}, "log": [], "lock": Lock()}
+    state = {"blobs": {}, "manifests": {}, "tags": {}, "log": [], "lock": Lock(), "broken": []}
     server = type("Server", (RegistryHandler,), state)
     with serving(server) as address:
         yield Place(address, server)
@@ -125,10 +126,53 @@ def test_nights_lose_their_tags_and_a_withdrawn_image_all(place: Place, tmp_path
     place.target().withdraw([HeldVersion("", "1.4.0")], "wrong results")
     assert not place.server.tags
     assert root not in place.server.manifests
+    for because in ("", "wrong results"):
+        place.target().withdraw([HeldVersion("", "1.4.0")], because)  # it is gone already
     place.server.deletes = "nothing"
     publish(place.target(), [uploaded(tmp_path / "server.oci.tar")], print)
-    with pytest.raises(StageError, match="deletes no images"):
+    with pytest.raises(StageError, match=r"deletes no images; delete my-org/server:server-amd64-1\.4\.0 on its pages"):
         place.target().withdraw([HeldVersion("", "1.4.0")], "wrong results")
+
+
+@pytest.mark.parametrize(("names", "count"), [(["a.tar"], 1), (["a.oci.tar", "b.oci.tar"], 2), (["a.oci.tar", "b"], 2)])
+def test_a_variant_has_one_image(place: Place, tmp_path: Path, names: list[str], count: int) -> None:
+    for name in names:
+        layout(tmp_path / name)
+    message = f"server-amd64: a registry takes one image of a variant (`*.oci.tar`), not {count} files ["
+    with pytest.raises(StageError, match=f"^{re.escape(message)}"):
+        place.target().stage([uploaded(tmp_path / name) for name in names])
+
+
+def test_a_name_that_is_no_tag_is_refused(place: Place) -> None:
+    message = "server-amd64: 'server-amd64:1.4.0' is no tag: letters, digits and . _ -, at most 128 ["
+    with pytest.raises(StageError, match=f"^{re.escape(message)}"):
+        place.target(form=":{version}").staged("1.4.0+cu130", ["server-amd64"])
+
+
+def test_a_registry_may_state_no_digests(place: Place, tmp_path: Path) -> None:
+    layout(tmp_path / "server.oci.tar")
+    place.server.digests = False
+    said: list[str] = []
+    for _ in range(2):
+        publish(place.target(), [uploaded(tmp_path / "server.oci.tar")], said.append)
+    assert said == ["server.oci.tar: uploaded", "server.oci.tar: published already"]
+
+
+def test_errors_of_the_registry_are_tried_again_and_then_reported(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr("ci_compiler.publishing.registry.sleep", slept.append)
+    target = place.target()
+    place.server.broken[:] = [503] * 2
+    assert target.versions() == set()
+    assert slept == [0.5, 1], "the first attempt was without a token"
+    place.server.broken[:] = [500] * 4
+    with pytest.raises(OSError, match=f"^{place.address} answered GET of {place.address}/.*/tags/list with 500$"):
+        target.versions()
+    place.server.broken[:] = [403]
+    with pytest.raises(OSError, match=r"/manifests/server-amd64-1\.4\.0 with 403$"):
+        target.staged("1.4.0", ["server-amd64"])
 
 
 def test_a_registry_may_want_the_login_itself(place: Place, tmp_path: Path) -> None:
@@ -159,39 +203,3 @@ def test_an_index_joins_the_images_of_platforms(place: Place, tmp_path: Path) ->
     assert stated == ["amd64", "arm64"]
     with pytest.raises(ValueError, match="two images are for linux/amd64"):
         join([amd, tmp_path / "server.oci.tar"], tmp_path / "more.oci.tar")
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"without": "config"}, "lacks blobs/sha256/"),
-        ({"without": "layer"}, "lacks blobs/sha256/"),
-        ({"without": "manifest"}, "lacks blobs/sha256/"),
-        ({"spoilt": "layer"}, "has other content than sha256:"),
-        ({"spoilt": "config"}, "has other content than sha256:"),
-        ({"spoilt": "manifest"}, "has other content than sha256:"),
-    ],
-)
-def test_an_archive_that_is_not_whole_is_refused(tmp_path: Path, options: dict[str, str], message: str) -> None:
-    layout(tmp_path / "server.oci.tar", **options)  # type: ignore[arg-type]
-    with pytest.raises(OSError, match=message):
-        image_of(tmp_path / "server.oci.tar")
-
-
-def test_indices_within_indices_end(tmp_path: Path) -> None:
-    files, entry = dict[str, bytes](), descriptor(MANIFEST, b"{}")
-    for _ in range(6):
-        index = json.dumps({"schemaVersion": 2, "mediaType": INDEX, "manifests": [entry, entry]}).encode()
-        entry = descriptor(INDEX, index)
-        files[f"blobs/sha256/{entry['digest'][7:]}"] = index
-    files["index.json"] = json.dumps({"schemaVersion": 2, "manifests": [entry]}).encode()
-    pack(tmp_path / "deep.oci.tar", files)
-    with pytest.raises(OSError, match="too deep an index"):
-        image_of(tmp_path / "deep.oci.tar")
-
-
-def test_what_is_no_archive_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "server.oci.tar"
-    path.write_text("no archive", "utf-8")
-    with pytest.raises(OSError, match="is no archive of an OCI image layout"):
-        image_of(path)

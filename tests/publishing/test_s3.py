@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import re
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Thread
@@ -12,10 +14,11 @@ import pytest
 from ci_compiler.errors import StageError
 from ci_compiler.publishing.plan import HeldVersion
 from ci_compiler.publishing.s3 import MOST, Bucket, Keys, signed
+from ci_compiler.publishing.stores import Stored, StoredFile
 from ci_compiler.publishing.target import place_failures, publish, upload
 from ci_compiler.publishing.wheel_index import WheelIndex, files_of
 from ci_compiler.secret import Secret
-from tests.publishing.bucket import KEYS, handler
+from tests.publishing.bucket import KEYS, BucketHandler, handler
 from tests.publishing.places import serving, wheel
 
 EMPTY = hashlib.sha256(b"").hexdigest()
@@ -56,7 +59,93 @@ def test_signatures_are_those_of_the_examples(
 ) -> None:
     at = datetime(2013, 5, 24, tzinfo=UTC)
     proof = signed(method, f"https://examplebucket.s3.amazonaws.com{path}", headers, digest, KEYS, at)
-    assert proof["Authorization"].endswith(f",Signature={signature}")
+    names = sorted({"host", "x-amz-content-sha256", "x-amz-date", *map(str.lower, headers)})
+    assert proof == {
+        **headers,
+        "Host": "examplebucket.s3.amazonaws.com",
+        "x-amz-content-sha256": digest,
+        "x-amz-date": "20130524T000000Z",
+        "Authorization": "AWS4-HMAC-SHA256 Credential=AKIAIOSFODNN7EXAMPLE/20130524/us-east-1/s3/aws4_request,"
+        f"SignedHeaders={';'.join(names)},Signature={signature}",
+    }
+
+
+@pytest.fixture
+def server() -> Iterator[tuple[str, type[BucketHandler]]]:
+    made = handler()
+    with serving(made) as address:
+        yield f"{address}/wheels", made
+
+
+Server = tuple[str, type[BucketHandler]]
+
+
+@pytest.mark.parametrize(("prefix", "folder"), [("", ""), ("cu130", "cu130/")])
+def test_an_object_is_written_found_listed_and_deleted(
+    server: Server, tmp_path: Path, prefix: str, folder: str
+) -> None:
+    root, made = server
+    bucket, source, key = Bucket(root, prefix, KEYS), tmp_path / "f.whl", "p/files/a 1+b.whl"
+    source.write_bytes(b"wheel")
+    assert (bucket.find(key), bucket.read(key), [*bucket.files("p/")]) == (None, None, [])
+    made.written = datetime(2026, 11, 23, 12, tzinfo=UTC).timestamp()
+    bucket.put(key, source)
+    assert made.objects == {f"{folder}{key}": b"wheel"}
+    written = datetime(2026, 11, 23, 12, tzinfo=UTC)
+    assert bucket.find(key) == StoredFile(key, 5, written)
+    assert bucket.read(key) == Stored(b"wheel", f'"{hashlib.md5(b"wheel").hexdigest()}"')  # noqa: S324  (an ETag)
+    bucket.put("p/files/b.whl", source)
+    bucket.put("q/c.whl", source)
+    assert [file.key for file in bucket.files("p/files/")] == [key, "p/files/b.whl"]
+    assert {file.written for file in bucket.files("")} == {written}
+    bucket.delete(key)
+    bucket.delete(key)
+    assert {*made.objects} == {f"{folder}p/files/b.whl", f"{folder}q/c.whl"}
+
+
+def test_a_page_is_replaced_on_the_condition_that_it_is_the_one_that_was_read(server: Server) -> None:
+    bucket = Bucket(server[0], "", KEYS)
+    tag = f'"{hashlib.md5(b"{}").hexdigest()}"'  # noqa: S324  (an ETag)
+    assert bucket.write("index.json", "{}", "") is True
+    assert bucket.write("index.json", "other", "") is False
+    assert bucket.write("index.json", "[]", tag) is True
+    assert bucket.write("index.json", "other", tag) is False
+    assert bucket.read("index.json").content == b"[]"  # type: ignore[union-attr]
+    assert bucket.write("index.json", "{}") is True
+    assert [dict(headers) for headers in server[1].pages[:1]] == [
+        {"Content-Type": "application/vnd.pypi.simple.v1+json", "Cache-Control": "no-cache", "If-None-Match": "*"}
+    ]
+    assert "If-Match" not in dict(server[1].pages[-1])
+
+
+def test_errors_of_the_storage_are_tried_again_and_then_reported(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (root, made), slept = server, list[float]()
+    bucket = Bucket(root, "cu130", KEYS)
+    monkeypatch.setattr("ci_compiler.publishing.s3.sleep", slept.append)
+    made.broken[:] = [503] * 3
+    assert bucket.write("index.json", "{}")
+    assert slept == [0, 0.5, 1, 1.5]
+    for status, call, what in (
+        (500, lambda: bucket.delete("p"), "DELETE of p with 500"),
+        (500, lambda: [*bucket.files("p/")], "GET of the list of its objects with 500"),
+        (404, lambda: bucket.write("index.json", "{}"), "PUT of index.json with 404"),
+        (412, lambda: bucket.write("index.json", "{}"), "PUT of index.json with 412"),
+        (403, lambda: bucket.find("p"), "HEAD of p with 403"),
+    ):
+        made.broken[:] = [status] * 4
+        with pytest.raises(OSError, match=f"^{re.escape(root)}/cu130 answered {what}$"):
+            call()
+
+
+def test_what_s3_would_not_say_of_an_object_is_an_error_of_the_place(server: Server) -> None:
+    root, made = server
+    made.objects["p/a.whl"] = b""
+    made.said = "yesterday"
+    for call in (lambda: Bucket(root, "p", KEYS).find("a.whl"), lambda: [*Bucket(root, "p", KEYS).files("")]):
+        with pytest.raises(OSError, match=f"^{re.escape(root)}/p describes a.whl in another form than S3: .*yesterday"):
+            call()
 
 
 def test_a_bucket_is_an_index(tmp_path: Path) -> None:
@@ -101,5 +190,5 @@ def test_a_file_that_s3_does_not_take_at_once_is_refused_before_it_is_sent(tmp_p
     path = tmp_path / "big.whl"
     with path.open("wb") as file:
         file.truncate(MOST + 1)  # takes no space
-    with pytest.raises(OSError, match="and S3 takes"):
+    with pytest.raises(OSError, match=r"^big.whl has 5.3 GB, and S3 takes 5.3 GB in one request; publish it"):
         Bucket("http://127.0.0.1:9/wheels", "", KEYS).put("big.whl", path)

@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Thread
-from typing import Any
 
 import pytest
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import StageError
-from ci_compiler.publishing.plan import HeldFile, HeldVersion, Nights, StagedVariant, Upload, expired, plan_upload
+from ci_compiler.publishing.plan import HeldFile, HeldVersion, Nights, StagedVariant, Upload, expired
 from ci_compiler.publishing.stores import FolderStore
 from ci_compiler.publishing.target import publish, upload
-from ci_compiler.publishing.wheel_index import WheelIndex, files_of, place_of
+from ci_compiler.publishing.wheel_index import (
+    IndexFile,
+    WheelIndex,
+    files_of,
+    place_of,
+    project_html,
+    project_json,
+    root_html,
+    root_json,
+)
 from tests.publishing.places import COMMIT, serving_folder, wheel
 
 
@@ -45,19 +56,70 @@ def pip(address: str, wanted: str, folder: Path, *more: str) -> subprocess.Compl
     return subprocess.run(command, capture_output=True, text=True, check=False, env=env)
 
 
-def test_plan() -> None:
-    wanted = dict.fromkeys(["new", "same", "other", "whole", "broken"], "a1")
-    held = {
-        "same": HeldFile("a1", shown=True),
-        "other": HeldFile("b2", shown=True),
-        "whole": HeldFile("a1", shown=False),
-        "broken": HeldFile("", shown=False),
+YANKED = IndexFile(
+    name="a-1+b-py3-none-any.whl",
+    digest="a1",
+    requires_python=">=3.9",
+    package="fastpath",
+    variant="cpu",
+    version="1+b",
+    yanked='wrong "results"',
+    commit=COMMIT,
+)
+PLAIN = replace(YANKED, name="a-2-py3-none-any.whl", digest="b2", requires_python="", version="2", yanked="")
+HEAD = '<meta charset="utf-8"><meta name="pypi:repository-version" content="1.0">'
+
+
+def test_the_pages_of_a_project_are_those_of_pep_691_and_503() -> None:
+    text = project_json("a", [YANKED, PLAIN])
+    assert files_of(text) == (YANKED, PLAIN)
+    page = json.loads(text)
+    own = [row.pop("_file") for row in page["files"]]
+    assert [file["commit"] for file in own] == [COMMIT, COMMIT]
+    assert page == {
+        "meta": {"api-version": "1.0"},
+        "name": "a",
+        "files": [
+            {
+                "filename": YANKED.name,
+                "url": "files/a1/a-1%2Bb-py3-none-any.whl",
+                "hashes": {"sha256": "a1"},
+                "requires-python": ">=3.9",
+                "yanked": 'wrong "results"',
+            },
+            {"filename": PLAIN.name, "url": f"files/b2/{PLAIN.name}", "hashes": {"sha256": "b2"}, "yanked": False},
+        ],
     }
-    plan = plan_upload(wanted, held)
-    assert (plan.upload, plan.present, plan.refused, plan.resumed, plan.replaced) == tuple(
-        (name,) for name in ("new", "same", "other", "whole", "broken")
+    assert project_html("a", [YANKED, PLAIN]) == (
+        f"<!DOCTYPE html>\n<html><head>{HEAD}<title>a</title></head><body>\n"
+        '<a href="files/a1/a-1%2Bb-py3-none-any.whl#sha256=a1" data-requires-python="&gt;=3.9"'
+        f' data-yanked="wrong &quot;results&quot;">{YANKED.name}</a><br>\n'
+        f'<a href="files/b2/{PLAIN.name}#sha256=b2">{PLAIN.name}</a><br>\n'
+        "</body></html>\n"
     )
-    assert plan.put == ("new", "broken")
+
+
+def test_the_pages_of_the_index_list_its_projects() -> None:
+    assert json.loads(root_json(["b", "a"])) == {
+        "meta": {"api-version": "1.0"},
+        "projects": [{"name": "a"}, {"name": "b"}],
+    }
+    assert root_html(["b", "a"]) == (
+        f"<!DOCTYPE html>\n<html><head>{HEAD}<title>Simple index</title></head><body>\n"
+        '<a href="b/">b</a><br>\n<a href="a/">a</a><br>\n</body></html>\n'
+    )
+
+
+@pytest.mark.parametrize(
+    "text", ["{}", '{"files": [{}]}', '{"files": [{"_file": []}]}', '{"files": [{"_file": {"a": 1}}]}']
+)
+def test_the_page_of_another_program_is_not_changed(tmp_path: Path, text: str) -> None:
+    (tmp_path / "fastpath").mkdir()
+    (tmp_path / "fastpath/index.json").write_text(text, "utf-8")
+    message = f"{tmp_path}/fastpath/index.json: is not the page of a project that ci-runner wrote; publish to another"
+    with pytest.raises(StageError, match=f"^{re.escape(message)} place "):
+        index(tmp_path).held([wheel(tmp_path / "a")])
+    assert (tmp_path / "fastpath/index.json").read_text("utf-8") == text
 
 
 def test_pip_installs_from_it_and_not_what_was_withdrawn(tmp_path: Path) -> None:
@@ -179,33 +241,7 @@ def test_only_distributions(tmp_path: Path) -> None:
         publish(index(tmp_path / "index"), [Upload("data.zip", "a1", path, "data", "1", "c0ffee")], quiet)
 
 
-def night(day: int, variant: str = "cpu", local: str = "") -> HeldVersion:
-    return HeldVersion(variant, f"1.5.0.dev202611{day:02}{local}")
-
-
 NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
-HELD = [
-    *(night(day) for day in (1, 8, 9, 22, 23)),
-    night(2, "old", "+cu130"),
-    night(1, "old", "+cu130"),
-    HeldVersion("cpu", "1.4.0"),
-    HeldVersion("cpu", "1.5.0.dev20261399"),
-    HeldVersion("cpu", "2.0.dev1"),
-]
-
-
-@pytest.mark.parametrize(
-    ("kept", "gone"),
-    [
-        ({"days": 14}, [night(8), night(1), night(1, "old", "+cu130")]),
-        ({"most": 1}, [night(22), night(9), night(8), night(1), night(1, "old", "+cu130")]),
-        ({"most": 4, "days": 30}, [night(1)]),
-        ({}, []),
-    ],
-)
-def test_nights_expire_and_nothing_else(kept: dict[str, Any], gone: list[HeldVersion]) -> None:
-    keep = Nights(pattern="{version}.dev{date}", **kept)
-    assert list(expired(HELD, keep, NOW)) == gone
 
 
 def test_a_removed_night_leaves_no_file(tmp_path: Path) -> None:
@@ -216,6 +252,38 @@ def test_a_removed_night_leaves_no_file(tmp_path: Path) -> None:
     index(root).withdraw(expired(index(root).versions(), keep, NOW), "")
     assert [*shown(root)] == [wheels[1].name]
     assert [path.name for path in (root / "fastpath/files").iterdir()] == [wheels[1].digest]
+
+
+def test_packages_of_one_index_do_not_touch_each_other(tmp_path: Path) -> None:
+    root, version = tmp_path / "index", HeldVersion("fastpath-cpu", "1.4.0")
+    publish(WheelIndex(FolderStore(root), "", "other"), [wheel(tmp_path / "a")], quiet)
+    publish(index(root), [wheel(tmp_path / "b", "1.5.0")], quiet)
+    assert index(root).versions() == {HeldVersion("fastpath-cpu", "1.5.0")}
+    assert index(root).staged("1.4.0", ["fastpath-cpu"]) == {}
+    index(root).withdraw([version], "")
+    assert len(shown(root)) == 2
+
+
+@pytest.mark.parametrize(("age", "is_counted"), [(30, True), (32, False)])
+def test_an_upload_counts_until_five_days_before_it_may_be_removed(tmp_path: Path, age: int, is_counted: bool) -> None:
+    """By default, uploads are abandoned after 36 days."""
+    root, file = tmp_path / "index", wheel(tmp_path / "a")
+    upload(index(root), [file], quiet)
+    written = (datetime.now(UTC) - timedelta(days=age)).timestamp()
+    for path in filter(Path.is_file, root.rglob("*")):
+        os.utime(path, (written, written))
+    assert (file.name in index(root).held([file])) is is_counted
+    kept = WheelIndex(FolderStore(root), "", "fastpath", 36)
+    assert ("fastpath-cpu" in kept.staged("1.4.0", ["fastpath-cpu"])) is is_counted
+    assert index(root).staged("1.4.0", ["fastpath-cpu"]) == {"fastpath-cpu": StagedVariant(COMMIT, shown=False)}
+
+
+def test_an_upload_of_another_size_is_not_whole(tmp_path: Path) -> None:
+    root, file = tmp_path / "index", wheel(tmp_path / "a")
+    index(root).put(file)
+    assert index(root).held([file]) == {file.name: HeldFile(file.digest, shown=False)}
+    (root / "fastpath" / place_of(file)).write_bytes(b"half")
+    assert index(root).held([file]) == {}
 
 
 def test_uploads_that_were_never_shown_end(tmp_path: Path) -> None:

@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ci_compiler.cli.app import run
 from ci_compiler.cli.compile import PROGRAM
+from ci_compiler.git import Git
 from ci_compiler.plan.lookup import built_variants
 from ci_compiler.plan.pipeline import plan
-from ci_compiler.recipes.affected import named_paths
+from ci_compiler.recipes.affected import affected as find_affected
+from ci_compiler.recipes.affected import named_paths, with_importers
+from ci_compiler.spec.build import parse_spec
 from tests.adoption.test_audit import CPU, SPEC, V90, X90
 from tests.checkers import require
 from tests.output import checked
@@ -63,6 +67,88 @@ def repository(tmp_path: Path) -> Repository:
     assert made.ci("recipes") == 0
     made.commit()
     return made
+
+
+@pytest.mark.parametrize(
+    ("because", "found"),
+    [
+        ({}, {}),
+        ({"x": "why"}, {"x": "why"}),
+        ({"lib/c.nix": "c"}, {"lib/c.nix": "c", "b.nix": "c", "a.nix": "c"}),
+        ({"lib/data/1": "1"}, {"lib/data/1": "1", "lib/c.nix": "1", "b.nix": "1", "a.nix": "1"}),
+        ({"lib/data": "x"}, {"lib/data": "x", "lib/c.nix": "x", "b.nix": "x", "a.nix": "x"}),
+        ({"lib/database": "x"}, {"lib/database": "x"}),
+        ({"b.nix": "b", "lib/c.nix": "c"}, {"b.nix": "b", "lib/c.nix": "c", "a.nix": "b"}),
+        ({"z.nix": "z", "lib/c.nix": "c"}, {"z.nix": "z", "lib/c.nix": "c", "b.nix": "c", "a.nix": "c"}),
+    ],
+)
+def test_a_cause_reaches_all_that_name_it(because: dict[str, str], found: dict[str, str]) -> None:
+    texts = {"a.nix": "[ ./b.nix ./z.nix ]", "b.nix": "import ./lib/c.nix", "lib/c.nix": "./data", "d.nix": "lib/c.nix"}
+    if "z.nix" in because:
+        texts["a.nix"] = "import ./b.nix"
+    assert with_importers(texts, because) == found
+    assert with_importers({"e.nix": "./."}, {"y": "why"}) == {"y": "why", "e.nix": "why"}
+
+
+FILE = ".github/ci-matrix.yaml"
+
+
+def commanded(**changes: Any) -> str:
+    """A spec without recipes, in which `b` is built with `a`."""
+    command = {"files": ["x"], "install": "x", "publish": "x"}
+    packages = {
+        name: {
+            "command": command | {"build": f"ci/{name}.sh", "sources": [f"{name}/**"]},
+            "needs": ["a"] * (name == "b"),
+        }
+        for name in "abc"
+    }
+    packages["c"]["command"] |= changes.pop("c", {})
+    branch = {"cuda": "12.8", "versions": dict.fromkeys("abc", "1") | changes.pop("versions", {})}
+    matrix = {"python": ["3.13"], "isas": {"x86_64-linux": ["avx2"]}, "gpus": {"cpu": {}}}
+    return json.dumps(small(packages=packages, branches={"main": branch}, matrix=matrix, backend="command", **changes))
+
+
+@pytest.mark.parametrize(
+    ("edits", "because"),
+    [
+        ({"a/x.py": "1"}, {"a": "a/x.py", "b": "a/x.py"}),
+        ({"b/x.py": "1", "README.md": "1"}, {"b": "b/x.py"}),
+        ({"ci/c.sh": "1"}, {"c": "ci/c.sh"}),
+        ({"README.md": "1"}, {}),
+        ({FILE: commanded() + "\n"}, {}),
+        ({FILE: commanded(owner="other")}, {}),
+        ({FILE: commanded(versions={"c": "2"})}, {"c": FILE}),
+        ({FILE: commanded(versions={"a": "2"})}, {"a": FILE, "b": FILE}),
+        ({FILE: commanded(versions={"a": "2"}), "b/x.py": "1"}, {"a": FILE, "b": "b/x.py"}),
+        ({FILE: commanded(c={"build": "ci/d.sh"})}, {"c": FILE}),
+        ({FILE: commanded(c={"files": ["y"]})}, {"c": FILE}),
+        ({FILE: commanded(c={"env": {"X": "1"}})}, {"c": FILE}),
+    ],
+)
+def test_without_recipes_sources_values_and_commands_decide(
+    edits: dict[str, str], because: dict[str, str], tmp_path: Path
+) -> None:
+    made = Repository(tmp_path)
+    made.write(FILE, commanded())
+    base = made.commit()
+    for path, text in edits.items():
+        made.write(path, text)
+    head = made.commit()
+    spec = parse_spec(edits.get(FILE, commanded()).encode(), shown=FILE)
+    found = find_affected(Git(tmp_path), base=base, head=head, spec=spec, branch="main")
+    assert {one.name.partition("-")[0]: one.because for one in found} == because
+    assert find_affected(Git(tmp_path), base=base, head=head, spec=spec, branch="other") == ()
+
+
+def test_a_wrong_spec_before_has_nothing_in_common(tmp_path: Path) -> None:
+    made = Repository(tmp_path)
+    for text in ("version: 2\n", commanded()):
+        made.write(FILE, text)
+        made.commit()
+    spec = parse_spec(commanded().encode(), shown=FILE)
+    found = find_affected(Git(tmp_path), base="HEAD~1", head="HEAD", spec=spec, branch="main")
+    assert [one.because for one in found] == [FILE] * 3
 
 
 def affected(repository: Repository, capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, str]:

@@ -8,6 +8,8 @@ import pytest
 
 from ci_compiler.cli.app import run
 from ci_compiler.cli.compile import PROGRAM
+from ci_compiler.errors import InputError
+from ci_compiler.recipes.nixpkgs_hash import fetched_hash
 from ci_compiler.spec.build import load_spec
 from tests.checkers import require
 from tests.specs import PIN, UNKNOWN_PIN
@@ -74,6 +76,27 @@ def test_each_commit_gets_its_hash_and_a_wrong_one_is_corrected(root: Path, caps
     assert capsys.readouterr().out == "every nixpkgs commit has its hash\n"
 
 
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        (f"echo {NIX32}; exit 1", NIX32),
+        ("exit 0", "nix-prefetch-url printed nothing [nix-failed]"),
+        ("echo 'error: gone' >&2; exit 1", "gone"),
+        ("", "install Nix; see https://nixos.org/download [nix-missing]"),
+    ],
+)
+def test_a_hash_is_what_a_program_prints_that_succeeds(
+    script: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":" if script else None)
+    if script:
+        (tmp_path / "nix-prefetch-url").write_text(f"#!/bin/sh\n{script}\n", "utf-8")
+        (tmp_path / "nix-prefetch-url").chmod(0o755)
+    with pytest.raises(InputError) as raised:
+        fetched_hash(PIN)
+    assert said in str(raised.value)
+
+
 def test_nothing_is_written_if_an_archive_cannot_be_fetched(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = root / ".github/ci-matrix.yaml"
     file.write_text(BLOCK.replace(f"'{PIN}'", UNKNOWN_PIN), "utf-8")
@@ -87,7 +110,7 @@ def test_a_place_that_cannot_be_edited_is_said(root: Path, capsys: pytest.Captur
     file = root / ".github/ci-matrix.yaml"
     file.write_text(BLOCK.replace(f"nixpkgs: {PIN}  # the pin", f"nixpkgs:\n      {PIN}"), "utf-8")
     assert run(PROGRAM, ["hash", "--root", str(root)]) == 2
-    assert "cannot be edited here; write `nixpkgs-hash: sha256-" in capsys.readouterr().err
+    assert f"cannot be edited here; write `nixpkgs-hash: {SRI}` " in capsys.readouterr().err
 
 
 def test_the_bundled_spec_cannot_be_edited(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,30 +4,122 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ci_compiler.adoption.evaluator import Evaluation, evaluate, find_recipes, parse
 from ci_compiler.cli.app import run
 from ci_compiler.cli.compile import PROGRAM
+from ci_compiler.files.drift import FLOX, THIN
 from ci_compiler.hardware import CPU
 from ci_compiler.plan.rules import judge
 from ci_compiler.recipes.nix_text import comment, lines, string, words
-from ci_compiler.recipes.render import recipe, recipes
+from ci_compiler.recipes.render import NO_TEMPLATES, pname, recipe, recipes, territories
 from ci_compiler.spec.build import bundled_spec
 from ci_compiler.spec.model import Spec
-from ci_compiler.variant import RECIPES
+from ci_compiler.variant import RECIPES, SHARED
 from tests.adoption.test_audit import SPEC
 from tests.checkers import require
 from tests.processes import MINUTES
+from tests.recipes.subjects import TORCH, cell_of, spec_for
 from tests.specs import small, spec_of
 
 NOT_DEFAULT = ("sm61", "sm110")
 """The GPUs of the bundled stack that nixpkgs does not build MAGMA and NCCL for unasked."""
 
 BRANCHES = ["main", "cuda-12_9", "cuda-13_0"]
+
+
+STACK: dict[str, Any] = {"pytorch": TORCH, "torchvision": {"needs": ["pytorch"]}}
+CPU_CELL, GPU_CELL = "python313-cpu-avx2", "python313-cuda12_8-sm90-avx2"
+LIST = f"{RECIPES}/.gitattributes"
+
+
+def written(
+    packages: dict[str, Any], templates: Mapping[str, str] = NO_TEMPLATES, *, whole: bool = True
+) -> dict[str, str]:
+    """The recipes of `packages` by the names of their files, and what else is written by its path."""
+    spec = spec_for(packages)
+    files = recipes(spec, judge(spec), "main", templates, self_contained=whole)
+    return {path.removeprefix(f"{RECIPES}/") if path.endswith(".nix") else path: text for path, text in files.items()}
+
+
+def test_each_variant_has_a_recipe_and_shares_what_is_not_self_contained() -> None:
+    names = [f"{package}-{cell}.nix" for cell in (CPU_CELL, GPU_CELL) for package in STACK]
+    whole, thin_ones = written(STACK), written(STACK, whole=False)
+    assert list(whole) == [LIST, *names]
+    shared = [f"{SHARED}/{package}-python313-{end}.nix" for end in ("cpu", "cuda12_8") for package in STACK]
+    assert list(thin_ones) == [
+        LIST,
+        *names,
+        *shared,
+        *(f"{SHARED}/shell/{one}.nix" for one in ("arrived", "built-for")),
+    ]
+    for name in names:
+        assert "import ../ci-compiler/" in thin_ones[name]
+        assert "import ../ci-compiler/" not in whole[name]
+    spec = spec_for(STACK | {"torchvision": {"needs": ["pytorch"], "self-contained": True}})
+    mixed = recipes(spec, judge(spec), "main")
+    assert [path for path in mixed if path.startswith(f"{SHARED}/torchvision")] == []
+    assert mixed[f"{RECIPES}/torchvision-{CPU_CELL}.nix"] == whole[f"torchvision-{CPU_CELL}.nix"]
+
+
+NOTE = "# Compiled by ci-compile from ci-matrix.yaml: GitHub folds these in its view of changes.\n"
+FOLDED = "{} linguist-generated=true\n"
+
+
+@pytest.mark.parametrize(
+    ("kinds", "folded", "own"),
+    [
+        ("compiled", ["*.nix"], []),
+        ({"*-cpu-*": "own"}, [f"torch-{GPU_CELL}.nix"], [f"torch-{CPU_CELL}"]),
+        ("own", [], [f"torch-{CPU_CELL}", f"torch-{GPU_CELL}"]),
+    ],
+)
+def test_recipes_of_the_repositorys_own_are_neither_written_nor_folded(
+    kinds: Any, folded: list[str], own: list[str]
+) -> None:
+    packages = {"torch": {**TORCH, "recipes": kinds}}
+    files = written(packages)
+    assert files.get(LIST, "") == (NOTE + "".join(map(FOLDED.format, folded)) if folded else "")
+    assert not {f"{name}.nix" for name in own} & files.keys()
+    spec = spec_for(packages)
+    assert territories(spec, judge(spec), "main") == (
+        FLOX._replace(kept=frozenset(f"{RECIPES}/{name}.nix" for name in own)),
+        THIN,
+    )
+    assert territories(spec, judge(spec), "other")[0].kept == frozenset()
+    assert recipes(spec, judge(spec), "other") == {}
+
+
+def test_a_template_is_filled_and_a_backend_without_recipes_has_none() -> None:
+    packages = {"torch": {"recipes": {"*-cpu-*": "template"}, "template": "nix/t.nix"}}
+    files = written(packages, {"nix/t.nix": '"@name@"'}, whole=False)
+    assert files[f"torch-{CPU_CELL}.nix"].endswith(f'\n"torch-{CPU_CELL}"\n')
+    assert "import ../ci-compiler" in files[f"torch-{GPU_CELL}.nix"]
+    command = {
+        "build": "ci/build.sh",
+        "files": ["dist/*.whl"],
+        "install": "pip install dist/*.whl",
+        "publish": "ci/p.sh",
+    }
+    branches = {"main": {"cuda": "12.8", "versions": {"wheel": "1.0"}}}
+    spec = spec_for({"wheel": {"command": command}}, backend="command", branches=branches)
+    assert recipes(spec, judge(spec), "main") == {}
+
+
+def test_the_recipe_of_one_variant_is_self_contained() -> None:
+    spec = spec_for(STACK, main={"pnames": {"pytorch": "torch"}})
+    cell = cell_of(spec, GPU_CELL)
+    expected = recipes(spec, judge(spec), "main", self_contained=True)
+    for variant in cell.variants:
+        assert recipe(spec, cell, variant) == expected[f"{RECIPES}/{variant.name}.nix"]
+    assert [pname(spec, cell, variant) for variant in cell.variants] == [f"torch-{GPU_CELL}", f"torchvision-{GPU_CELL}"]
+    seeded = recipe(spec, cell, cell.variants[0], seeded_by=f"pytorch-{CPU_CELL}")
+    assert f"import ./pytorch-{CPU_CELL}.nix {{ forSeed = true; }}" in seeded
 
 
 @pytest.fixture(scope="module")

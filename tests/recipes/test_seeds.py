@@ -26,15 +26,18 @@ from ci_compiler.cli.compile import PROGRAM
 from ci_compiler.hardware import tables
 from ci_compiler.plan.pipeline import plan
 from ci_compiler.plan.rules import judge
+from ci_compiler.recipes import seeds
 from ci_compiler.recipes.render import recipes
+from ci_compiler.recipes.subject import Subject
 from ci_compiler.reports.diff import diff
 from ci_compiler.reports.forecast import forecast
 from ci_compiler.reports.load import load_of
 from ci_compiler.spec.model import Spec
-from ci_compiler.variant import is_seed
+from ci_compiler.variant import is_seed, seed_name
 from ci_compiler.workflows.render import render
 from tests.checkers import require
 from tests.output import checked
+from tests.recipes.subjects import subject_for
 from tests.recipes.test_affected import Repository, affected
 from tests.recipes.test_build_proof import EXPRESSION
 from tests.specs import MAIN, small, spec_of
@@ -179,6 +182,97 @@ class Fleet:
 
 
 SPEC = spec_with(["sm80", "sm90"])
+
+
+FIRST, SECOND = (f"engine-python313-cuda12_8-{gpu}-avx2" for gpu in ("sm80", "sm90"))
+
+
+@pytest.mark.parametrize(
+    ("gpus", "keys", "seeders"),
+    [
+        (["sm80", "sm90"], {}, {"cpu": "", "sm80": "sm80", "sm90": "sm80"}),
+        (["sm90"], {}, {"cpu": "", "sm90": ""}),
+        (["sm80", "sm90", "sm100"], {"recipes": {"*-sm80-*": "own"}}, {"sm80": "", "sm90": "sm90", "sm100": "sm90"}),
+        (["sm80", "sm90"], {"recipes": {"*-sm80-*": "own"}}, {"sm80": "", "sm90": ""}),
+        (["sm80", "sm90"], {"compiler-seed": False}, {"sm80": "", "sm90": ""}),
+        (["sm80", "sm90"], {"capabilities": True}, {"sm80": "", "sm90": ""}),
+    ],
+)
+def test_the_first_of_several_variants_with_the_same_host_code_makes_the_seed(
+    gpus: list[str], keys: dict[str, Any], seeders: dict[str, str]
+) -> None:
+    spec = spec_with(gpus, **keys)
+    cells = judge(spec).cells
+    for cell in cells:
+        if cell.target in seeders:
+            found = seeds.seeder_of(spec, cells, cell, "engine")
+            assert (found.target if found else "") == seeders[cell.target]
+            assert found is None or found.isa == cell.isa
+
+
+def taking(name: str, *, shared: bool = False) -> Subject:
+    """The subject of a variant that takes the seed of the first one, or of the text that such ones share."""
+    return replace(subject_for(SPEC, name), seeded_by=FIRST, is_shared=shared)
+
+
+CALL = "compiler_seed ${pkgs.ccache}/bin/ccache ${compilerSeed}"
+GUARDED = f'${{if forSeed then "" else "{CALL}"}}'
+IMPORT = f"import ./{FIRST}.nix {{ forSeed = true; }}"
+
+
+@pytest.mark.parametrize(
+    ("subject", "head", "arguments", "call"),
+    [
+        (taking(FIRST), "{ forSeed ? false, ... }:", ["inherit forSeed;"], GUARDED),
+        (taking(SECOND), "{ ... }:", [], CALL),
+        (taking(SECOND, shared=True), "{ ... }:", [], GUARDED),
+    ],
+)
+def test_a_recipe_takes_the_seed_and_that_of_the_first_variant_can_make_it(
+    subject: Subject, head: str, arguments: list[str], call: str
+) -> None:
+    assert seeds.head(subject) == head
+    given = [f"seedFrom = {IMPORT};", f'seedName = "{seed_name(FIRST)}";']
+    assert list(seeds.arguments(subject)) == [*arguments, *given]
+    assert seeds.parameters(subject) == {"forSeed": "false", "seedFrom": "", "seedName": ""}
+    assert seeds.attributes(subject) == {"NIX_OUTPATH_USED_AS_RANDOM_SEED": '"engine"'}
+    [text] = seeds.before_configure(subject)
+    assert text.splitlines()[-1] == call
+    assert list(seeds.at_the_end(subject)) == ["compiler_seed_found"]
+
+
+@pytest.mark.parametrize(
+    ("shared", "whose", "name", "first"),
+    [(False, FIRST, f'"{seed_name(FIRST)}"', f"({IMPORT})"), (True, "one variant", "seedName", "seedFrom")],
+)
+def test_the_seed_is_the_first_build_up_to_its_installation(shared: bool, whose: str, name: str, first: str) -> None:
+    [text] = seeds.bindings(taking(SECOND, shared=shared))
+    lines = [line.strip() for line in text.splitlines()]
+    assert lines[:8] == [
+        f"# The host code of {whose}, which is the same for every GPU, as ccache kept it.",
+        f"compilerSeed = {first}.overrideAttrs (old: {{",
+        f"pname = {name};",
+        'outputs = [ "out" ];',
+        "preConfigure = old.preConfigure + ''",
+        "compiler_seed ${pkgs.ccache}/bin/ccache",
+        "'';",
+        "doCheck = false;",
+    ]
+    assert lines[-4:] == ["compiler_seed_kept", "'';", "allowedReferences = [ ];", "});"]
+
+
+def test_a_recipe_without_a_seed_has_nothing_of_it() -> None:
+    subject = subject_for(SPEC, SECOND)
+    assert seeds.head(subject) == "{ ... }:"
+    texts = (seeds.bindings, seeds.arguments, seeds.before_configure, seeds.at_the_end)
+    assert [list(text(subject)) for text in texts] == [[], [], [], []]
+    assert (seeds.parameters(subject), seeds.attributes(subject)) == ({}, {})
+
+
+def test_the_last_build_of_a_log_says_how_much_it_took() -> None:
+    said = "ci-compiler: the compiler seed had {} of {} host objects\n"
+    assert seeds.found_in("x\n") == {}
+    assert seeds.found_in(said.format(1, 2) + said.format(19, 20)) == {"found": 19, "of": 20}
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,7 @@ from ci_compiler.files.drift import is_ours
 from ci_compiler.plan.pipeline import plan
 from ci_compiler.plan.rules import judge
 from ci_compiler.recipes.render import recipes
+from ci_compiler.recipes.template import check
 from ci_compiler.spec.carried import template_paths
 from ci_compiler.spec.placeholders import PLACEHOLDERS
 from ci_compiler.workflows.render import render
@@ -51,6 +53,43 @@ def of_template(text: str, name: str) -> str:
     spec = spec_with({"torchvision": {"recipes": "template", "template": PATH}})
     assert template_paths(spec) == (PATH,)
     return recipes(spec, judge(spec), "main", {PATH: text})[f".flox/pkgs/torchvision-{name}.nix"]
+
+
+@pytest.mark.parametrize(
+    ("packages", "templates", "problems"),
+    [
+        ({"torchvision": {"recipes": "template", "template": PATH}}, {PATH: THIN}, []),
+        ({"torchvision": {"recipes": "own", "template": PATH}, "mine": {}}, {}, []),
+        (
+            {
+                "torchvision": {"recipes": "template", "template": PATH},
+                "mine": {"recipes": "template", "template": "b"},
+            },
+            {"b": "@nme@\n\n  x @@y@@ @gpu@ @nme@"},
+            [
+                ("ci-matrix.yaml", f"no file {PATH} here; it is the template of torchvision's recipes"),
+                ("b:1:1", "nme"),
+                ("b:3:17", "nme"),
+            ],
+        ),
+    ],
+)
+def test_missing_templates_and_unknown_placeholders_are_found_together(
+    packages: dict[str, Any], templates: dict[str, str], problems: list[tuple[str, str]]
+) -> None:
+    spec = spec_with(packages)
+    if not problems:
+        check(spec, templates)
+        return
+    with pytest.raises(InputError) as raised:
+        check(spec, templates)
+    found = raised.value.findings
+    assert len(found) == len(problems)
+    for finding, (place, message) in zip(found, problems, strict=True):
+        assert str(finding.place).startswith(place)
+        assert message in finding.message
+    text = json.dumps(spec.document.value)
+    assert text[found[0].place.column - 1 :].startswith(f'"{PATH}"')
 
 
 def test_each_variant_has_its_own_values() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +14,17 @@ from ci_compiler.adoption.evaluator import evaluate, find_recipes
 from ci_compiler.cli.app import run
 from ci_compiler.cli.compile import PROGRAM
 from ci_compiler.plan.rules import judge
-from ci_compiler.recipes import thin
+from ci_compiler.recipes import compiled, proof, thin
+from ci_compiler.recipes import nix_text as nix
 from ci_compiler.recipes.parameters import expanded, marked, quoted
 from ci_compiler.recipes.render import recipes
-from ci_compiler.recipes.subject import subject_of
+from ci_compiler.recipes.subject import Subject, subject_of
 from ci_compiler.spec.build import bundled_spec
 from ci_compiler.spec.model import Spec
 from ci_compiler.variant import RECIPES, SHARED, recipe_name
 from tests.checkers import require
 from tests.processes import MINUTES
+from tests.recipes.subjects import spec_for, subject_for
 from tests.recipes.test_affected import Repository, affected, repository  # noqa: F401
 from tests.recipes.test_any_package import spec_with
 from tests.recipes.test_seeds import spec_with as seeded_spec
@@ -31,7 +34,15 @@ GPUS |= {"gpus": {"cpu": {}, "sm61": {}, "sm90": {}, "sm120": {}}}
 VLLM = {"pytorch": {"attribute": "torch"}, "vllm": {"needs": ["pytorch"], "at": "set"}}
 FLAGS: dict[str, Any] = {"arguments": {"gpu": {"gpuTargets": ["@capability@"]}}}
 FLAGS |= {"attributes": {"names": ["@name@", "@gpu@ and ${@isa@}"]}}
-FLAGS |= {"environment": {"ARCHS": "@sm@", "COST": "$@sm@ 'a b' @flags@", "OF": "@system@-@pname@", "FLAGS": "@flags@"}}
+FLAGS |= {
+    "environment": {
+        "ARCHS": "@sm@",
+        "COST": "$@sm@ 'a b' @flags@",
+        "NO": "$@gpu@",
+        "OF": "@system@-@pname@",
+        "FLAGS": "@flags@",
+    }
+}
 FLAGS |= {"cmake-flags": ["-DCMAKE_CUDA_ARCHITECTURES=@sm@", "-DNAME=@gpu@ @isa@"]}
 SPECS = {
     "one of each preset": lambda: spec_with(VLLM | {"llama-cpp": {}, "jaxlib": {}}, matrix=GPUS),
@@ -39,6 +50,134 @@ SPECS = {
     "all GPUs": lambda: spec_with({"pytorch": {"attribute": "torch"}}, matrix=GPUS | {"gpus": {"all": {}}}),
     "seeds": lambda: seeded_spec(["sm80", "sm90"]),
 }
+
+
+STACK: dict[str, Any] = {"pytorch": {"attribute": "torch"}, "torchvision": {"needs": ["pytorch"]}}
+FIX = {"why": "its compiler", "overlay": "final: prev: { }"}
+
+
+def thin_subject(name: str, packages: dict[str, Any] = STACK, seeded_by: str = "", **fix: str) -> Subject:
+    main = {"cuda": "13.0" if "13_0" in name else "12.8", **({"work-arounds": ["fix"]} if fix else {})}
+    more = {"work-arounds": {"fix": fix}} if fix else {}
+    gpus = ["cpu", "sm75", "all"] if "13_0" in name else ["cpu", "sm61", "sm90", "all"]
+    spec = spec_for(packages, gpus=gpus, isas=["avx", "avx2"], main=main, **more)
+    return replace(subject_for(spec, name), seeded_by=seeded_by)
+
+
+GPU, CPU = "torchvision-python313-cuda12_8-sm90-avx2", "torchvision-python313-cpu-avx2"
+BY_CODE = {"inputs": {"buildInputs": ["lib_@isa@"]}}
+
+
+@pytest.mark.parametrize(
+    ("package", "fix", "is_thin"),
+    [
+        ({}, {}, True),
+        ({}, FIX, True),
+        ({"self-contained": True}, {}, False),
+        (BY_CODE, {}, False),
+        ({"inputs": {"buildInputs": ["zlib"]}}, {}, True),
+        ({}, FIX | {"overlay": "final: prev: { x = @sm@; }"}, False),
+        ({}, FIX | {"overlay": "final: prev: { x = @version@; }"}, True),
+    ],
+)
+def test_a_recipe_is_thin_without_code_of_its_own(package: dict[str, Any], fix: dict[str, str], is_thin: bool) -> None:
+    packages = STACK | {"torchvision": STACK["torchvision"] | package}
+    assert thin.is_thin(thin_subject(GPU, packages, **fix)) is is_thin
+
+
+@pytest.mark.parametrize(
+    ("name", "seeded_by", "ending"),
+    [
+        ("torchvision-python313-cuda12_8-sm90-avx2", "", "torchvision-python313-cuda12_8"),
+        ("torchvision-python313-cuda12_8-sm90-avx", "x", "torchvision-python313-cuda12_8-seed"),
+        ("torchvision-python313-cpu-avx", "", "torchvision-python313-cpu"),
+        ("torchvision-python313-cuda12_8-sm61-avx2", "", "torchvision-python313-cuda12_8-capability"),
+        ("torchvision-python313-cuda13_0-all-avx2", "", "torchvision-python313-cuda13_0-all-x86_64-linux"),
+        ("pytorch-python313-cuda12_8-sm61-avx2", "", "pytorch-python313-cuda12_8-no-cudnn-capability"),
+        ("pytorch-python313-cuda12_8-sm90-avx", "", "pytorch-python313-cuda12_8-no-avx2"),
+        ("pytorch-python313-cuda12_8-all-avx2", "", "pytorch-python313-cuda12_8-all-x86_64-linux-capability"),
+        ("mine-python313-cuda12_8-sm90-avx2", "", "mine-python313-cuda12_8"),
+        ("set-python313-cuda12_8-sm61-avx2", "", "set-python313-cuda12_8"),
+    ],
+)
+def test_the_shared_file_is_named_after_what_tells_it_from_others(name: str, seeded_by: str, ending: str) -> None:
+    packages = STACK | {"mine": {}, "set": {"attribute": "torch", "capabilities": True}}
+    subject = thin_subject(
+        name, packages, seeded_by, **({"why": "all", "overlay": "_: _: { }"} if "mine" in name else {})
+    )
+    expected = f"{SHARED}/{ending}{'-no-cudnn' * name.startswith('set')}.nix"
+    assert thin.shared_path(subject) == expected
+
+
+SEEDED = "forSeed ? false, seedFrom, seedName"
+NUMBER = 'gpuArchNumber ? builtins.replaceStrings [ "." ] [ "" ] gpuArchSM'
+FLAGS_TEXT = 'cpuFlagsText ? builtins.concatStringsSep " " cpuFlags'
+
+
+@pytest.mark.parametrize(
+    ("name", "package", "kind", "given", "rest"),
+    [
+        (CPU, {}, "Python 3.13 and CPUs", "pname cpuISA system", "needs, description, runsOn"),
+        (
+            GPU,
+            {},
+            "Python 3.13 and CUDA 12.8",
+            "pname gpuArch gpuArchSM cpuISA system",
+            f"needs, description, runsOn, {NUMBER}",
+        ),
+        (CPU, {"needs": []}, "Python 3.13 and CPUs", "pname cpuISA system", "description, runsOn"),
+        (CPU, {"needs": [], "at": "set"}, "Python 3.13 and CPUs", "pname cpuISA system", "description, runsOn"),
+        (CPU, {"at": "set"}, "Python 3.13 and CPUs", "pname cpuISA system", "needs, description, runsOn"),
+        (CPU, {"set": "top", "needs": []}, "CPUs", "pname cpuISA system", "description, runsOn"),
+        (
+            CPU,
+            {"environment": {"A": "@name@ @flags@"}, "needs": []},
+            "Python 3.13 and CPUs",
+            "variantName pname cpuISA system",
+            f"description, runsOn, {FLAGS_TEXT}",
+        ),
+    ],
+)
+def test_what_is_shared_takes_the_values_that_it_names(
+    name: str, package: dict[str, Any], kind: str, given: str, rest: str
+) -> None:
+    common = thin.shared(thin_subject(name, STACK | {"torchvision": STACK["torchvision"] | package}))
+    lines = common.text.splitlines()
+    assert lines[1] == f"# What recipes of torchvision 1.0 for {kind} share."
+    assert common.given == tuple(given.split())
+    assert lines[2:5] == ["", f"{{ {', '.join([*common.given, 'cpuFlags', rest])} }}:", ""]
+
+
+def test_a_recipe_gives_its_own_values_to_what_it_shares() -> None:
+    subject = thin_subject(GPU)
+    common = thin.shared(subject)
+    runs = "".join(f'    "{line}"\n' for line in compiled.runs_on_lines(subject))
+    assert thin.recipe(subject, common) == (
+        "\n".join(compiled.head(subject)) + "\n\n{ ... }: import ../ci-compiler/torchvision-python313-cuda12_8.nix {\n"
+        f'  pname = "{GPU}";\n  gpuArch = "sm90";\n'
+        '  gpuArchSM = "9.0"; # TORCH_CUDA_ARCH_LIST takes 9.0, never sm_90.\n'
+        '  cpuISA = "avx2";\n  system = "x86_64-linux";\n  cpuFlags = [ "-mavx2" "-mfma" "-mf16c" ];\n'
+        f"  needs.torch = import ./{GPU.replace('torchvision', 'pytorch')}.nix {{ }};\n"
+        f'  description = "{compiled.description(subject)}";\n  runsOn = [\n{runs}  ];\n}}\n'
+    )
+    cpu = thin_subject(CPU)
+    assert "#" not in thin.recipe(cpu, thin.shared(cpu)).partition("import")[2]
+    seeded = thin_subject(GPU, seeded_by=GPU)
+    text = thin.recipe(seeded, thin.shared(seeded))
+    assert "{ forSeed ? false, ... }: import" in text
+    assert "  inherit forSeed;\n" in text
+    assert f"runsOn, {NUMBER}, {SEEDED} }}:" in thin.shared(seeded).text
+
+
+def test_the_functions_that_shared_texts_import_are_files() -> None:
+    spec = spec_for(STACK)
+    texts = ["${import ./shell/built-for.nix}", "x ${import ./shell/arrived.nix} ${import ./shell/built-for.nix}"]
+    files = dict(thin.functions(spec, texts))
+    assert list(files) == [f"{SHARED}/shell/{name}.nix" for name in ("arrived", "built-for")]
+    head = [compiled.origin(spec), "# Functions of the shell, which phases of builds define.", "", "''"]
+    text = files[f"{SHARED}/shell/arrived.nix"]
+    assert text == "\n".join([*head, nix.indent(proof.function("arrived"))]) + "''\n"
+    assert list(thin.functions(spec, ["import ./other/a.nix"])) == []
 
 
 def derivations(files: Mapping[str, str], folder: Path) -> dict[str, str]:

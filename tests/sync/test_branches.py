@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -12,10 +13,14 @@ import yaml
 
 from ci_compiler.cli.app import run
 from ci_compiler.cli.compile import PROGRAM
+from ci_compiler.errors import InputError
+from ci_compiler.files.drift import FLOX, THIN
 from ci_compiler.git import Git
+from ci_compiler.sync.branches import BranchPlan, check_push, commit_plans, heads_of, makes, plan_branch, summary
 from tests.adoption.test_audit import CPU, N90, SPEC, X90
 from tests.output import checked
 from tests.recipes.test_affected import PKGS, Repository
+from tests.specs import MAIN, small, spec_of
 
 BRANCHES = ["cuda-13_0", "main"]
 MINE = "{ }: { mine = true; }\n"
@@ -49,6 +54,131 @@ def checkout_bytes(repository: Repository) -> dict[str, bytes]:
 
 def shown(repository: Repository, revision: str, path: str) -> str:
     return repository.git("show", f"{revision}:{path}")
+
+
+OURS = "# Compiled by ci-compile from spec.\n"
+FOREIGN = "was not written by ci-compile and is in the way"
+GONE = f"{PKGS}/gone.nix"
+
+
+@pytest.fixture
+def plain(tmp_path: Path) -> Repository:
+    """A repository without a spec, with files that were compiled, others, and a link."""
+    made = Repository(tmp_path)
+    for path, text in {
+        ".github/workflows/same.yml": OURS,
+        ".github/workflows/old.yml": OURS + "old: 1\n",
+        ".github/workflows/gone.yml": OURS,
+        ".github/workflows/mine.yml": "mine\n",
+        GONE: OURS,
+        f"{PKGS}/mine.nix": "mine\n",
+        "docs/ours.md": OURS,
+    }.items():
+        made.write(path, text)
+    (tmp_path / PKGS / "link.nix").symlink_to(OURS)
+    made.commit()
+    return made
+
+
+WANTED = {
+    ".github/workflows/same.yml": OURS,
+    ".github/workflows/old.yml": OURS + "old: 2\n",
+    f"{PKGS}/new.nix": OURS,
+    "spec.yaml": "version: 1\n",
+}
+
+
+def planned(plain: Repository, files: dict[str, str], *, adopt: bool = False) -> BranchPlan:
+    git = Git(plain.root)
+    return plan_branch(git, "main", git.heads()["main"], WANTED | files, [FLOX, THIN], adopt=adopt)
+
+
+def test_a_plan_has_what_is_new_changed_and_no_longer_compiled(plain: Repository) -> None:
+    plan = planned(plain, {})
+    changed = {path: WANTED[path] for path in (".github/workflows/old.yml", f"{PKGS}/new.nix", "spec.yaml")}
+    gone = dict.fromkeys([".github/workflows/gone.yml", GONE])
+    assert plan == BranchPlan("main", plain.git("rev-parse", "main"), changed | gone, WANTED, {}, 2, 2)
+    assert list(summary((plan,))) == [("main", 2, 1, 2)]
+
+
+@pytest.mark.parametrize(
+    ("path", "adopt", "problem"),
+    [
+        (f"{PKGS}/mine.nix", True, ""),
+        (f"{PKGS}/mine.nix", False, f"{FOREIGN}; `--adopt` takes it over"),
+        (".github/workflows/mine.yml", True, FOREIGN),
+        (".github/workflows", True, "is a directory"),
+        (f"{PKGS}/mine.nix/default.nix", True, "is a file"),
+    ],
+)
+def test_what_was_not_compiled_is_in_the_way_unless_recipes_are_adopted(
+    plain: Repository, path: str, adopt: bool, problem: str
+) -> None:
+    if not problem:
+        plan = planned(plain, {path: OURS}, adopt=adopt)
+        assert (plan.taken, plan.changes[path], plan.added) == ({path: OURS}, OURS, 2)
+        return
+    with pytest.raises(InputError) as raised:
+        planned(plain, {path: OURS}, adopt=adopt)
+    [finding] = raised.value.findings
+    assert finding.place.file.startswith("main:")
+    assert problem in finding.message
+    assert ("--adopt" in finding.message) == (not adopt)
+
+
+def test_a_commit_makes_its_plan_and_no_other_one(plain: Repository) -> None:
+    git, plan = Git(plain.root), planned(plain, {})
+    nothing = plan._replace(branch="same", changes={})
+    commits = commit_plans(git, [plan, nothing], {"main": "Compile\n"}, {})
+    assert commits.keys() == {"main"}
+    [commit] = commits.values()
+    assert git.message(commit).strip() == "Compile"
+    assert git.heads()["main"] == plan.parent
+    assert makes(git, commit, plan) is True
+    assert commit_plans(git, [plan], {}, {"main": "made"}) == {"main": "made"}
+    for other in (
+        plan._replace(parent=commit),
+        plan._replace(changes={**plan.changes, "spec.yaml": "version: 2\n"}),
+        plan._replace(changes={**plan.changes, "spec.yaml": None}),
+        plan._replace(changes={**plan.changes, GONE: OURS}),
+        plan._replace(changes={**plan.changes, "more": "x"}),
+        plan._replace(changes={path: text for path, text in plan.changes.items() if path != GONE}),
+    ):
+        assert makes(git, commit, other) is False
+
+
+def test_a_push_continues_what_the_remote_has(plain: Repository, tmp_path_factory: pytest.TempPathFactory) -> None:
+    git, plan = Git(plain.root), planned(plain, {})
+    folder = tmp_path_factory.mktemp("remote")
+    plain.git("init", "-q", "--bare", str(folder))
+    plain.git("remote", "add", "origin", str(folder))
+    [commit] = commit_plans(git, [plan], {"main": "x"}, {}).values()
+    assert check_push(git, "origin", (plan,), {}) == {}
+    plain.git("push", "-q", "origin", "main")
+    assert check_push(git, "origin", (plan,), {}) == {}
+    plain.git("push", "-q", "origin", f"{commit}:refs/heads/main")
+    assert check_push(git, "origin", (plan,), {}) == {"main": commit}
+    other = plan._replace(changes={"more": "x"})
+    with pytest.raises(InputError) as raised:
+        check_push(git, "origin", (other,), {})
+    message = "origin has commits of main that are not in this repository; pull them first"
+    assert str(raised.value) == f"main: {message} [not-a-fast-forward]"
+
+
+def test_each_branch_of_the_spec_has_a_commit(plain: Repository) -> None:
+    spec = spec_of(small(branches={"main": MAIN, "next": MAIN | {"publish": False}}))
+    git, head = Git(plain.root), plain.git("rev-parse", "main")
+    with pytest.raises(InputError) as raised:
+        heads_of(git, spec)
+    assert "the repository has no branch 'next'; known are main" in str(raised.value)
+    text = json.dumps(spec.document.value)
+    assert text[raised.value.findings[0].place.column - 1 :].startswith('"next"')
+    plain.commit()
+    plain.git("update-ref", "refs/remotes/origin/next", head)
+    plain.git("update-ref", "refs/remotes/origin/main", head)
+    assert heads_of(git, spec, "origin") == {"main": plain.git("rev-parse", "main"), "next": head}
+    with pytest.raises(InputError, match="no branch 'next'"):
+        heads_of(git, spec)
 
 
 def test_each_branch_gets_its_recipes_the_workflows_and_the_spec_in_one_commit(

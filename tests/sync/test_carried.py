@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from ci_compiler.errors import InputError
 from ci_compiler.git import Git
+from ci_compiler.sync.carried import OtherEdit, changes, other_edits, refuse, take
 from tests.recipes.test_affected import Repository
 
 from .test_branches import PKGS, SPEC, X90, heads, remote, repository, shown
@@ -15,6 +17,99 @@ __all__ = ["remote", "repository"]
 
 FILE = ".github/ci-matrix.yaml"
 BUMPED = SPEC.replace("pytorch: 2.10.0, torchvision: 0.25.0", "pytorch: 2.10.1, torchvision: 0.25.0")
+
+
+def edited(branch: str, base: str, text: str, path: str = FILE) -> OtherEdit:
+    return OtherEdit(branch=branch, path=path, base=base.encode(), text=text.encode())
+
+
+@pytest.mark.parametrize(
+    ("edits", "carried", "found"),
+    [
+        ([], "new", []),
+        (["old"], "new", []),
+        (["new"], "new", []),
+        (["other"], "new", [("new", "other")]),
+        (["other"], "other", []),
+        (["old", "other"], "new", [("old", "other")]),
+        (["other", "old"], "new", []),
+        ([None], "new", []),
+    ],
+)
+def test_an_edit_is_a_version_that_the_known_history_does_not_have(
+    tmp_path: Path, edits: list[str | None], carried: str, found: list[tuple[str, str]]
+) -> None:
+    made = Repository(tmp_path)
+    for text in ("old", "new"):
+        made.write("a", text)
+        known = made.commit()
+    for text in edits:
+        made.write("a", text)
+        made.commit()
+    git = Git(tmp_path)
+    tips, heads = {"next": made.git("rev-parse", "HEAD"), "main": known}, dict.fromkeys(("next", "main"), known)
+    expected = [edited("next", base, text, "a") for base, text in found]
+    assert list(other_edits(git, tips, heads, {"a": carried, "missing": "x"})) == expected
+
+
+def test_an_edit_without_a_version_before_it_has_an_empty_base_and_links_are_none(tmp_path: Path) -> None:
+    made = Repository(tmp_path)
+    known = made.commit()
+    made.write("a", "mine")
+    (tmp_path / "b").symlink_to("a")
+    tip = made.commit()
+    found = other_edits(Git(tmp_path), {"next": tip}, {"next": known}, {"b": "x", "a": "y"})
+    assert list(found) == [edited("next", "", "mine", "a")]
+
+
+@pytest.mark.parametrize(
+    ("base", "text", "said"),
+    [
+        ("a: 1", "a: 2", "a"),
+        ("a: {b: 1}", "a: {b: 2, c: 3}", "a.b, a.c"),
+        ("a: 1", "b: 1\nc: 1\n", "a, b, c"),
+        ("a: 1", "b: 1\nc: 1\nd: 1\n", "a, b, c and 1 more"),
+        ("a: 1", "b: 1\nc: 1\nd: 1\ne: 1\n", "a, b, c and 2 more"),
+        ("a: 1\nb: 2\n", "a: 1\n", "b"),
+        ("a: 1\n", "a: 1 # why\n", "2 lines"),
+        ("{ }: 1\nx\n", "{ }: 1\n", "1 line"),
+    ],
+)
+def test_what_an_edit_changes_in_settings_or_in_lines(base: str, text: str, said: str) -> None:
+    assert changes(edited("next", base, text)) == said
+
+
+def test_edits_are_merged_line_by_line_or_conflict(tmp_path: Path) -> None:
+    git, base = Git(Repository(tmp_path).root), "1\n2\n3\n4\n5\n6\n7\n"
+    first, second = (
+        edited("next", base, base.replace("7", "seven"), "a"),
+        edited("last", base, base.replace("4", "four"), "a"),
+    )
+    files = {"a": base.replace("1", "one"), "b": "x"}
+    merged = "one\n2\n3\nfour\n5\n6\nseven\n"
+    assert take(git, files, [first, second]) == {"a": merged, "b": "x"}
+    assert files["b"] == "x"
+    other = edited("next", base, base.replace("1", "eins"), "a")
+    with pytest.raises(InputError) as raised:
+        take(git, files, [other, other])
+    message = "conflicts with the version here; make the change here by hand, then give --drop next"
+    assert [str(one) for one in raised.value.findings] == [f"next:a: {message} [edited-elsewhere]"] * 2
+
+
+def test_edits_that_nobody_decided_about_are_refused() -> None:
+    refuse([], "main")
+    with pytest.raises(InputError) as raised:
+        refuse([edited("next", "a: 1", "a: 2"), edited("main", "a: 1", "b: 1")], "main")
+    assert [str(one) for one in raised.value.findings] == [
+        (
+            f"next:{FILE}: changes a, which main does not have; --take next takes it over, --drop next drops it "
+            "[edited-elsewhere]"
+        ),
+        (
+            f"main:{FILE}: changes a, b, which this checkout does not have; --take main takes it over, "
+            "--drop main drops it [edited-elsewhere]"
+        ),
+    ]
 
 
 def edit(repository: Repository, branch: str, text: str, path: str = FILE) -> None:

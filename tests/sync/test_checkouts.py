@@ -8,6 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from ci_compiler.errors import InputError
+from ci_compiler.git import Git
+from ci_compiler.sync.branches import BranchPlan, commit_plans
+from ci_compiler.sync.checkouts import checkouts, write
 from tests.recipes.test_affected import Repository
 
 from .test_branches import PKGS, SPEC, X90
@@ -17,6 +21,110 @@ OTHER = "cuda-13_0"
 X100 = X90.replace("sm90", "sm100")
 WITHOUT = SPEC.replace("    sm100: {isas: [avx2]}\n", "")
 """The spec without the recipe `X100`."""
+
+
+Edits = dict[str, str | None]
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Repository:
+    """A repository of four files, whose `main` is checked out, with the branch `next`."""
+    made = Repository(tmp_path)
+    for name in "abcd":
+        made.write(name, "1\n")
+    made.commit()
+    made.git("branch", "next")
+    return made
+
+
+def change(repository: Repository, branch: str = "main", **changes: str | None) -> BranchPlan:
+    parent = repository.git("rev-parse", branch)
+    return BranchPlan(branch, parent, changes or {"a": "2\n", "b": None, "new": "x\n"}, {}, {}, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("edits", "lost"),
+    [
+        ({}, ""),
+        ({"a": "2\n"}, ""),
+        ({"a": "2\n", "b": None, "new": "x\n"}, ""),
+        ({"other": "mine\n"}, ""),
+        ({"a": "3\n"}, "a"),
+        ({"a": None}, "a"),
+        ({"b": "2\n"}, "b"),
+        ({"c": "2\n"}, "c"),
+        ({"d": None}, "d"),
+        ({"new": "y\n"}, "new"),
+        ({"new/file": "x\n"}, "new"),
+        ({"a": "3\n", "c": "2\n", "d": None}, "a, c, d"),
+        ({"a": "3\n", "b": "2\n", "c": "2\n", "d": None}, "a, b, c …"),
+    ],
+)
+@pytest.mark.parametrize("is_staged", [False, True])
+def test_a_checkout_is_brought_to_the_new_commit_unless_a_change_would_be_lost(
+    small: Repository, edits: Edits, lost: str, is_staged: bool
+) -> None:
+    git, plan = Git(small.root), change(small)
+    for path, text in edits.items():
+        small.write(path, text)
+    if is_staged and "new" not in lost and "other" not in edits:
+        small.git("add", "-A")
+    found, findings = checkouts(git, [plan, change(small, "next")])
+    assert [(one.root, one.plan) for one in found] == [(small.root, plan)]
+    if lost:
+        problem = f"files differ from the commit: {lost}; commit, discard or move them first [tree-changed]"
+        assert [str(one) for one in findings] == [f"main: is checked out in {small.root}, where {problem}"]
+        return
+    assert findings == []
+    [commit] = commit_plans(git, [plan], {"main": "x"}, {}).values()
+    write(git, [plan], {"main": commit}, found)
+    assert small.git("rev-parse", "main") == commit
+    assert small.git("status", "--porcelain") == ("?? other" if edits.keys() == {"other"} else "")
+    texts = {path.name: path.read_text("utf-8") for path in small.root.iterdir() if path.is_file()}
+    others = {"other": "mine\n"} if "other" in edits else {}
+    assert texts == {"a": "2\n", "c": "1\n", "d": "1\n", "new": "x\n", **others}
+
+
+@pytest.mark.parametrize("name", ["MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-apply", "index.lock"])
+def test_a_command_of_git_that_is_not_done_stops_a_sync(small: Repository, name: str) -> None:
+    small.append("c")
+    plan = change(small)
+    file = small.root / ".git" / name
+    file.touch()
+    [finding] = checkouts(Git(small.root), [plan])[1]
+    rest = "`git status` says how to go on; a leftover lock can be deleted [checkout-busy]"
+    assert str(finding) == f"main: is checked out in {small.root}, where git is not done, as {file} shows; {rest}"
+
+
+def test_only_checkouts_of_branches_that_change_are_looked_at(small: Repository, tmp_path: Path) -> None:
+    git, folder = Git(small.root), tmp_path / "of-next"
+    small.git("worktree", "add", "-q", str(folder), "next")
+    next_plan, nothing = change(small, "next"), change(small)._replace(changes={})
+    assert checkouts(git, [nothing]) == ([], [])
+    assert checkouts(git, [change(small)._replace(branch="remote-only")]) == ([], [])
+    found, findings = checkouts(git, [nothing, next_plan])
+    assert ([(one.root, one.plan) for one in found], findings) == ([(folder, next_plan)], [])
+    folder.rename(tmp_path / "moved")
+    found, [finding] = checkouts(git, [next_plan])
+    assert found == []
+    assert (
+        str(finding) == f"next: is checked out in {folder}, where nothing is; run `git worktree prune` [checkout-busy]"
+    )
+
+
+def test_a_push_comes_before_any_branch_moves(small: Repository, tmp_path_factory: pytest.TempPathFactory) -> None:
+    git, remote = Git(small.root), tmp_path_factory.mktemp("remote")
+    small.git("init", "-q", "--bare", str(remote))
+    small.git("remote", "add", "origin", str(remote))
+    plans = [change(small), change(small, "next")._replace(changes={})]
+    commits = commit_plans(git, plans, {"main": "x", "next": "x"}, {})
+    found, _ = checkouts(git, plans)
+    with pytest.raises(InputError):
+        write(git, plans, commits, found, remote="missing")
+    assert small.git("rev-parse", "main") == plans[0].parent
+    assert small.git("status", "--porcelain") == ""
+    write(git, plans, commits, found, remote="origin")
+    assert git.list_remote("origin", {}) == git.heads() == {"main": commits["main"], "next": plans[1].parent}
 
 
 class Kind:

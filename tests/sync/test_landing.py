@@ -14,11 +14,17 @@ import pytest
 from ci_compiler.cli.app import run
 from ci_compiler.cli.compile import PROGRAM as COMPILE
 from ci_compiler.cli.runner import PROGRAM as RUNNER
+from ci_compiler.errors import InputError
+from ci_compiler.git import Git
 from ci_compiler.plan.pipeline import plan
+from ci_compiler.plan.selection import Rebuilt
 from ci_compiler.runner.jobs.reproduce import commands
 from ci_compiler.runner.targets import find
 from ci_compiler.spec.build import parse_spec
 from ci_compiler.stages import BUILD
+from ci_compiler.sync.branches import WRITTEN
+from ci_compiler.sync.compiled import compile_files
+from ci_compiler.sync.landing import branch_plans, check_out, landings, rebuilt_elsewhere, source_branch, tips
 from ci_compiler.units import markdown_text
 from ci_compiler.workflows import pull_request
 from ci_compiler.workflows.artifacts import artifact_name
@@ -28,11 +34,73 @@ from tests.recipes.test_affected import Repository
 
 from .test_branches import PKGS, SPEC, remote, repository
 from .test_carried import BUMPED, FILE, synced
+from .test_events import PLAN, A, B, document, history, recipe
 
 __all__ = ["remote", "repository", "synced"]
 
 OTHER = "cuda-13_0"
 ALL_CELLS = "pull-request: {cells: 40}\n"
+
+
+def test_a_branch_is_planned_with_its_recipes_and_what_all_carry(tmp_path: Path) -> None:
+    made, carried = history(tmp_path), {FILE: document(), "nix/x": "1\n"}
+    git = Git(tmp_path)
+    heads = tips(git, PLAN.spec)
+    assert heads == dict.fromkeys(["main", "next"], made.git("rev-parse", "HEAD"))
+    plans = branch_plans(git, PLAN, carried, heads, adopt=True)
+    assert [one.branch for one in plans] == ["main", "next"]
+    for one in plans:
+        assert carried.items() <= one.files.items()
+        assert compile_files(PLAN).items() <= one.files.items()
+        assert {*one.taken} == {recipe(A), recipe(B)}
+        assert one.changes["nix/x"] == "1\n"
+    with pytest.raises(InputError, match="--adopt"):
+        branch_plans(git, PLAN, carried, heads, adopt=False)
+    landed = landings(git, PLAN, carried, heads)
+    assert (git.heads(), {*landed}) == (heads, {"main", "next"})
+    assert made.git("show", f"{landed['next'].tree}:nix/x") == "1"
+    assert str(landed["next"]) == f"{heads['next']}..{landed['next'].tree}"
+    found = rebuilt_elsewhere(git, PLAN, carried, {"next": heads["next"]})
+    assert found == {"next": Rebuilt([A, B], str(landed["next"]))}
+
+
+def test_the_tips_are_those_last_fetched(tmp_path: Path) -> None:
+    made = history(tmp_path)
+    old = made.git("rev-parse", "HEAD")
+    made.commit()
+    made.git("update-ref", "refs/remotes/origin/main", old)
+    made.git("update-ref", "refs/remotes/origin/later", old)
+    made.git("branch", "topic")
+    assert tips(Git(tmp_path), PLAN.spec) == dict.fromkeys(["main", "next", "later"], old)
+
+
+def test_a_commit_comes_from_the_branch_that_lacks_the_fewest_of_its_commits(tmp_path: Path) -> None:
+    made = history(tmp_path)
+    git, first = Git(tmp_path), made.git("rev-parse", "HEAD")
+    later = made.commit()
+    heads = {"next": later, "main": first}
+    assert source_branch(git, PLAN.spec, heads, later) == "next"
+    assert source_branch(git, PLAN.spec, heads, first) == "main", "both have it: the first in the spec"
+    assert source_branch(git, PLAN.spec, {}, first) == ""
+
+
+def test_what_sync_would_commit_is_checked_out_the_same_each_time(tmp_path: Path) -> None:
+    made, carried = history(tmp_path), {FILE: document()}
+    git, tip = Git(tmp_path), made.git("rev-parse", "next")
+    landing = landings(git, PLAN, carried, {"next": tip})["next"]
+    commit = check_out(git, PLAN, carried, "next", str(landing))
+    assert made.git("rev-parse", "HEAD") == commit
+    assert (git.parents(commit), git.tree_of(commit)) == ([tip], landing.tree)
+    assert git.message(commit).strip() == f"Compile for next\n\n{WRITTEN}"
+    assert made.git("log", "-1", "--format=%at %ct", commit).split() == [made.git("log", "-1", "--format=%ct", tip)] * 2
+    assert check_out(git, PLAN, carried, "next", "next") == commit
+    other = "e" * 40
+    with pytest.raises(InputError) as raised:
+        check_out(git, PLAN, carried, "next", f"{tip}..{other}")
+    assert str(raised.value) == (
+        f"{FILE}: compiles to the tree {landing.tree} on next here, and to {other} where the run was planned; install "
+        "the version of ci-compiler that the spec's `toolkit` names [other-tree]"
+    )
 
 
 class Runner:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from ci_compiler.clock import Clock
+from ci_compiler.errors import InputError
 from ci_compiler.git import Git
+from ci_compiler.github.client import url_in
+from ci_compiler.sync.branches import WRITTEN, BranchPlan
+from ci_compiler.sync.pull_requests import HEAD, open_pull_requests
 from tests.github.conftest import github
 from tests.github.state import REPOSITORY, TOKEN, GitHub
 from tests.recipes.test_affected import Repository
@@ -18,6 +25,91 @@ from .test_carried import BUMPED, FILE, synced
 __all__ = ["github", "remote", "repository", "synced"]
 
 HEADS = {"main": "ci-compile/main", "cuda-13_0": "ci-compile/cuda-13_0"}
+
+
+class Hub:
+    """GitHub as the pull requests of a sync use it; `asked` has each request."""
+
+    access = SimpleNamespace(owner="my-org")
+
+    def __init__(self, *found: dict[str, int]) -> None:
+        self.found = found
+        self.asked: list[Any] = []
+
+    def git_environment(self) -> dict[str, str]:
+        return {}
+
+    def pages(self, what: str, path: str, *_: object) -> Iterator[dict[str, int]]:
+        self.asked.append((what, path))
+        yield from self.found
+
+    def request(self, what: str, method: str, path: str, given: dict[str, str], **options: object) -> str:
+        self.asked.append((what, method, path, given, options["read"], options.get("again", True)))
+        return f"{path} of {given['title']}"
+
+
+@pytest.fixture
+def offering(tmp_path: Path) -> Repository:
+    """A repository with the branches `a` and `b`, and a remote."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    made = Repository(folder)
+    made.write("x", "1\n")
+    made.commit()
+    made.git("init", "-q", "--bare", str(tmp_path / "small.git"))
+    made.git("remote", "add", "origin", str(tmp_path / "small.git"))
+    for branch in ("a", "b"):
+        made.git("branch", branch)
+    made.git("push", "-q", "origin", "--all")
+    return made
+
+
+def there(made: Repository) -> dict[str, str]:
+    """The branches of the remote."""
+    return Git(made.root).list_remote("origin", {})
+
+
+def opened(made: Repository, hub: Any, text: str, *, head: str = HEAD) -> list[tuple[str, str]]:
+    """Opens a pull request for `a`, whose file `x` gets another text, and none for `b`."""
+    parent = made.git("rev-parse", "main")
+    plans = [BranchPlan("a", parent, {"x": text}, {}, {}, 0, 0), BranchPlan("b", parent, {}, {}, {}, 0, 0)]
+    messages = {"a": f"Title {text}\n\n{WRITTEN}\n", "b": "none"}
+    found = open_pull_requests(hub, Git(made.root), "origin", plans, messages, {"a": "body", "b": "none"}, head=head)
+    return list(found)
+
+
+LOOKED = ("look for the pull request of a", "pulls?state=open&base=a&head=my-org%3Aci-compile%2Fa")
+
+
+def test_a_commit_is_pushed_and_its_request_opened_or_updated(offering: Repository) -> None:
+    made, hub = offering, Hub()
+    assert opened(made, hub, "2") == [("a", "pulls of Title 2")]
+    given = {"title": "Title 2", "body": "body", "base": "a", "head": "ci-compile/a"}
+    assert hub.asked == [LOOKED, ("open a pull request for a", "POST", "pulls", given, url_in, False)]
+    first = there(made)
+    assert made.git("show", f"{first['ci-compile/a']}:x") == "2"
+    assert {*first} == {"main", "a", "b", "ci-compile/a"}
+    hub = Hub({"number": 7})
+    assert opened(made, hub, "2") == [("a", "pulls/7 of Title 2")]
+    given = {"title": "Title 2", "body": "body"}
+    assert hub.asked == [LOOKED, ("update the pull request of a", "PATCH", "pulls/7", given, url_in, True)]
+    assert there(made) == first, "the same changes are there already"
+    opened(made, Hub(), "3")
+    later = there(made)["ci-compile/a"]
+    assert made.git("show", f"{later}:x") == "3"
+    assert Git(made.root).parents(later) == [made.git("rev-parse", "a")]
+    opened(made, Hub(), "3", head="bump/{branch}")
+    assert "bump/a" in there(made)
+
+
+def test_a_commit_of_somebody_else_is_not_replaced(offering: Repository) -> None:
+    made = offering
+    made.git("push", "-q", "origin", "main:refs/heads/ci-compile/a", "main:refs/heads/ci-compile/b")
+    with pytest.raises(InputError) as raised:
+        opened(made, Hub(), "2")
+    message = "its last commit is not one of sync; merge its pull request, or delete the branch [in-the-way]"
+    assert str(raised.value) == f"ci-compile/a: {message}"
+    assert there(made)["ci-compile/a"] == made.git("rev-parse", "main")
 
 
 @pytest.fixture
