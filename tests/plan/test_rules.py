@@ -367,6 +367,19 @@ def test_whole_closures_in_a_public_cache_need_the_owners_word(cache: dict[str, 
     assert missing(cache) == products
 
 
+def test_an_exclusion_takes_the_cells_of_its_condition_alone() -> None:
+    judged = judge(spec_of(small(**excluding({"when": {"isa": "avx512", "accelerator": "cuda"}}))))
+    assert judged.findings == ()
+    assert [(cell.target, cell.isa) for cell in judged.cells] == [("cpu", "avx2"), ("cpu", "avx512"), ("sm90", "avx2")]
+    assert {(out.target, out.isa, out.code) for out in judged.left_out} == {("sm90", "avx512", "excluded")}
+
+
+def test_a_cell_carries_what_one_of_its_variants_carries() -> None:
+    branch = MAIN | {"versions": {"pytorch": "2.8.0", "other": "1.0"}}
+    changes = {"packages": {"other": {}, "pytorch": {"attribute": "torch"}}, "branches": {"main": branch}}
+    assert missing({"public": True}, **changes) == ["[cuda, cudnn]"]
+
+
 def test_only_what_is_built_counts() -> None:
     matrix = {"python": ["3.13"], "isas": {"x86_64-linux": ["avx2"]}}
     assert missing({"public": True}, matrix=matrix | {"gpus": {"cpu": {}}}) == []
