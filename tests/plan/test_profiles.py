@@ -13,6 +13,7 @@ import pytest
 from ci_compiler.errors import InputError
 from ci_compiler.github.batches import standing
 from ci_compiler.plan.pipeline import Plan, plan
+from ci_compiler.plan.profiles import builds, names_built, unused
 from ci_compiler.plan.selection import Facts, GitHubEvent, Rebuilt, decide, names_of_profile, question
 from ci_compiler.reports.profiles import of_profile_in_both, profile_changes
 from ci_compiler.reports.summary import SummarisedRun, unfinished
@@ -244,6 +245,53 @@ def test_a_night_has_a_date_and_no_other_run_of_a_profile_has_one() -> None:
 def test_a_profile_that_the_spec_lacks_has_no_plan() -> None:
     with pytest.raises(InputError, match=r"the spec has no profile 'nightly'; .*unknown-profile"):
         of_profile(decided(), "nightly")
+
+
+@pytest.mark.parametrize(
+    ("profiles", "path", "key", "said"),
+    [
+        (
+            {"push": {"variants": [{"isa": "avx2"}, {"python": "3.14"}]}},
+            ("profiles", "push", "variants", 1),
+            False,
+            "python 3.14 holds for no variant",
+        ),
+        (
+            {"pull-request": {**REQUEST, "labels": {"slow": [{"isa": "avx"}]}}},
+            ("profiles", "pull-request", "labels", "slow", 0),
+            False,
+            "isa avx holds for no variant",
+        ),
+        (
+            {"pull-request": {"labels": {"fast": [{"isa": "avx2"}]}}},
+            ("profiles", "pull-request", "labels"),
+            True,
+            "a pull request builds all variants already; say with `variants` which it builds without a label",
+        ),
+    ],
+)
+def test_a_condition_of_a_profile_that_changes_nothing_is_an_error_at_its_place(
+    profiles: dict[str, Any], path: tuple[str | int, ...], key: bool, said: str
+) -> None:
+    spec, cells = decided().spec, decided().judged.cells
+    changed = parse_spec(json.dumps({**spec.document.value, "profiles": profiles}).encode(), shown="ci-matrix.yaml")
+    (finding,) = unused(changed, cells)
+    assert (finding.code, finding.message) == ("unused-condition", said)
+    assert finding.place == changed.place(*path, key=key)
+    assert list(unused(spec, cells)) == []
+
+
+def test_labels_add_variants_to_a_pull_request_and_to_nothing_else() -> None:
+    made = decided()
+    names = every(made)
+    cells = made.judged.cells
+    label = "ciflow/blackwell"
+    assert tuple(names_built(made.spec, "pull-request", cells, names, [label])) == (*SMALL, *BLACKWELL)
+    assert names_built(made.spec, "pull-request", cells, names[:1], ["other"]) == []
+    assert names_built(made.spec, "pull-request", cells[:0], names) == []
+    whole = decided({"pull-request": {"tests": ["cpu-test"]}})
+    assert names_built(whole.spec, "pull-request", (), [*names, "unknown"]) == [*names, "unknown"]
+    assert all(builds(whole.spec, "push", cell) for cell in whole.judged.cells)
 
 
 def test_runs_of_profiles_are_started_by_files_of_their_own() -> None:
