@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -212,34 +211,6 @@ def test_a_profile_that_publishes_runs_every_test(profile: str) -> None:
         decided(own)
     nowhere = {"main": {"cuda": "13.0", "versions": {"fast": "1.0.0"}, "publish": False}}
     assert decided(own, branches=nowhere)
-
-
-@pytest.mark.parametrize(
-    ("profiles", "inputs", "says"),
-    [
-        (STARTED, {"profile": "nigthly"}, "no run is of the profile 'nigthly'; did you mean nightly?"),
-        (STARTED, {"profile": "pull-request"}, "no run is of the profile 'pull-request'"),
-        ({}, {"profile": "nightly"}, "no run is of the profile 'nightly'"),
-        (STARTED, {"profile": "nightly", "since": "1" * 40}, "a profile that builds what changed"),
-        (STARTED, {"since": "1" * 40}, "a profile that builds what changed"),
-        ({"release": {"tags": ["v*"], "publish": False}}, {"profile": "release", "publish": "true"}, "does not"),
-    ],
-)
-def test_a_run_of_another_profile_or_with_inputs_of_another_is_an_error(
-    profiles: dict[str, Any], inputs: dict[str, str], says: str
-) -> None:
-    with pytest.raises(InputError, match=re.escape(says)):
-        dispatched(decided(profiles), "build-main-sm90", **inputs)
-
-
-def test_a_night_has_a_date_and_no_other_run_of_a_profile_has_one() -> None:
-    night = {"fast": {"command": COMMAND | {"version": {"night": "{version}.dev{date}"}}}}
-    made = decided(STARTED, packages=night)
-    assert dispatched(made, "build-main-sm90", night="20261123")
-    assert dispatched(made, "build-main-cpu", profile="nightly", night="20261123")
-    for inputs in ({"profile": "nightly"}, {"profile": "release", "night": "20261123"}):
-        with pytest.raises(InputError, match="belongs to the profile nightly and to no other"):
-            dispatched(made, "build-main-sm90", **inputs)
 
 
 def test_a_profile_that_the_spec_lacks_has_no_plan() -> None:
