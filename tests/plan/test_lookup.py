@@ -178,20 +178,19 @@ def test_the_reason_why_a_variant_is_not_built_is_that_of_each_branch(
     ("name", "problem"),
     [
         ("pytorch-cpu", "'pytorch-cpu' is not a variant's name (PACKAGE-python313-cuda12_8-"),
-        ("pytorch-python313-cpu-avx22_", "unknown instruction set"),
+        ("pytorch-python313-cpu-avx22_", "unknown ISA 'avx22_'; did you mean avx2 or "),
         ("pytorch_python313-cpu-avx2", "; did you mean pytorch-python313-cpu-avx2?"),
         ("zzz", "; `ci-compile variants` lists them"),
         ("pytorch-python313-cpu-armv8.2", "is not a Flox attribute path; write pytorch-python313-cpu-armv8_2"),
         ("pytorchh-python313-cpu-avx2", "unknown package 'pytorchh'; did you mean pytorch?"),
-        ("pytorch-python313-cuda12_8-sm9-avx2", "sm9"),
+        ("pytorch-python313-cuda12_8-sm9-avx2", "unknown GPU 'sm9'; did you mean sm90 or "),
         ("pytorch-python313-cuda12_6-sm90-avx2", "no branch builds with CUDA 12.6; did you mean 12."),
     ],
 )
 def test_a_name_that_no_variant_can_have_says_what_is_wrong_with_it(both: Plan, name: str, problem: str) -> None:
     found = explain(both, name)
     assert (found.name, found.built, found.absent) == (name, (), ())
-    assert problem.removeprefix("unknown instruction set") in found.unknown
-    assert found.unknown
+    assert problem in found.unknown
 
 
 def test_a_package_without_a_matrix_has_no_such_variant() -> None:
