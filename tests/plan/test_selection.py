@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -35,12 +34,8 @@ from ci_compiler.plan.selection import (
     within_limit,
     without,
 )
-from ci_compiler.reports.summary import SummarisedRun, table
 from ci_compiler.spec.build import bundled_spec
-from ci_compiler.stages import CPU_TEST, GPU_TEST
-from ci_compiler.units import markdown_text
 from ci_compiler.workflows import pull_request
-from ci_compiler.workflows.artifacts import MANIFEST_FILE, PUBLISHED, RESULT, artifact_name
 from ci_compiler.workflows.common import CELL
 from ci_compiler.workflows.model import Job
 from tests.adoption.test_audit import CPU, V90, X90
@@ -457,6 +452,15 @@ def test_all_cells_are_built_up_to_the_limit_and_above_it_only_those_that_add_a_
     assert within_limit(cells, 1) == cells[:1]
 
 
+def test_a_pull_request_fits_into_one_run_of_github() -> None:
+    document = small(**{"pull-request": {"cells": 64}})
+    assert most_cells(plan(spec_of(document))) == (256 - OWN_JOBS) // (2 * 3)
+    assert most_cells(plan(spec_of(small(**{"pull-request": {"cells": 3}})))) == 3
+    jobs = pull_request.workflow(spec_of(document), {CELL}, ()).jobs
+    assert [name for name, job in jobs.items() if isinstance(job, Job)] == [*jobs][:4] + [*jobs][-1:]
+    assert len(jobs) == OWN_JOBS + 1
+
+
 # The command, with a repository and GitHub's event.
 
 
@@ -563,87 +567,3 @@ def test_the_command_refuses_wrong_input(
     monkeypatch.delenv("GITHUB_EVENT_PATH")
     assert repository.ci("choose", *words) == 2
     assert "names no event" in capsys.readouterr().err
-
-
-# The summary table of a run.
-
-
-def leave(results: Path, name: str, file: str, content: dict[str, Any]) -> None:
-    (results / name).mkdir(parents=True, exist_ok=True)
-    (results / name / file).write_text(json.dumps(content), "utf-8")
-
-
-def test_the_table_shows_the_result_of_each_variant(decided: Plan, tmp_path: Path) -> None:
-    leave(
-        tmp_path,
-        artifact_name("build", GPU[0], "main"),
-        MANIFEST_FILE,
-        {"seconds": 4321, "closure_size": 2_500_000_000},
-    )
-    for stage in (CPU_TEST, GPU_TEST):
-        leave(tmp_path, artifact_name(stage, GPU[0], "main"), RESULT, {"passed": True})
-    leave(tmp_path, f"publish-builder/{GPU[0]}", PUBLISHED, {"result": "published 2.8.0"})
-    leave(tmp_path, artifact_name("build", GPU[2], "main"), MANIFEST_FILE, {"seconds": 61, "closure_size": 400_000})
-    leave(tmp_path, artifact_name("cpu-test", GPU[2], "main"), RESULT, {"passed": False})
-    run = SummarisedRun(event="push", ref="main", publish=True)
-    lines = table(decided, run, "main", GPU, tmp_path).splitlines()
-    assert lines[0] == "| variant | build | cpu-test | gpu-test | time | size | published |"
-    assert lines[2] == f"| `{GPU[0]}` | passed | passed | passed | 1 h 12 min | 2.5 GB | published 2.8.0 |"
-    assert lines[3] == f"| `{GPU[1]}` | **failed** | not reached | not reached | – | – | no: it failed before |"
-    assert lines[4] == f"| `{GPU[2]}` | passed | **failed** | **failed** | 61 s | 400 kB | no: it failed before |"
-
-
-@pytest.mark.parametrize(
-    ("run", "said"),
-    [
-        (SummarisedRun(event="pull_request", ref="9/merge", publish=False), r"no: pull\_request publishes nothing"),
-        (SummarisedRun(event="workflow_dispatch", ref="topic", publish=True), "no: the run is at topic, not at main"),
-        (SummarisedRun(event="workflow_dispatch", ref="main", publish=False), "no: not asked for"),
-    ],
-)
-def test_the_table_says_why_nothing_was_published(decided: Plan, tmp_path: Path, run: SummarisedRun, said: str) -> None:
-    leave(tmp_path, artifact_name("build", GPU[0], "main"), MANIFEST_FILE, {"seconds": 1, "closure_size": 1})
-    assert table(decided, run, "main", GPU[:1], tmp_path).splitlines()[2].endswith(f"| {said} |")
-
-
-def test_the_table_shows_that_no_machine_tests_a_variant(tmp_path: Path) -> None:
-    decided = plan(
-        spec_of(small(matrix={"python": ["3.13"], "isas": {"x86_64-linux": ["avx2"]}, "gpus": {"sm80": {}}}))
-    )
-    name = "pytorch-python313-cuda12_8-sm80-avx2"
-    leave(tmp_path, artifact_name("build", name, "main"), MANIFEST_FILE, {"seconds": 1, "closure_size": 1})
-    text = table(decided, SummarisedRun(event="push", ref="main", publish=True), "main", [name], tmp_path)
-    assert "no: no pool for gpu-test on x86\\_64-linux has a GPU that runs sm80 beside a CPU that runs avx2" in text
-
-
-def test_a_pull_request_fits_into_one_run_of_github() -> None:
-    document = small(**{"pull-request": {"cells": 64}})
-    assert most_cells(plan(spec_of(document))) == (256 - OWN_JOBS) // (2 * 3)
-    assert most_cells(plan(spec_of(small(**{"pull-request": {"cells": 3}})))) == 3
-    jobs = pull_request.workflow(spec_of(document), {CELL}, ()).jobs
-    assert [name for name, job in jobs.items() if isinstance(job, Job)] == [*jobs][:4] + [*jobs][-1:]
-    assert len(jobs) == OWN_JOBS + 1
-
-
-def test_the_only_artifact_of_a_run_is_read_without_its_folder(decided: Plan, tmp_path: Path) -> None:
-    manifest = {"name": GPU[0], "branch": "main", "seconds": 61, "closure_size": 400_000}
-    (tmp_path / MANIFEST_FILE).write_text(json.dumps(manifest), "utf-8")
-    run = SummarisedRun(event="push", ref="main", publish=True)
-    rows = table(decided, run, "main", GPU[:2], tmp_path).splitlines()[2:]
-    assert rows[0].startswith(f"| `{GPU[0]}` | passed | **failed** | **failed** | 61 s |")
-    assert rows[1].startswith(f"| `{GPU[1]}` | **failed** | not reached |")
-
-
-def test_nothing_to_build_is_a_sentence(decided: Plan, tmp_path: Path) -> None:
-    assert (
-        table(decided, SummarisedRun(event="push", ref="main", publish=True), "main", [], tmp_path)
-        == "Nothing was to be built.\n"
-    )
-
-
-@given(st.text(max_size=30))
-def test_any_text_stays_one_table_cell(text: str) -> None:
-    cell = markdown_text(text)
-    assert "\n" not in cell
-    assert "|" not in cell.replace("\\|", "")
-    assert "<" not in cell.replace("\\<", "")
