@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from ci_compiler.units import GB, duration, gigabytes, grouped, machine_hours, markdown_table, markdown_text, size
@@ -55,6 +57,14 @@ def test_words_stay_in_their_cell_and_are_shown_as_they_are(words: str) -> None:
         words.replace("\n", " "),
         "end",
     ]
+
+
+@given(st.text(max_size=30))
+def test_any_text_stays_one_table_cell(text: str) -> None:
+    cell = markdown_text(text)
+    assert "\n" not in cell
+    assert "|" not in cell.replace("\\|", "")
+    assert "<" not in cell.replace("\\<", "")
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from ci_compiler.hardware.families import family_of
 from ci_compiler.hardware.machine import NOMINAL, Machine, missing_flags
 from ci_compiler.record import record
 from ci_compiler.spec.model import Pool
-from ci_compiler.units import GB, size
+from ci_compiler.units import GB, counted, size
 
 
 @record
@@ -46,7 +46,7 @@ def lacks(hardware: Hardware, machine: Machine, pool: Pool) -> Iterator[str]:
         has = ", ".join(dict.fromkeys(device.sm for device in machine.gpus))
         yield f"a GPU of {pool.gpu} ({f'there is {has}' if has else 'no GPU answers'})"
     elif pool.gpu and (count := sum(len(gpu.units) for gpu in machine.gpus if gpu.sm == pool.gpu)) < pool.gpus:
-        yield f"{pool.gpus} GPUs of {pool.gpu} (there {'is' if count == 1 else 'are'} {count})"
+        yield f"{counted(pool.gpus, 'GPU')} of {pool.gpu} (there {'is' if count == 1 else 'are'} {count})"
 
 
 def _too_small(machine: Machine, pool: Pool) -> Iterator[str]:

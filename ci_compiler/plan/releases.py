@@ -116,7 +116,7 @@ def _check_torch(
 def _check_pin(spec: Spec, branch: Branch, package: Package, pin: Pin) -> Iterator[Finding]:
     """A recipe without a source of its own has the version of the pinned nixpkgs."""
     version, has = branch.versions[package.name], version_in(pin.nixpkgs, package.attribute)
-    if not has or has == version or package.name in pin.sources or _replaces_source(spec, package, pin):
+    if not has or has == version or package.name in pin.sources or _has_overlays(spec, package, pin):
         return
     pins = pins_with(package.attribute, version)
     there = f"; {' and '.join(pins)} has it" if pins else ""
@@ -142,14 +142,8 @@ def _check_arguments(spec: Spec, package: Package, pin: Pin, kind: str) -> Itera
             yield spec.finding(("packages", package.name, *path), Code.UNEXPECTED_ARGUMENT, message)
 
 
-def _replaces_source(spec: Spec, package: Package, pin: Pin) -> bool:
-    """Whether Nix of the repository's own may set another version."""
-    attributes = {name for table in package.attributes.values() for name in table}
-    return bool(attributes & {"src", "version"}) or _has_overlays(spec, package, pin)
-
-
 def _has_overlays(spec: Spec, package: Package, pin: Pin) -> bool:
-    """Whether an overlay of the repository's own may replace the package."""
+    """Whether an overlay of the repository's own may replace the package, and set another version."""
     own = (spec.work_arounds[name] for name in pin.work_arounds if name in spec.work_arounds)
     return bool(package.overlays) or any(work_around.overlay for work_around in own)
 

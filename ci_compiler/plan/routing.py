@@ -138,7 +138,8 @@ class _Router:
         self.known: dict[Needs, Route] = {}
         self.lacks: dict[str, Finding] = {}
         self.pairing = [stage for stage in stages() if stage.neighbours and self._is_on(stage)]
-        self.cells = {_key(cell, cell.target, cell.isa) for cell in cells} if self.pairing else set()
+        short = (cell for cell in cells if self.pairing and not cell.named)
+        self.cells = {_key(cell, cell.target, cell.isa) for cell in short}
 
     def _runs(self, pool: Pool) -> frozenset[str]:
         """The ISAs that the machines of `pool` run, with the baselines of the further platforms that they run."""
@@ -282,9 +283,8 @@ class _Router:
 
 
 def _key(cell: Cell, gpu: str, isa: str) -> tuple[object, ...]:
-    """What identifies a cell with the other values of `cell` among all cells of the matrix."""
-    others = tuple(pair for pair in cell.values if pair[0] not in {"target", "isa"})
-    return (cell.branch, cell.python, cell.toolkit, gpu, isa, others)
+    """What identifies a cell with the other values of `cell` among all cells of the short form."""
+    return (cell.branch, cell.python, cell.toolkit, gpu, isa)
 
 
 def _less(pool: Pool, disk: int, memory: int) -> str:

@@ -418,8 +418,7 @@ def _unusable(spec: Spec) -> Iterator[Finding]:
     """An error for each package whose edges its compiled recipe cannot follow."""
     for package in spec.packages.values():
         written = any(package.may_be(kind) for kind in (RecipeKind.COMPILED, RecipeKind.TEMPLATE))
-        compiled = spec.backend.has_recipes and package.repository is None and written
-        for kind, edges in package.edges_by_kind if compiled else ():
+        for kind, edges in package.edges_by_kind if written and package.repository is None else ():
             if edge := next((one for one in edges if kind != NEEDS or not one.is_plain), None):
                 message = (
                     f"a compiled recipe of {package.name} takes the variants of its own cell, not {edge}; use recipes "

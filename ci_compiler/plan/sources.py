@@ -12,7 +12,7 @@ from ci_compiler.plan.matrix import Cell, Variant
 from ci_compiler.spec.model import Package, RecipeKind, Spec
 from ci_compiler.variant import SHARED, python_tag
 
-_WORDS = re.compile(r"(\*\*/|\*\*|\*)")
+_WORDS = re.compile(r"((?<![^/])\*\*/|\*\*|\*)")
 _GLOBS = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*"}
 """Regular expressions of GitHub's patterns (workflow syntax, filter pattern cheat sheet)."""
 

@@ -17,7 +17,12 @@ SUBJECTS: dict[str, tuple[str, ...]] = {
     "ci_compiler/plan/sharding.py": ("tests/plan/test_sharding.py", EXAMPLES),
     "ci_compiler/files/drift.py": ("tests/files/test_drift.py", "tests/cli/test_cli.py", *FAULTS),
     "ci_compiler/files/atomic.py": ("tests/files/test_drift.py", *FAULTS),
-    "ci_compiler/plan/matrix.py": ("tests/plan/test_rules.py", "tests/test_bundled.py", EXAMPLES),
+    "ci_compiler/plan/matrix.py": (
+        "tests/plan/test_matrix.py",
+        "tests/plan/test_rules.py",
+        "tests/test_bundled.py",
+        EXAMPLES,
+    ),
     "ci_compiler/spec/patterns.py": ("tests/spec/test_patterns.py", EXAMPLES),
     "ci_compiler/plan/selection.py": ("tests/plan/test_selection.py",),
     "ci_compiler/workflows/render.py": ("tests/workflows/test_limits.py", EXAMPLES),

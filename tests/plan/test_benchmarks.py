@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ci_compiler.plan.benchmarks import over
+from ci_compiler.plan.benchmarks import (
+    BenchmarkResult,
+    Gain,
+    in_words,
+    kept,
+    of_kept,
+    over,
+    read_benchmark,
+)
 from ci_compiler.plan.document import document as plan_document
 from ci_compiler.plan.job_graph import jobs_of
 from ci_compiler.plan.lookup import explain
@@ -166,3 +175,128 @@ def test_a_route_of_a_request_leaves_it_out_and_nothing_else() -> None:
 )
 def test_two_builds_in_words(name: str, other: str, said: str) -> None:
     assert over(name, other) == said
+
+
+# What its file says.
+
+AVX512, AVX2 = NAME.format("cpu-avx512"), NAME.format("cpu-avx2")
+GAIN = {"percent": 1.25, "error": -0.5}
+CONTENT = {
+    "schema": 1,
+    "name": AVX512,
+    "branch": "main",
+    "beside": AVX2,
+    "machine": {"cpu": "EPYC", "gpu": "H100"},
+    "overall": {"cpu": GAIN, "gpu": {"percent": -3, "error": 0}, "tpu": GAIN},
+}
+RESULT_OF_CONTENT = BenchmarkResult(
+    name=AVX512, branch="main", beside=AVX2, machine="EPYC, H100", gains={"cpu": Gain(1.25, 0.5), "gpu": Gain(-3, 0)}
+)
+
+
+def test_the_file_of_a_benchmark_is_read() -> None:
+    assert read_benchmark(CONTENT) == RESULT_OF_CONTENT
+    assert str(RESULT_OF_CONTENT) == "avx512 over avx2: CPU +1.2 % ± 0.5, GPU -3.0 % ± 0.0"
+    alone = read_benchmark(CONTENT | {"beside": None, "machine": {"cpu": "", "gpu": "H100"}})
+    assert alone == BenchmarkResult(name=AVX512, branch="main", beside="", gains={}, machine="H100")
+    assert (alone.over, str(alone)) == ("", "measured alone")
+    least = read_benchmark({key: CONTENT[key] for key in ("schema", "name", "branch")} | {"machine": {}})
+    assert least == BenchmarkResult(name=AVX512, branch="main", beside="", gains={}, machine="")
+
+
+LONG = "x" * 200
+
+
+@pytest.mark.parametrize(
+    ("changes", "accepted"),
+    [
+        ({"schema": 2}, False),
+        ({"schema": "1"}, False),
+        ({"name": "a/b"}, False),
+        ({"name": ""}, False),
+        ({"name": 7}, False),
+        ({"name": LONG}, True),
+        ({"name": f"{LONG}x"}, False),
+        ({"beside": "a b"}, False),
+        ({"beside": 7}, False),
+        ({"branch": LONG}, True),
+        ({"branch": f"{LONG}x"}, False),
+        ({"branch": "a\nb"}, False),
+        ({"branch": None}, False),
+        ({"machine": {"cpu": LONG, "gpu": LONG}}, True),
+        ({"machine": {"cpu": "\x1b[0m"}}, False),
+        ({"machine": {"gpu": 7}}, False),
+        ({"machine": "EPYC"}, False),
+        ({"overall": None}, True),
+        ({"overall": {"cpu": {"percent": 1_000_000, "error": -1_000_000.0}}}, True),
+        ({"overall": {"cpu": {"percent": 1_000_001, "error": 0}}}, False),
+        ({"overall": {"cpu": {"percent": 0, "error": -1_000_001}}}, False),
+        ({"overall": {"cpu": {"percent": float("nan"), "error": 0}}}, False),
+        ({"overall": {"cpu": {"percent": float("inf"), "error": 0}}}, False),
+        ({"overall": {"cpu": {"percent": True, "error": 0}}}, False),
+        ({"overall": {"cpu": {"percent": "1", "error": 0}}}, False),
+        ({"overall": {"cpu": {"percent": 1}}}, False),
+        ({"overall": {"cpu": [1, 2]}}, False),
+        ({"overall": {"gpu": {}}}, True),
+        ({"beside": "", "overall": {"cpu": {"percent": "1"}}}, True),
+    ],
+)
+def test_nothing_of_another_form_is_believed(changes: dict[str, Any], *, accepted: bool) -> None:
+    assert (read_benchmark(CONTENT | changes) is not None) is accepted
+
+
+@pytest.mark.parametrize("content", [None, [], "x", 7, {}, {"schema": 1}, {**CONTENT, "machine": None}])
+def test_what_is_no_file_of_a_benchmark_has_no_result(content: object) -> None:
+    assert read_benchmark(content) is None
+
+
+@pytest.mark.parametrize("key", ["name", "branch", "machine"])
+def test_a_file_without_a_key_has_no_result(key: str) -> None:
+    assert read_benchmark({name: value for name, value in CONTENT.items() if name != key}) is None
+
+
+@pytest.mark.parametrize(
+    ("gains", "said"),
+    [
+        ({}, ""),
+        ({"tpu": "x"}, ""),
+        ({"gpu": "+1 %"}, "a over b: +1 %"),
+        ({"gpu": "+1 %", "cpu": "-1 %"}, "a over b: CPU -1 %, GPU +1 %"),
+    ],
+)
+def test_a_gain_in_words_names_the_device_where_there_are_two(gains: dict[str, object], said: str) -> None:
+    assert in_words("a over b", gains) == said
+
+
+@pytest.mark.parametrize(
+    ("percent", "said"),
+    [(0.04, "+0.0 % ± 0.1"), (-0.04, "+0.0 % ± 0.1"), (-1.26, "-1.3 % ± 0.1"), (12, "+12.0 % ± 0.1")],
+)
+def test_a_gain_has_a_sign_and_one_digit(percent: float, said: str) -> None:
+    assert str(Gain(percent, 0.1)) == said
+
+
+def test_the_history_keeps_hundredths_of_a_percent_and_gives_them_back() -> None:
+    stored = kept(replace(RESULT_OF_CONTENT, gains={"cpu": Gain(1.254, 0.506)}))
+    assert stored == {"over": AVX2, "machine": "EPYC, H100", "cpu": [1.25, 0.51]}
+    again = of_kept(AVX512, "main", stored)
+    assert again == replace(RESULT_OF_CONTENT, gains={"cpu": Gain(1.25, 0.51)})
+    longest = stored | {"machine": f"{LONG}, {LONG}"}
+    assert of_kept(AVX512, "main", longest).machine == longest["machine"]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"over": "a/b"},
+        {"over": "x" * 201},
+        {"machine": "x" * 403},
+        {"machine": None},
+        {"cpu": [1]},
+        {"cpu": [1, 2, 3]},
+        {"gpu": ["1", 2]},
+    ],
+)
+def test_what_a_history_has_of_another_form_is_refused(changes: dict[str, Any]) -> None:
+    with pytest.raises((ValueError, KeyError, TypeError)):
+        of_kept(AVX512, "main", {**kept(RESULT_OF_CONTENT), **changes})

@@ -19,11 +19,14 @@ from jsonschema import Draft202012Validator
 from ci_compiler import stages
 from ci_compiler.cli.app import run
 from ci_compiler.cli.compile import PROGRAM
-from ci_compiler.plan.document import VERSION, document, plan_schema
+from ci_compiler.plan.document import VERSION, axes_row, document, plan_schema, renamed, variant_row
+from ci_compiler.plan.needs import Needs
 from ci_compiler.plan.pipeline import Plan, plan
 from ci_compiler.spec.build import bundled_spec, load_spec
 from ci_compiler.stages import CPU_TEST
-from tests.specs import documents, small, spec_of
+from tests.plan.test_open_matrix import X86
+from tests.plan.test_open_matrix import decided as opened
+from tests.specs import HASH, PIN, documents, small, spec_of
 
 GOOD = Path(__file__).parents[1] / "examples/good"
 SPECS = sorted(GOOD.glob("*/ci-matrix.yaml"))
@@ -46,6 +49,147 @@ def problems(value: Any) -> list[str]:
 
 def cells(value: Any) -> Iterator[Any]:
     return (cell for shard in value["shards"] for cell in shard["cells"])
+
+
+SUITES = {
+    "unit": {"command": "x", "minutes": 5},
+    "wide": {"command": "x", "minutes": 5, "on": "gpu", "gpus": 4},
+}
+NAME = "pytorch-python313-cuda12_8-sm90-avx2"
+
+
+def few() -> Any:
+    """The document of a small spec with a cell for a GPU, one whose like is left out, and a suite that no pool runs."""
+    excluded = [{"variants": "*-cpu-avx2", "because": "nobody wants it"}]
+    gpus = {"sm90": {}, "cpu": {"also": {"main": ["avx"]}}}
+    matrix = {"python": ["3.13"], "isas": {X86: ["avx2"]}, "gpus": gpus, "exclude": excluded}
+    given = small(matrix=matrix, tests={"cpu-test": "never"})
+    given["packages"]["pytorch"]["suites"] = {"wide": SUITES["wide"]}
+    return written(plan(spec_of(given)))
+
+
+def test_the_rows_of_a_spec_its_branches_its_packages_and_its_stages() -> None:
+    value = few()
+    assert value["spec"] == {"file": "ci-matrix.yaml", "owner": "my-org", "backend": "flox"}
+    versions = {"pytorch": "2.8.0", "torchvision": "0.23.0"}
+    branch = {"name": "main", "toolkits": ["12.8"], "nixpkgs": PIN, "publish": True, "versions": versions}
+    assert value["branches"] == [branch]
+    assert value["packages"] == [{"name": name, "title": name, "repository": ""} for name in ("pytorch", "torchvision")]
+    assert [(stage["name"], stage["kind"], stage["policy"], stage["waits-for"]) for stage in value["stages"]] == [
+        ("build", "build", "required", []),
+        ("cpu-test", "test", "never", ["build"]),
+        ("gpu-test", "test", "where-routed", ["build"]),
+        ("publish", "publish", "required", ["build", "gpu-test"]),
+    ]
+    (pool, _) = value["pools"]
+    assert (pool["name"], pool["group"], pool["scale-set"], pool["count"], pool["gpu"]) == ("builder", "", "", 2, "")
+    assert pool["stages"] == ["build", "cpu-test", "publish"]
+
+
+def test_the_rows_of_a_cell_its_variants_and_their_builds_and_tests() -> None:
+    value = few()
+    (shard,) = (one for one in value["shards"] if one["target"] == "sm90")
+    assert (shard["name"], shard["path"]) == ("build-main-sm90", ".github/workflows/build-main-sm90.yml")
+    (cell,) = shard["cells"]
+    suffix = NAME.removeprefix("pytorch-")
+    axes = {"python": "3.13", "family": "cuda", "toolkit": "12.8", "target": "sm90", "isa": "avx2"}
+    own = {"branch": "main", **axes, "system": "x86_64-linux", "listed": "", "suffix": suffix}
+    assert {key: cell[key] for key in own} == own
+    assert cell["axes"] == {"branch": "main", **axes}
+    assert (cell["job"], cell["beside"]) == ("3.13 avx2", {})
+    off = {"skipped": "the spec switches cpu-test off"}
+    assert list(cell["route"].items()) == [
+        ("build", "builder"), ("cpu-test", off), ("gpu-test", "h100"), ("publish", "builder"),
+    ]  # fmt: skip
+    why = "no pool for gpu-test on x86_64-linux has 4 GPUs that run sm90 beside a CPU that runs avx2"
+    assert cell["suites"] == {"gpu-test-suites-4": {"skipped": why}}
+    other = NAME.replace("pytorch", "torchvision")
+    assert [(one["name"], one["package"], one["version"], one["needs"], one["build"]) for one in cell["variants"]] == [
+        (NAME, "pytorch", "2.8.0", [], NAME),
+        (other, "torchvision", "0.23.0", [NAME], other),
+    ]
+    assert [one["recipe"] for one in cell["variants"]] == [f".flox/pkgs/{name}.nix" for name in (NAME, other)]
+    edge = {"kind": "needs", "variant": NAME, "build": NAME}
+    built = {build["name"]: build for build in value["builds"]}
+    assert built[NAME] == {"name": NAME, "branch": "main", "variants": [NAME], "edges": []}
+    assert built[other]["edges"] == [edge]
+    tests = [test for test in value["tests"] if test["variant"] == NAME]
+    assert tests == [{"name": "gpu-test", "variant": NAME, "branch": "main", "pool": "h100"}]
+
+
+def test_the_rows_of_what_is_left_out_and_of_warnings() -> None:
+    value = few()
+    rows = {row["package"]: row for row in value["left-out"]}
+    assert list(rows) == ["pytorch", "torchvision"]
+    row = rows["pytorch"]
+    assert row.pop("place").startswith("ci-matrix.yaml:1:")
+    assert row.pop("url").endswith("#excluded")
+    axes = {"branch": "main", "python": "3.13", "family": "cpu", "isa": "avx2"}
+    whose = {"branch": "main", "toolkit": "", "target": "cpu", "isa": "avx2", "python": "3.13", "package": "pytorch"}
+    assert row == {**whose, "axes": axes, "code": "excluded", "reason": "nobody wants it"}
+    (warning,) = (one for one in value["warnings"] if one["code"] == "no-cache")
+    assert warning["url"].endswith("#no-cache")
+    assert warning["place"].startswith("ci-matrix.yaml:1:")
+    assert warning["message"].startswith("what builder builds, h100 tests or publishes: ")
+
+
+def test_suites_that_a_pool_runs_are_tests_of_their_variants() -> None:
+    given = small(matrix={"python": ["3.13"], "isas": {"x86_64-linux": ["avx2"]}, "gpus": {"sm90": {}}})
+    given["packages"]["pytorch"]["suites"] = SUITES
+    value = written(plan(spec_of(given)))
+    tests = [(one["name"], one["pool"]) for one in value["tests"] if one["variant"] == NAME]
+    assert tests == [("cpu-test", "builder"), ("gpu-test", "h100"), ("suite unit", "builder")]
+    (cell,) = value["shards"][0]["cells"]
+    assert cell["suites"]["cpu-test-suites"] == "builder"
+
+
+def test_a_variant_needs_one_of_another_repository_and_gathers_those_of_other_cells() -> None:
+    repository = {"name": "o/r", "rev": {"main": "1" * 40}, "hash": {"main": HASH}}
+    given = small()
+    given["packages"]["pytorch"]["repository"] = repository
+    value = written(plan(spec_of(given)))
+    assert value["packages"][0]["repository"] == "o/r"
+    needs = [one["needs"] for cell in cells(value) for one in cell["variants"]]
+    assert needs == [[f"pytorch-{cell['suffix']}"] for cell in cells(value)]
+    packages = {"lib": {}, "docs": {"ignores": ["python"], "gathers": ["lib"], "needs": ["tool"]}}
+    packages["tool"] = {"ignores": ["python"]}
+    made = opened({"values": {"platform": X86, "python": ["3.12", "3.13"]}}, packages)
+    rows = {one["name"]: one for cell in cells(written(made)) for one in cell["variants"]}
+    libs = [f"lib-python{tag}-{X86}" for tag in ("312", "313")]
+    assert rows[libs[0]]["gathers"] == rows[libs[0]]["needs"] == []
+    assert (rows[f"docs-{X86}"]["gathers"], rows[f"docs-{X86}"]["needs"]) == (libs, [f"tool-{X86}"])
+
+
+def test_a_row_of_a_list_has_the_variant_and_the_axes_of_its_cell() -> None:
+    made = plan(spec_of(small()))
+    needs, cell = Needs(made.spec, made.judged.cells), made.judged.cells[-1]
+    row = variant_row(needs, cell, cell.variants[1])
+    assert row["name"] == f"torchvision-{cell.suffix}"
+    assert row["needs"] == [f"pytorch-{cell.suffix}"]
+    assert axes_row(cell) == {
+        "branch": "main",
+        "python": "3.13",
+        "family": "cuda",
+        "toolkit": "12.8",
+        "target": "sm90",
+        "isa": "avx512",
+        "system": X86,
+        "listed": "",
+        "suffix": "python313-cuda12_8-sm90-avx512",
+        "axes": dict(cell.axes),
+    }
+    assert axes_row(cell).items() <= row.items()
+
+
+def test_a_version_that_readers_must_know_says_since_when_and_what_changed() -> None:
+    since, description = renamed()
+    assert since.count(".") == 2
+    assert description
+    stages_known = plan_schema()["$defs"]["stage"]["properties"]
+    assert set(stages_known["kind"]["enum"]) == {"build", "test", "publish"}
+    assert set(stages_known["policy"]["enum"]) == {"required", "where-routed", "never"}
+    assert plan_schema()["properties"]["version"]["const"] == VERSION
+    assert plan_schema()["title"] == "the plan of ci-compiler"
 
 
 def test_the_document_is_valid(decided: Plan) -> None:

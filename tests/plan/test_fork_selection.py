@@ -14,7 +14,7 @@ from ci_compiler.cli.app import run
 from ci_compiler.cli.runner import PROGRAM
 from ci_compiler.codes import Code
 from ci_compiler.errors import InputError
-from ci_compiler.plan.fork_selection import ForkSelection, fork_minutes, of_fork
+from ci_compiler.plan.fork_selection import ForkSelection, fork_minutes, fork_stages, of_fork
 from ci_compiler.plan.job_graph import jobs_of
 from ci_compiler.plan.pipeline import Plan, plan
 from ci_compiler.runner.deployment.kinds import deployment
@@ -93,6 +93,18 @@ def test_a_build_that_makes_several_variants_is_one_job_that_tests_the_chosen_on
     assert '--out "fork-output${INTO:-/$NAME}" --unshared' in steps
     single = replace(made.spec, packages={"docs": made.spec.packages["docs"]})
     assert fork_minutes(made.spec) == 2 * 2 * fork_minutes(single)  # two packages, one with two Pythons
+
+
+def test_tests_that_a_job_for_a_fork_cannot_run_are_counted_with_the_reason() -> None:
+    suites = {"unit": {"command": "x", "minutes": 5}}
+    packages = {"pytorch": {"attribute": "torch", "suites": suites}, "torchvision": {"needs": ["pytorch"]}}
+    made = decided({"forks": FORKS}, packages=packages, tests={"benchmark": "where-routed"})
+    assert fork_stages(made.spec) == (CPU_TEST, GPU_TEST)
+    found = chosen(made, f"pytorch-{CPU}", f"torchvision-{CPU}", f"pytorch-{GPU}")
+    assert dict(found.left) == {
+        "without gpu-test, because no pool for untrusted code runs it after their build": 1,
+        "without their test suites, which builds of forks do not run": 3,
+    }
 
 
 def test_a_job_builds_what_its_variants_need_and_tests_the_chosen_ones() -> None:

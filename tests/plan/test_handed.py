@@ -81,6 +81,18 @@ def test_a_variant_gets_what_it_needs_directly_and_through_others_in_build_order
     assert list(handed(made).needed(cell, "app")) == [LIB, EXT]
 
 
+def test_what_is_gathered_is_told_apart_from_what_is_needed() -> None:
+    gathering = {"needs": ["lib"], "gathers": [{"package": "ext", "abi": "all"}], "command": COMMAND}
+    made = decided()
+    packages = {**made.spec.document.value["packages"], "app": gathering}
+    app = handed(decided(packages=packages))
+    (cell,) = (cell for cell in decided(packages=packages).judged.cells if cell.variants[0].name == APP)
+    assert app.gathered(cell, "app") == {EXT, EXT.replace("new", "old")}
+    (of_ext,) = (cell for cell in made.judged.cells if cell.variants[0].name == EXT)
+    assert handed(made).gathered(of_ext, "ext") == set()
+    assert handed(made).needed(of_ext, "ext") == [LIB]
+
+
 def test_jobs_wait_for_as_many_others_as_must_make_files_before() -> None:
     levels = handed(decided()).levels()
     assert sorted(levels.values()) == [1, 1, 2, 2]

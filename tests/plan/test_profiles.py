@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -13,6 +12,7 @@ import pytest
 from ci_compiler.errors import InputError
 from ci_compiler.github.batches import standing
 from ci_compiler.plan.pipeline import Plan, plan
+from ci_compiler.plan.profiles import builds, names_built, unused
 from ci_compiler.plan.selection import Facts, GitHubEvent, Rebuilt, decide, names_of_profile, question
 from ci_compiler.reports.profiles import of_profile_in_both, profile_changes
 from ci_compiler.reports.summary import SummarisedRun, unfinished
@@ -213,37 +213,56 @@ def test_a_profile_that_publishes_runs_every_test(profile: str) -> None:
     assert decided(own, branches=nowhere)
 
 
-@pytest.mark.parametrize(
-    ("profiles", "inputs", "says"),
-    [
-        (STARTED, {"profile": "nigthly"}, "no run is of the profile 'nigthly'; did you mean nightly?"),
-        (STARTED, {"profile": "pull-request"}, "no run is of the profile 'pull-request'"),
-        ({}, {"profile": "nightly"}, "no run is of the profile 'nightly'"),
-        (STARTED, {"profile": "nightly", "since": "1" * 40}, "a profile that builds what changed"),
-        (STARTED, {"since": "1" * 40}, "a profile that builds what changed"),
-        ({"release": {"tags": ["v*"], "publish": False}}, {"profile": "release", "publish": "true"}, "does not"),
-    ],
-)
-def test_a_run_of_another_profile_or_with_inputs_of_another_is_an_error(
-    profiles: dict[str, Any], inputs: dict[str, str], says: str
-) -> None:
-    with pytest.raises(InputError, match=re.escape(says)):
-        dispatched(decided(profiles), "build-main-sm90", **inputs)
-
-
-def test_a_night_has_a_date_and_no_other_run_of_a_profile_has_one() -> None:
-    night = {"fast": {"command": COMMAND | {"version": {"night": "{version}.dev{date}"}}}}
-    made = decided(STARTED, packages=night)
-    assert dispatched(made, "build-main-sm90", night="20261123")
-    assert dispatched(made, "build-main-cpu", profile="nightly", night="20261123")
-    for inputs in ({"profile": "nightly"}, {"profile": "release", "night": "20261123"}):
-        with pytest.raises(InputError, match="belongs to the profile nightly and to no other"):
-            dispatched(made, "build-main-sm90", **inputs)
-
-
 def test_a_profile_that_the_spec_lacks_has_no_plan() -> None:
     with pytest.raises(InputError, match=r"the spec has no profile 'nightly'; .*unknown-profile"):
         of_profile(decided(), "nightly")
+
+
+@pytest.mark.parametrize(
+    ("profiles", "path", "key", "said"),
+    [
+        (
+            {"push": {"variants": [{"isa": "avx2"}, {"python": "3.14"}]}},
+            ("profiles", "push", "variants", 1),
+            False,
+            "python 3.14 holds for no variant",
+        ),
+        (
+            {"pull-request": {**REQUEST, "labels": {"slow": [{"isa": "avx"}]}}},
+            ("profiles", "pull-request", "labels", "slow", 0),
+            False,
+            "isa avx holds for no variant",
+        ),
+        (
+            {"pull-request": {"labels": {"fast": [{"isa": "avx2"}]}}},
+            ("profiles", "pull-request", "labels"),
+            True,
+            "a pull request builds all variants already; say with `variants` which it builds without a label",
+        ),
+    ],
+)
+def test_a_condition_of_a_profile_that_changes_nothing_is_an_error_at_its_place(
+    profiles: dict[str, Any], path: tuple[str | int, ...], key: bool, said: str
+) -> None:
+    spec, cells = decided().spec, decided().judged.cells
+    changed = parse_spec(json.dumps({**spec.document.value, "profiles": profiles}).encode(), shown="ci-matrix.yaml")
+    (finding,) = unused(changed, cells)
+    assert (finding.code, finding.message) == ("unused-condition", said)
+    assert finding.place == changed.place(*path, key=key)
+    assert list(unused(spec, cells)) == []
+
+
+def test_labels_add_variants_to_a_pull_request_and_to_nothing_else() -> None:
+    made = decided()
+    names = every(made)
+    cells = made.judged.cells
+    label = "ciflow/blackwell"
+    assert tuple(names_built(made.spec, "pull-request", cells, names, [label])) == (*SMALL, *BLACKWELL)
+    assert names_built(made.spec, "pull-request", cells, names[:1], ["other"]) == []
+    assert names_built(made.spec, "pull-request", cells[:0], names) == []
+    whole = decided({"pull-request": {"tests": ["cpu-test"]}})
+    assert names_built(whole.spec, "pull-request", (), [*names, "unknown"]) == [*names, "unknown"]
+    assert all(builds(whole.spec, "push", cell) for cell in whole.judged.cells)
 
 
 def test_runs_of_profiles_are_started_by_files_of_their_own() -> None:

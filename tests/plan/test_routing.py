@@ -320,13 +320,14 @@ def test_a_pool_that_builds_what_it_publishes_is_refused() -> None:
 
 def test_pools_that_are_too_small_are_named_with_what_they_have() -> None:
     packages = {"pytorch": {"attribute": "torch", "disk": 50, "memory": 64}, "torchvision": {}}
+    arm = {"runs-on": ["self-hosted", "linux", "arm64"], "cpu": ["armv9"], "disk": 1, "memory": 1}
     small_ones = {
+        "arm": arm,
         "a": pool("a", disk=10, memory=900),
         "b": pool("b", disk=900, memory=8),
         "c": pool("c", disk=20, memory=16),
         "d": pool("d", disk=1, memory=1),
         "tester": pool("t", stages=["cpu-test"], disk=1, memory=1),
-        "arm": {"runs-on": ["self-hosted", "linux", "arm64"], "cpu": ["armv9"], "disk": 1, "memory": 1},
     }
     assert (
         "no pool for build on x86_64-linux has 50 GB of disk and 64 GB of memory; a has 10 GB of disk; b has 8 GB of "
@@ -417,6 +418,28 @@ def test_a_benchmark_runs_beside_the_nearest_cell_whose_code_runs_there_too() ->
         "python313-cuda12_8-sm90-avx2": {},
         "python313-cuda12_8-sm90-avx512": {"benchmark": "python313-cuda12_8-sm90-avx2"},
     }
+
+
+def test_cells_of_an_open_matrix_have_no_order_and_are_no_neighbours() -> None:
+    own = {"recipes": "own", "matrix": {"values": {"isa": ["avx", "avx2"], "python": "3.13"}}}
+    packages = {"pytorch": {"attribute": "torch"}, "torchvision": own}
+    matrix = {"python": ["3.13"], "isas": {"x86_64-linux": ["avx2", "avx512"]}, "gpus": {"cpu": {}}}
+    decided = plan(spec_of(small(packages=packages, matrix=matrix, tests={"benchmark": "where-routed"})))
+    beside = {
+        cell.variants[0].name: [*route.beside(cell).values()]
+        for cell, route in zip(decided.judged.cells, decided.routes, strict=True)
+    }
+    assert beside == {
+        "pytorch-python313-cpu-avx2": [],
+        "pytorch-python313-cpu-avx512": ["python313-cpu-avx2"],
+        "torchvision-python313-avx": [],
+        "torchvision-python313-avx2": [],
+    }
+
+
+def test_a_stage_that_no_pool_runs_is_said_to_lack_one_of_the_system() -> None:
+    [said] = refused({"builder": pool("b", stages=["build", "cpu-test"])}, publish={"on-shared-machines": True})
+    assert said == "no pool for publish has x86_64-linux (pytorch-python313-cpu-avx2 on main)"
 
 
 def test_a_run_of_a_profile_leaves_out_tests_and_suites_with_the_reason() -> None:

@@ -172,6 +172,34 @@ def test_a_finding_points_at_the_wrong_entry(case: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("values", "recipes", "said"),
+    [
+        ({"python": "3.13", "platform": "x86_64-windows"}, {}, "the backend flox builds nothing for x86_64-windows"),
+        ({"python": "3.13", "platform": "x86_64-windows"}, OWN, "the backend flox builds nothing for x86_64-windows"),
+        (
+            {"python": "3.13", "accelerator": ["rocm 7.1", "rocm 7.2"]},
+            {},
+            "no recipe is compiled for rocm: its arguments are not known",
+        ),
+        ({"python": "3.13", "accelerator": "rocm 7.1"}, OWN, ""),
+        ({"platform": "x86_64-linux"}, {}, "a compiled recipe is that of a Python"),
+        ({"platform": "x86_64-linux"}, OWN, ""),
+        ({"python": "3.13", "accelerator": ["cpu", "cuda 12.8"]}, {}, ""),
+    ],
+)
+def test_what_the_backend_cannot_build_is_an_error_said_once(
+    values: dict[str, Any], recipes: dict[str, str], said: str
+) -> None:
+    document = small(packages={"pytorch": {"attribute": "torch"} | recipes}, matrix={"values": values})
+    document["branches"]["main"]["versions"] = {"pytorch": "2.8.0"}
+    found = findings(document)
+    assert [one.code for one in found] == ["backend-cannot"] * bool(said)
+    ending = f": {said}; leave it out, or use recipes of your own or `backend: command`"
+    assert all(one.message.endswith(ending) for one in found)
+    assert all(json.dumps(document)[one.place.column - 1 :].startswith('"pytorch"') for one in found)
+
+
+@pytest.mark.parametrize(
     "changes",
     [
         {},
@@ -365,6 +393,19 @@ def missing(cache: dict[str, Any], **changes: Any) -> list[str]:
 )
 def test_whole_closures_in_a_public_cache_need_the_owners_word(cache: dict[str, Any], products: list[str]) -> None:
     assert missing(cache) == products
+
+
+def test_an_exclusion_takes_the_cells_of_its_condition_alone() -> None:
+    judged = judge(spec_of(small(**excluding({"when": {"isa": "avx512", "accelerator": "cuda"}}))))
+    assert judged.findings == ()
+    assert [(cell.target, cell.isa) for cell in judged.cells] == [("cpu", "avx2"), ("cpu", "avx512"), ("sm90", "avx2")]
+    assert {(out.target, out.isa, out.code) for out in judged.left_out} == {("sm90", "avx512", "excluded")}
+
+
+def test_a_cell_carries_what_one_of_its_variants_carries() -> None:
+    branch = MAIN | {"versions": {"pytorch": "2.8.0", "other": "1.0"}}
+    changes = {"packages": {"other": {}, "pytorch": {"attribute": "torch"}}, "branches": {"main": branch}}
+    assert missing({"public": True}, **changes) == ["[cuda, cudnn]"]
 
 
 def test_only_what_is_built_counts() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,21 +20,29 @@ from ci_compiler.plan.selection import (
     Rebuilt,
     RunSelection,
     Selection,
+    asks_again,
     decide,
+    in_profile,
+    in_request,
+    may_publish,
     most_cells,
+    names_of_profile,
+    night_of,
+    profile_of,
     question,
     representatives,
     within_limit,
+    without,
 )
-from ci_compiler.reports.summary import SummarisedRun, table
 from ci_compiler.spec.build import bundled_spec
-from ci_compiler.stages import CPU_TEST, GPU_TEST
-from ci_compiler.units import markdown_text
 from ci_compiler.workflows import pull_request
-from ci_compiler.workflows.artifacts import MANIFEST_FILE, PUBLISHED, RESULT, artifact_name
 from ci_compiler.workflows.common import CELL
 from ci_compiler.workflows.model import Job
 from tests.adoption.test_audit import CPU, V90, X90
+from tests.plan.test_open_matrix import X86
+from tests.plan.test_open_matrix import decided as open_plan
+from tests.plan.test_profiles import COMMAND, PROFILES, STARTED
+from tests.plan.test_profiles import decided as profiled
 from tests.recipes.test_affected import PKGS, Repository, repository  # noqa: F401  (a fixture)
 from tests.specs import documents, small, spec_of
 
@@ -170,6 +177,227 @@ def test_a_pull_request_into_another_branch_builds_nothing(decided: Plan) -> Non
     assert of_request(decided, request("topic"), GPU) == Selection()
 
 
+# Inputs, profiles, labels, and what is complete.
+
+
+def dispatch(**inputs: object) -> GitHubEvent:
+    return GitHubEvent("workflow_dispatch", {"ref": "refs/heads/main", "inputs": {"variant": "all"} | inputs})
+
+
+PUSHED = GitHubEvent("push", {"before": SHA})
+
+
+@pytest.mark.parametrize(
+    ("event", "again", "night", "profile"),
+    [
+        (dispatch(again="true", night="20261123", profile="nightly"), True, "20261123", "nightly"),
+        (dispatch(again=True), True, "", ""),
+        (dispatch(again="false", night=None, profile=None), False, "", ""),
+        (dispatch(), False, "", ""),
+        (PUSHED, False, "", "push"),
+        (GitHubEvent("workflow_dispatch", {"inputs": None}), False, "", ""),
+    ],
+)
+def test_what_the_inputs_of_a_dispatch_say(event: GitHubEvent, again: bool, night: str, profile: str) -> None:
+    assert (asks_again(event), night_of(event), profile_of(event)) == (again, night, profile)
+
+
+@pytest.mark.parametrize(
+    ("event", "publish", "branch", "may"),
+    [
+        (dispatch(publish="true"), {}, {}, True),
+        (dispatch(publish=True), {}, {}, True),
+        (dispatch(publish="false"), {}, {}, False),
+        (dispatch(), {}, {}, False),
+        (dispatch(publish="true"), {}, {"publish": False}, False),
+        (PUSHED, {"on-push": True}, {}, True),
+        (PUSHED, {"on-push": False}, {}, False),
+        (PUSHED, {"on-push": True}, {"publish": False}, False),
+        (GitHubEvent("pull_request", {}), {"on-push": True}, {}, False),
+    ],
+)
+def test_a_run_publishes_if_it_is_asked_to_or_is_a_push_that_may(
+    event: GitHubEvent, publish: dict[str, Any], branch: dict[str, Any], may: bool
+) -> None:
+    document = small(publish=publish)
+    document["branches"]["main"] |= branch
+    made = plan(spec_of(document))
+    assert may_publish(made.spec, made.shards[0], event) is may
+
+
+def test_a_question_names_what_matters_to_the_answer(decided: Plan) -> None:
+    (shard,) = (shard for shard in decided.shards if shard.target == "sm90")
+    assert question(decided, dispatch(), shard) == Question("main")
+    assert question(decided, dispatch(variant="unpublished"), shard) == Question("main", names=tuple(GPU))
+    only = dispatch(variant="unpublished", only="*-avx2")
+    assert question(decided, only, shard) == Question("main", names=tuple(GPU[:2]))
+    assert question(decided, PUSHED, shard) == Question("main", SHA)
+    assert question(decided, GitHubEvent("push", {}), shard) == Question("main")
+    assert question(decided, request("topic")) == Question("topic")
+    batches = profiled(STARTED)
+    since = dispatch(profile="push", since=f"{SHA} {'0' * 40} {'2' * 40}")
+    assert question(batches, since, batches.shards[0]) == Question("main", since=(SHA, "2" * 40))
+
+
+FAST = [f"fast-python{python}-cuda13_0-sm90-{isa}" for python in ("312", "313") for isa in ("avx2", "avx512")]
+
+
+def of_shard(made: Plan, event: GitHubEvent, facts: Facts) -> list[str]:
+    (shard,) = (shard for shard in made.shards if shard.name == "build-main-sm90")
+    question(made, event, shard)
+    return sorted(decide(made, event, facts, shard).branches[0].variants)
+
+
+def test_a_run_of_a_profile_builds_what_it_says_and_of_a_batch_what_changed() -> None:
+    made = profiled(STARTED)
+    everything, some = Facts(), Facts({"main": Rebuilt([*FAST[1:], "another"])})
+    assert of_shard(made, dispatch(), everything) == FAST
+    assert of_shard(made, dispatch(profile="push", since=SHA), some) == FAST[2:]
+    assert of_shard(made, dispatch(profile="release"), Facts(published=FAST[:1])) == FAST[1:]
+    assert of_shard(made, PUSHED, some) == FAST[2:]
+    assert of_shard(made, GitHubEvent("push", {}), everything) == FAST[2:]
+    assert of_shard(made, PUSHED, Facts({"other": Rebuilt([])})) == FAST[2:]
+
+
+def test_a_night_builds_representatives_of_what_its_profile_says() -> None:
+    made = profiled(STARTED)
+    names = names_of_profile(made, "nightly", "main")
+    assert len(names) == 2
+    assert all(name.endswith("avx512") for name in names)
+    every = profiled({"nightly": {"schedule": {"days": ["sun"]}}, "release": {"tags": ["v*"]}})
+    assert len(names_of_profile(every, "nightly", "main")) == len(names_of_profile(every, "release", "main")) == 12
+    assert names_of_profile(every, "nightly", "other") == set()
+    with pytest.raises(InputError, match="the spec has no profile 'nigthly'; did you mean nightly"):
+        names_of_profile(made, "nigthly", "main")
+
+
+@pytest.mark.parametrize(
+    ("inputs", "says"),
+    [
+        ({"profile": "nigthly"}, "no run is of the profile 'nigthly'; did you mean nightly?"),
+        ({"profile": "pull-request"}, "no run is of the profile 'pull-request'"),
+        (
+            {"profile": "nightly", "night": "20261123", "since": SHA},
+            "the input since, a commit, belongs to a profile",
+        ),
+        ({"since": SHA}, "the input since, a commit, belongs to a profile that builds what changed"),
+        ({"profile": "push", "publish": "true"}, "it asks to publish, which the profile push does not"),
+        ({"profile": "release", "night": "20261123"}, "the input night, a date, belongs to the profile nightly and"),
+        ({"profile": "nightly"}, "the input night, a date, belongs to the profile nightly and to no other"),
+    ],
+)
+def test_inputs_that_do_not_belong_to_the_profile_of_a_run_are_an_error(inputs: dict[str, Any], says: str) -> None:
+    night = {"fast": {"command": COMMAND | {"version": {"night": "{version}.dev{date}"}}}}
+    quiet = {"on-push": False, "on-shared-machines": True}
+    made = profiled(STARTED, packages=night, publish=quiet)
+    with pytest.raises(InputError) as raised:
+        question(made, dispatch(**inputs), made.shards[0])
+    assert says in str(raised.value)
+    for fine in ({"profile": "nightly", "night": "20261123", "publish": "true"}, {"night": "20261123"}):
+        assert question(made, dispatch(**fine), made.shards[0]) == Question("main")
+
+
+def test_the_routes_of_a_run_are_those_of_its_profile() -> None:
+    made = profiled(PROFILES)
+    (shard,) = (shard for shard in made.shards if shard.name == "build-main-sm90")
+    assert in_profile(made.spec, shard, "pull-request") == in_request(made.spec, shard)
+    tests = {stage.name for _, route in in_request(made.spec, shard) for stage in route.pools if stage.is_test}
+    assert tests == {"cpu-test"}
+    assert in_profile(made.spec, shard, "") == in_profile(made.spec, shard, "push") == shard.cells
+
+
+def test_what_is_complete_is_left_out_unless_it_is_of_another_branch_or_lands_elsewhere(decided: Plan) -> None:
+    whole = of_request(decided, request(), GPU)
+    complete = {GPU[0]: "7", GPU[2]: "8", GPU[3]: "8", "unknown": "9"}
+    rest, gone = without(decided, whole, "main", complete)
+    assert [one.variants for one in rest.branches] == [(GPU[1],)]
+    assert gone == {"7": [GPU[0]], "8": [GPU[2], GPU[3]]}
+    assert without(decided, whole, "other", complete) == (whole, {})
+    onto = whole._replace(branches=tuple(one._replace(onto="x", left=("y",)) for one in whole.branches))
+    assert without(decided, onto, "main", complete) == (onto, {})
+    left = whole._replace(branches=tuple(one._replace(left=("y",)) for one in whole.branches))
+    assert [one.left for one in without(decided, left, "main", complete)[0].branches] == [("y",)]
+
+
+def test_a_request_says_whose_branch_it_comes_from_and_a_fork_has_none(decided: Plan) -> None:
+    def ref(head: dict[str, Any] | None, base: dict[str, Any]) -> str:
+        asked = {"pull_request": {"base": {"ref": "main", "sha": SHA, **base}, **({"head": head} if head else {})}}
+        return of_request(decided, GitHubEvent("pull_request", asked), GPU).ref
+
+    own = {"repo": {"full_name": "o/r"}}
+    assert ref({"ref": "topic", **own}, own) == "topic"
+    assert ref({"ref": "topic", "repo": {"full_name": "f/r"}}, own) == ""
+    assert ref({"ref": "topic", "repo": None}, own) == ""
+    assert ref(None, {}) == ""
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        {"pull_request": {}},
+        {"pull_request": {"base": {"ref": "main"}}},
+        {"merge_group": {"base_ref": "refs/heads/main"}},
+        {"pull_request": {"base": {"ref": "main", "sha": SHA}, "labels": [{}]}},
+    ],
+)
+def test_an_event_of_another_form_is_an_error(decided: Plan, payload: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match="event: "):
+        of_request(decided, GitHubEvent("pull_request", payload), GPU)
+
+
+def test_labels_add_variants_and_what_the_profile_leaves_out_is_left() -> None:
+    made = profiled(PROFILES)
+    names = [variant.name for cell in made.judged.cells for variant in cell.variants]
+
+    def built(*labels: str) -> RunSelection:
+        event = request()
+        event.payload["pull_request"]["labels"] = [{"name": label} for label in labels]
+        (one,) = of_request(made, event, names).branches
+        assert sorted([*one.variants, *one.left]) == sorted(names)
+        return one
+
+    small_ones = ("fast-python313-cpu-avx2", "fast-python313-cuda13_0-sm90-avx2")
+    assert built().variants == built("documentation").variants == small_ones
+    blackwell = tuple(f"fast-python313-cuda13_0-sm100-{isa}" for isa in ("avx2", "avx512"))
+    assert built("ciflow/blackwell").variants == (*small_ones, *blackwell)
+
+
+def test_a_branch_of_which_nothing_is_rebuilt_is_no_part_of_a_request(decided: Plan) -> None:
+    assert of_request(decided, request(), []).branches == ()
+    assert of_request(decided, request(), ["unknown"]).branches == ()
+
+
+HANDED = {"lib": {"when": {"python": "3.12"}}, "ext": {"needs": [{"package": "lib", "python": "3.12"}]}}
+
+
+@pytest.mark.parametrize(("most", "pythons"), [(9, 3), (4, 3), (2, 1), (1, 1)])
+def test_what_variants_need_is_built_with_them_and_counts(most: int, pythons: int) -> None:
+    values = {"platform": X86, "python": ["3.11", "3.12", "3.13"]}
+    made = open_plan({"values": values}, HANDED, **{"pull-request": {"cells": most}})
+    names = [f"ext-python{tag}-{X86}" for tag in ("311", "312", "313")]
+    (one,) = of_request(made, request(), names).branches
+    assert f"lib-python312-{X86}" in one.variants
+    assert len(one.variants) == pythons + 1
+    assert sorted(one.left) == sorted({*names} - {*one.variants})
+    pushed = decide(made, GitHubEvent("push", {}), Facts({"main": Rebuilt(names[:1])}), made.shards[0]).branches[0]
+    assert set(pushed.variants) == {names[0], f"lib-python312-{X86}"}
+
+
+def test_representatives_of_listed_variants_and_of_open_matrices_are_one_of_each() -> None:
+    document = small()
+    document["packages"]["pytorch"]["variants"] = {name: {"system": X86} for name in ("a-own", "b-own")}
+    listed = [part for shard in plan(spec_of(document)).shards for part in shard.cells if part[0].listed]
+    assert representatives(listed, 9) == tuple(listed)
+    values = {"platform": X86, "python": ["3.12", "3.13"], "accelerator": ["cpu", "cuda 13.0"]}
+    made = open_plan({"values": values}, {"a": {}, "b": {}})
+    cells = [part for shard in made.shards for part in shard.cells]
+    some = representatives(cells, 8)
+    assert len(some) == 2
+    for axis in ("python", "family"):
+        assert len({cell.axes[axis] for cell, _ in some}) == 2
+    assert [cell.toolkit for cell, _ in representatives(cells, 1)] == ["13.0"]  # it has one value more
+
+
 def test_above_the_limit_representatives_of_every_value_are_built_and_the_rest_is_listed() -> None:
     decided = plan(bundled_spec())
     names = [name for shard in decided.shards if shard.branch == "main" for name in shard.variants]
@@ -222,6 +450,15 @@ def test_all_cells_are_built_up_to_the_limit_and_above_it_only_those_that_add_a_
     assert within_limit(cells, 4) == cells
     assert within_limit(cells, 3) == representatives(cells, 4) == (cells[0], cells[3])
     assert within_limit(cells, 1) == cells[:1]
+
+
+def test_a_pull_request_fits_into_one_run_of_github() -> None:
+    document = small(**{"pull-request": {"cells": 64}})
+    assert most_cells(plan(spec_of(document))) == (256 - OWN_JOBS) // (2 * 3)
+    assert most_cells(plan(spec_of(small(**{"pull-request": {"cells": 3}})))) == 3
+    jobs = pull_request.workflow(spec_of(document), {CELL}, ()).jobs
+    assert [name for name, job in jobs.items() if isinstance(job, Job)] == [*jobs][:4] + [*jobs][-1:]
+    assert len(jobs) == OWN_JOBS + 1
 
 
 # The command, with a repository and GitHub's event.
@@ -330,87 +567,3 @@ def test_the_command_refuses_wrong_input(
     monkeypatch.delenv("GITHUB_EVENT_PATH")
     assert repository.ci("choose", *words) == 2
     assert "names no event" in capsys.readouterr().err
-
-
-# The summary table of a run.
-
-
-def leave(results: Path, name: str, file: str, content: dict[str, Any]) -> None:
-    (results / name).mkdir(parents=True, exist_ok=True)
-    (results / name / file).write_text(json.dumps(content), "utf-8")
-
-
-def test_the_table_shows_the_result_of_each_variant(decided: Plan, tmp_path: Path) -> None:
-    leave(
-        tmp_path,
-        artifact_name("build", GPU[0], "main"),
-        MANIFEST_FILE,
-        {"seconds": 4321, "closure_size": 2_500_000_000},
-    )
-    for stage in (CPU_TEST, GPU_TEST):
-        leave(tmp_path, artifact_name(stage, GPU[0], "main"), RESULT, {"passed": True})
-    leave(tmp_path, f"publish-builder/{GPU[0]}", PUBLISHED, {"result": "published 2.8.0"})
-    leave(tmp_path, artifact_name("build", GPU[2], "main"), MANIFEST_FILE, {"seconds": 61, "closure_size": 400_000})
-    leave(tmp_path, artifact_name("cpu-test", GPU[2], "main"), RESULT, {"passed": False})
-    run = SummarisedRun(event="push", ref="main", publish=True)
-    lines = table(decided, run, "main", GPU, tmp_path).splitlines()
-    assert lines[0] == "| variant | build | cpu-test | gpu-test | time | size | published |"
-    assert lines[2] == f"| `{GPU[0]}` | passed | passed | passed | 1 h 12 min | 2.5 GB | published 2.8.0 |"
-    assert lines[3] == f"| `{GPU[1]}` | **failed** | not reached | not reached | – | – | no: it failed before |"
-    assert lines[4] == f"| `{GPU[2]}` | passed | **failed** | **failed** | 61 s | 400 kB | no: it failed before |"
-
-
-@pytest.mark.parametrize(
-    ("run", "said"),
-    [
-        (SummarisedRun(event="pull_request", ref="9/merge", publish=False), r"no: pull\_request publishes nothing"),
-        (SummarisedRun(event="workflow_dispatch", ref="topic", publish=True), "no: the run is at topic, not at main"),
-        (SummarisedRun(event="workflow_dispatch", ref="main", publish=False), "no: not asked for"),
-    ],
-)
-def test_the_table_says_why_nothing_was_published(decided: Plan, tmp_path: Path, run: SummarisedRun, said: str) -> None:
-    leave(tmp_path, artifact_name("build", GPU[0], "main"), MANIFEST_FILE, {"seconds": 1, "closure_size": 1})
-    assert table(decided, run, "main", GPU[:1], tmp_path).splitlines()[2].endswith(f"| {said} |")
-
-
-def test_the_table_shows_that_no_machine_tests_a_variant(tmp_path: Path) -> None:
-    decided = plan(
-        spec_of(small(matrix={"python": ["3.13"], "isas": {"x86_64-linux": ["avx2"]}, "gpus": {"sm80": {}}}))
-    )
-    name = "pytorch-python313-cuda12_8-sm80-avx2"
-    leave(tmp_path, artifact_name("build", name, "main"), MANIFEST_FILE, {"seconds": 1, "closure_size": 1})
-    text = table(decided, SummarisedRun(event="push", ref="main", publish=True), "main", [name], tmp_path)
-    assert "no: no pool for gpu-test on x86\\_64-linux has a GPU that runs sm80 beside a CPU that runs avx2" in text
-
-
-def test_a_pull_request_fits_into_one_run_of_github() -> None:
-    document = small(**{"pull-request": {"cells": 64}})
-    assert most_cells(plan(spec_of(document))) == (256 - OWN_JOBS) // (2 * 3)
-    assert most_cells(plan(spec_of(small(**{"pull-request": {"cells": 3}})))) == 3
-    jobs = pull_request.workflow(spec_of(document), {CELL}, ()).jobs
-    assert [name for name, job in jobs.items() if isinstance(job, Job)] == [*jobs][:4] + [*jobs][-1:]
-    assert len(jobs) == OWN_JOBS + 1
-
-
-def test_the_only_artifact_of_a_run_is_read_without_its_folder(decided: Plan, tmp_path: Path) -> None:
-    manifest = {"name": GPU[0], "branch": "main", "seconds": 61, "closure_size": 400_000}
-    (tmp_path / MANIFEST_FILE).write_text(json.dumps(manifest), "utf-8")
-    run = SummarisedRun(event="push", ref="main", publish=True)
-    rows = table(decided, run, "main", GPU[:2], tmp_path).splitlines()[2:]
-    assert rows[0].startswith(f"| `{GPU[0]}` | passed | **failed** | **failed** | 61 s |")
-    assert rows[1].startswith(f"| `{GPU[1]}` | **failed** | not reached |")
-
-
-def test_nothing_to_build_is_a_sentence(decided: Plan, tmp_path: Path) -> None:
-    assert (
-        table(decided, SummarisedRun(event="push", ref="main", publish=True), "main", [], tmp_path)
-        == "Nothing was to be built.\n"
-    )
-
-
-@given(st.text(max_size=30))
-def test_any_text_stays_one_table_cell(text: str) -> None:
-    cell = markdown_text(text)
-    assert "\n" not in cell
-    assert "|" not in cell.replace("\\|", "")
-    assert "<" not in cell.replace("\\<", "")

@@ -61,6 +61,24 @@ def test_the_job_that_is_ready_first_runs_first_wherever_it_is_listed() -> None:
     assert found.longest_wait == 8
 
 
+def test_the_orders_have_the_names_that_documents_use() -> None:
+    assert list(QueueOrder) == ["ready", "longest"]
+
+
+def test_jobs_take_the_free_machine_with_the_lowest_number() -> None:
+    assert simulate(row(3, 1, 1), {"a": 3}).machines == (0, 1, 2)
+    assert simulate(row(3, 1, 1, 1), {"a": 2}).machines == (0, 1, 1, 1)
+    assert simulate([], {"a": 1}).longest_wait == 0
+
+
+def test_a_job_is_ready_after_the_last_of_those_that_it_needs() -> None:
+    jobs = [*row(1, 5), TimedJob(pool="a", seconds=2, needs=(0, 1)), TimedJob(pool="a", seconds=1, needs=(0,))]
+    found = simulate(jobs, {"a": 3})
+    assert (found.ready, found.starts, found.end) == ((0, 0, 5, 1), (0, 0, 5, 1), 7)
+    assert critical_path(jobs) == (1, 2)
+    assert lower_bound(jobs, {"a": 3}).seconds == 7
+
+
 def test_the_bound_of_a_pool_includes_the_work_before_and_after_it() -> None:
     jobs = [
         job for i in range(4) for job in (TimedJob(pool="b", seconds=10), TimedJob(pool="a", seconds=6, needs=(2 * i,)))

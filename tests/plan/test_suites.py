@@ -13,7 +13,19 @@ from ci_compiler.plan.job_graph import jobs_of
 from ci_compiler.plan.lookup import explain
 from ci_compiler.plan.pipeline import Plan, plan
 from ci_compiler.plan.proof import is_imported_only, required_tests
-from ci_compiler.plan.suites import Bench, bench_of
+from ci_compiler.plan.suites import (
+    Bench,
+    bench_of,
+    benches,
+    benches_of,
+    has_rows,
+    joined_legs,
+    joined_packages,
+    legs,
+    longest_minutes,
+    suite_jobs,
+    suites_of,
+)
 from ci_compiler.runner.limits import longest
 from ci_compiler.stages import CPU_TEST, GPU_TEST, PUBLISH
 from ci_compiler.sync.compiled import compile_files
@@ -258,3 +270,94 @@ def test_the_rows_of_a_public_test_matrix_come_out_those_on_other_toolkits_inclu
     found = [(route.suites[bench_of(one)].gpu, *list(one.values.values())[1:]) for one in made]
     assert sorted(found) == sorted((TARGETS[gpu], *rest) for gpu, *rest in wanted)
     assert {"12.2.2", "13.0.2"} < {one.values["cuda-runtime"] for one in made}  # for which nothing is built
+
+
+# The jobs of suites.
+
+
+@pytest.mark.parametrize(
+    ("bench", "job", "machine", "title", "own"),
+    [
+        (Bench(CPU_TEST, 1), "cpu-test-suites", "cpu-test", "cpu-test suites", False),
+        (Bench(GPU_TEST, 4), "gpu-test-suites-4", "gpu-test-4", "gpu-test suites on 4 GPUs", True),
+        (Bench(GPU_TEST, 1, "sm90"), "gpu-test-suites-sm90", "gpu-test-sm90", "gpu-test suites on sm90", True),
+        (
+            Bench(GPU_TEST, 2, "gfx942:xnack+"),
+            "gpu-test-suites-2-gfx942_xnack_",
+            "gpu-test-2-gfx942_xnack_",
+            "gpu-test suites on 2 GPUs of gfx942:xnack+",
+            True,
+        ),
+    ],
+)
+def test_the_job_of_a_kind_of_machine_has_its_stage_and_what_is_beyond_it(
+    bench: Bench, job: str, machine: str, title: str, *, own: bool
+) -> None:
+    assert (bench.job, bench.job_of("torch"), bench.machine) == (job, f"torch_{job}", machine)
+    assert (bench.title, bench.is_own) == (title, own)
+
+
+def test_a_job_has_a_leg_for_each_shard_of_the_suites_of_its_machines() -> None:
+    decided = planned({"unit": UNIT, "ops": OPS, "wide": WIDE, "long": UNIT | {"minutes": 200}})
+    package, (cell, *_) = decided.spec.packages["pytorch"], decided.judged.cells
+    cpu, gpu, wide = Bench(CPU_TEST, 1), Bench(GPU_TEST, 1), Bench(GPU_TEST, 4)
+    assert (
+        benches([package, decided.spec.packages["torchvision"]]) == benches_of(decided.spec, cell) == (cpu, gpu, wide)
+    )
+    assert legs(package.suites.values(), gpu) == [{"suite": "ops", "shard": f"{one}/3"} for one in (1, 2, 3)]
+    assert legs(package.suites.values(), cpu) == [{"suite": "unit", "shard": "1/1"}, {"suite": "long", "shard": "1/1"}]
+    assert [longest_minutes(decided.spec, bench) for bench in (cpu, gpu, wide)] == [60 + 200, 60 + 90, 60 + 45]
+    assert [suite.name for suite in suites_of(decided.spec, cell, cell.variants[0])] == [*package.suites]
+    assert suites_of(decided.spec, cell, cell.variants[1]) == []
+    assert not has_rows(decided.spec.packages.values())
+
+
+def test_a_row_that_is_bound_to_variants_runs_for_these_alone() -> None:
+    decided = opened([{"python": "3.12", "platform": "aarch64-linux"}])
+    assert has_rows(decided.spec.packages.values())
+    runs = {cell.system: len(suites_of(decided.spec, cell, cell.variants[0])) for cell in decided.judged.cells}
+    assert runs == {"x86_64-linux": 0, "aarch64-linux": 1}
+    assert {cell.system: len(benches_of(decided.spec, cell)) for cell in decided.judged.cells} == runs
+
+
+def listed(suites: dict[str, Any], others: dict[str, Any]) -> dict[str, int]:
+    """The jobs of suites of each listed variant, of a package with `suites` and of one with `others`."""
+    packages = {
+        name: {"recipes": "own", "variants": {f"{name}-own": {"system": "x86_64-linux"}}, "suites": own}
+        for name, own in (("pytorch", suites), ("torchvision", others))
+    }
+    decided = plan(spec_of(small(packages=packages)))
+    count = suite_jobs(decided.spec)
+    return {cell.listed.removesuffix("-own"): count(cell) for cell in decided.judged.cells if cell.listed}
+
+
+def test_a_listed_variant_has_its_legs_and_a_skipped_job_for_each_other_kind_of_machine() -> None:
+    assert listed({}, {}) == {"pytorch": 0, "torchvision": 0}
+    assert listed({"unit": UNIT}, {}) == {"pytorch": 1, "torchvision": 1}
+    assert listed({"unit": UNIT | {"shards": 3}}, {"ops": OPS}) == {"pytorch": 3 + 1, "torchvision": 1 + 3}
+
+
+def test_the_legs_of_a_joined_build_have_the_names_of_its_variants() -> None:
+    command = {"build": "ci/build.sh", "files": ["dist/*"], "install": "true", "publish": "true"}
+    packages = {
+        "lib": {"command": command, "joins": ["python"], "suites": {"unit": UNIT | {"shards": 2}}},
+        "ext": {"command": command, "joins": [{"with": "tool"}]},
+        "tool": {"command": command},
+        "other": {"command": command},
+    }
+    given = small(
+        backend="command",
+        branches={"main": {"versions": dict.fromkeys(packages, "1.0")}},
+        packages=packages,
+        matrix={"values": {"python": ["3.12", "3.13"], "platform": "x86_64-linux"}},
+        runners={"builder": SMALL["runners"]["builder"]},
+    )
+    decided = plan(spec_of(given))
+    assert [package.name for package in joined_packages(decided.spec)] == ["lib", "ext", "tool"]
+    cells = [cell for cell in decided.judged.cells if cell.variants[0].package == "lib"]
+    assert joined_legs(decided.spec, cells, Bench(CPU_TEST, 1)) == [
+        {"name": f"lib-python{python}-x86_64-linux", "suite": "unit", "shard": f"{shard}/2"}
+        for python in ("312", "313")
+        for shard in (1, 2)
+    ]
+    assert joined_legs(decided.spec, cells, Bench(GPU_TEST, 1)) == []

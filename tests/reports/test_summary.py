@@ -1,4 +1,4 @@
-"""The table at the end of a run, about test suites; `test_selection` has the rest."""
+"""The table at the end of a run: the results of stages and of test suites, and why nothing was published."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from ci_compiler.cli.compile import PROGRAM as COMPILE
 from ci_compiler.outside import LARGEST
 from ci_compiler.plan.pipeline import Plan, plan
 from ci_compiler.reports.summary import SummarisedRun, table, unfinished
+from ci_compiler.stages import CPU_TEST, GPU_TEST
+from ci_compiler.workflows.artifacts import MANIFEST_FILE, PUBLISHED, RESULT, artifact_name
 from tests.specs import small, spec_of
 
 NAME = "pytorch-python313-cuda12_8-sm90-avx2"
@@ -189,3 +191,79 @@ def test_a_run_that_lost_what_it_chose_is_not_complete(
 ) -> None:
     assert run(COMPILE, ["summary", str(tmp_path), "--chosen", chosen, "--root", str(tmp_path)]) == status
     assert ("--chosen: is empty" in capsys.readouterr().err) is bool(status)
+
+
+# The results of stages, without suites.
+
+GPU = [
+    f"{package}-python313-cuda12_8-sm90-{isa}" for isa in ("avx2", "avx512") for package in ("pytorch", "torchvision")
+]
+
+
+@pytest.fixture(scope="module")
+def usual() -> Plan:
+    return plan(spec_of(small()))
+
+
+def leave(results: Path, name: str, file: str, content: dict[str, Any]) -> None:
+    (results / name).mkdir(parents=True, exist_ok=True)
+    (results / name / file).write_text(json.dumps(content), "utf-8")
+
+
+def test_the_table_shows_the_result_of_each_variant(usual: Plan, tmp_path: Path) -> None:
+    leave(
+        tmp_path,
+        artifact_name("build", GPU[0], "main"),
+        MANIFEST_FILE,
+        {"seconds": 4321, "closure_size": 2_500_000_000},
+    )
+    for stage in (CPU_TEST, GPU_TEST):
+        leave(tmp_path, artifact_name(stage, GPU[0], "main"), RESULT, {"passed": True})
+    leave(tmp_path, f"publish-builder/{GPU[0]}", PUBLISHED, {"result": "published 2.8.0"})
+    leave(tmp_path, artifact_name("build", GPU[2], "main"), MANIFEST_FILE, {"seconds": 61, "closure_size": 400_000})
+    leave(tmp_path, artifact_name("cpu-test", GPU[2], "main"), RESULT, {"passed": False})
+    run = SummarisedRun(event="push", ref="main", publish=True)
+    lines = table(usual, run, "main", GPU, tmp_path).splitlines()
+    assert lines[0] == "| variant | build | cpu-test | gpu-test | time | size | published |"
+    assert lines[2] == f"| `{GPU[0]}` | passed | passed | passed | 1 h 12 min | 2.5 GB | published 2.8.0 |"
+    assert lines[3] == f"| `{GPU[1]}` | **failed** | not reached | not reached | – | – | no: it failed before |"
+    assert lines[4] == f"| `{GPU[2]}` | passed | **failed** | **failed** | 61 s | 400 kB | no: it failed before |"
+
+
+@pytest.mark.parametrize(
+    ("run", "said"),
+    [
+        (SummarisedRun(event="pull_request", ref="9/merge", publish=False), r"no: pull\_request publishes nothing"),
+        (SummarisedRun(event="workflow_dispatch", ref="topic", publish=True), "no: the run is at topic, not at main"),
+        (SummarisedRun(event="workflow_dispatch", ref="main", publish=False), "no: not asked for"),
+    ],
+)
+def test_the_table_says_why_nothing_was_published(usual: Plan, tmp_path: Path, run: SummarisedRun, said: str) -> None:
+    leave(tmp_path, artifact_name("build", GPU[0], "main"), MANIFEST_FILE, {"seconds": 1, "closure_size": 1})
+    assert table(usual, run, "main", GPU[:1], tmp_path).splitlines()[2].endswith(f"| {said} |")
+
+
+def test_the_table_shows_that_no_machine_tests_a_variant(tmp_path: Path) -> None:
+    decided = plan(
+        spec_of(small(matrix={"python": ["3.13"], "isas": {"x86_64-linux": ["avx2"]}, "gpus": {"sm80": {}}}))
+    )
+    name = "pytorch-python313-cuda12_8-sm80-avx2"
+    leave(tmp_path, artifact_name("build", name, "main"), MANIFEST_FILE, {"seconds": 1, "closure_size": 1})
+    text = table(decided, SummarisedRun(event="push", ref="main", publish=True), "main", [name], tmp_path)
+    assert "no: no pool for gpu-test on x86\\_64-linux has a GPU that runs sm80 beside a CPU that runs avx2" in text
+
+
+def test_the_only_artifact_of_a_run_is_read_without_its_folder(usual: Plan, tmp_path: Path) -> None:
+    manifest = {"name": GPU[0], "branch": "main", "seconds": 61, "closure_size": 400_000}
+    (tmp_path / MANIFEST_FILE).write_text(json.dumps(manifest), "utf-8")
+    run = SummarisedRun(event="push", ref="main", publish=True)
+    rows = table(usual, run, "main", GPU[:2], tmp_path).splitlines()[2:]
+    assert rows[0].startswith(f"| `{GPU[0]}` | passed | **failed** | **failed** | 61 s |")
+    assert rows[1].startswith(f"| `{GPU[1]}` | **failed** | not reached |")
+
+
+def test_nothing_to_build_is_a_sentence(usual: Plan, tmp_path: Path) -> None:
+    assert (
+        table(usual, SummarisedRun(event="push", ref="main", publish=True), "main", [], tmp_path)
+        == "Nothing was to be built.\n"
+    )
