@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from functools import cache
 
 from ci_compiler.hardware import ALL, CPU, Hardware, Version
-from ci_compiler.hardware.families import nixpkgs
+from ci_compiler.hardware.families import files_of, nixpkgs
 from ci_compiler.plan.matrix import Cell, Variant
 from ci_compiler.spec.model import Package, RecipeKind, Spec
+from ci_compiler.spec.presets import override_in
 from ci_compiler.units import counted
 
 
@@ -49,13 +50,13 @@ def sets_capabilities(spec: Spec, package: Package, cell: Cell) -> bool:
     By default it does if nothing else in it names the architecture, or if a capability is not among nixpkgs' defaults
     for the toolkit: the package's own argument would not reach the libraries that it is linked with.
     """
-    if cell.target == CPU:
+    if cell.target == CPU or not cell.toolkit or cell.family not in files_of("nixpkgs.json"):
         return False
     if package.capabilities is not None:
         return package.capabilities
     toolkit = spec.hardware.toolkit(cell.toolkit).version
     wanted = capabilities_of(spec.hardware, cell)
-    return not package.overrides[cell.family].architecture or not all(
+    return not override_in(package, cell.family).architecture or not all(
         _is_default(cell.family, name, toolkit) for name in wanted
     )
 
@@ -66,7 +67,7 @@ def linked_libraries(spec: Spec, package: Package, cell: Cell) -> str:
     They take the switch, and nixpkgs' defaults without it: the package's own argument does not reach them.
     """
     words = nixpkgs(cell.family)
-    if cell.target == CPU or "linked" not in words or package.overrides[cell.family].machine_code != "also":
+    if cell.target == CPU or "linked" not in words or override_in(package, cell.family).machine_code != "also":
         return ""
     toolkit = spec.hardware.toolkit(cell.toolkit)
     wanted = capabilities_of(spec.hardware, cell)

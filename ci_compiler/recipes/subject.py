@@ -13,7 +13,7 @@ from ci_compiler.record import record
 from ci_compiler.spec.axes import SHORT_FAMILY
 from ci_compiler.spec.model import Branch, Package, Source, Spec
 from ci_compiler.spec.packages import Pin
-from ci_compiler.spec.presets import Override
+from ci_compiler.spec.presets import Override, override_in
 from ci_compiler.spec.shorthand.lists import TOOLKIT_PACKAGES, TOOLKIT_TAG
 from ci_compiler.spec.values import variant_values
 from ci_compiler.variant import python_tag, toolkit_tag, variant_name
@@ -85,7 +85,7 @@ def subject_of(spec: Spec, cell: Cell, variant: Variant, *, seeded_by: str = "")
         toolkit=toolkit,
         capabilities=capabilities,
         values=_values(spec, cell, variant, pin, toolkit, capabilities),
-        override=package.overrides[cell.family],
+        override=override_in(package, cell.family),
         pieces=pieces_in(spec, cell, package),
         seeded_by=seeded_by,
     )

@@ -26,6 +26,7 @@ from ci_compiler.reports.evidence import proofs
 from ci_compiler.reports.forecast import end_of, machine_counts
 from ci_compiler.spec.axes import SHORT_FAMILY
 from ci_compiler.spec.model import RecipeKind, Spec
+from ci_compiler.spec.presets import override_in
 from ci_compiler.spec.schema import with_defaults
 from ci_compiler.stages import Stage, stages
 from ci_compiler.variant import variant_name
@@ -183,7 +184,7 @@ def _package_inputs(spec: Spec, cell: Cell, name: str) -> Iterator[tuple[str, st
 def _recipe_inputs(spec: Spec, cell: Cell, name: str) -> Iterator[tuple[str, str]]:
     """What the spec says of the recipe of package `name` in `cell`."""
     package = spec.packages[name]
-    override = package.overrides[cell.family]
+    override = override_in(package, cell.family)
     yield f"template of {name}", package.template
     yield f"preset of {name}", package.preset
     yield f"package set of {name}", f"{package.set}, {package.at}"

@@ -100,6 +100,11 @@ def overrides_of(package: Package) -> dict[str, Override]:
     return {family: override_of(package, family) for family in (NONE, *files_of("presets.json"))}
 
 
+def override_in(package: Package, family: str) -> Override:
+    """What they override in builds of `family`; as for the default where nixpkgs' arguments for it are not known."""
+    return package.overrides.get(family) or package.overrides[DEFAULT]
+
+
 def override_of(package: Package, family: str) -> Override:
     """What they override in builds of `family`: the presets' values, then its own."""
     kind = "cpu" if family == NONE else "gpu"

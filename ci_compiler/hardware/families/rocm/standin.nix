@@ -70,4 +70,6 @@ in
     rocmSupport = args.torch.rocmSupport or false;
     rocmPackages = args.torch.rocmPackages or base.rocmPackages;
   };
+
+  support = { effective, config }: effective.rocmSupport or (config.rocmSupport or false);
 }
