@@ -38,7 +38,7 @@ from ci_compiler.adoption.evaluator import evaluate, find_recipes, name_of, outc
 from ci_compiler.codes import Code, Severity
 from ci_compiler.errors import Finding, Place, about, nearest
 from ci_compiler.hardware import Gpu
-from ci_compiler.hardware.families import DEFAULT, NONE, family_of, nixpkgs
+from ci_compiler.hardware.families import DEFAULT, NONE, family_of, files_of, nixpkgs
 from ci_compiler.outside import bytes_of
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.rules import HARDWARE_CODES, Judged, hardware_problems, judge
@@ -164,6 +164,7 @@ def _own_words(cell: Cell, name: str) -> re.Pattern[str]:
     digits = cell.target.removeprefix("sm")
     python, toolkit = cell.python.replace(".", ""), cell.toolkit.replace(".", "_")
     words = {name, cell.suffix, cell.target, cell.isa, cell.python, cell.toolkit, toolkit_tag(cell.toolkit), toolkit}
+    words |= {f"{cell.family}{toolkit}"} if toolkit else set()
     words |= {digits, f"{digits[:-1]}.{digits[-1:]}", python, f"python{python}"}
     listed = sorted(map(re.escape, words - {"", "."}), key=len, reverse=True)
     return re.compile(rf"(?<![A-Za-z\d.])(?:{'|'.join(listed)})(?![\d.])")
@@ -370,12 +371,13 @@ def _of_evaluated(this: BranchAudit, name: str, recipe: Evaluation) -> list[Find
     cell = this.cells.get(name)
     if cell is None:
         findings = list(_unknown(this, name, recipe))
-    elif cell.listed or cell.family not in {DEFAULT, NONE}:  # what the checks know is about that family
+    elif cell.listed or cell.family not in {NONE, *files_of("nixpkgs.json")}:  # the checks know nothing of others
         return []
     else:
         audited = AuditedRecipe(spec=this.spec, cell=cell, name=name, evaluation=recipe, others=this.found)
         findings = [finding for check in CHECKS for finding in check(audited)]
-    if not any(finding.code in _ABOUT_THE_GPU for finding in findings):
+    in_text = cell is None or cell.family in {DEFAULT, NONE}  # whose products and numbers the text is searched for
+    if in_text and not any(finding.code in _ABOUT_THE_GPU for finding in findings):
         findings += wrong_gpu_in_text(this.spec, recipe, _gpus(this, recipe))
     return findings
 

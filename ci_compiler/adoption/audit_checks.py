@@ -7,35 +7,30 @@ known, or that only the build shows, is left open. `CHECKS` has every check of a
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
+from typing import Any
 
 from ci_compiler.adoption.evaluation import Evaluation, texts
 from ci_compiler.adoption.evaluator import name_of
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, Place, about
-from ci_compiler.hardware import ALL, CPU, Hardware, Isa, Version
-from ci_compiler.hardware.families import DEFAULT, family_of, nixpkgs
+from ci_compiler.hardware import ALL, CPU, Hardware, Isa
+from ci_compiler.hardware.families import family_of, files_of, nixpkgs
 from ci_compiler.hardware.features import UnknownFlagError, declaration, features, least, refined
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.rules import hardware_problems
+from ci_compiler.recipes.capabilities import capabilities_of
 from ci_compiler.recipes.judged import another_version
 from ci_compiler.spec.model import RecipeKind, Spec
 from ci_compiler.spec.releases import facts
 from ci_compiler.units import grouped
 from ci_compiler.variant import VariantName
 
-_KIT, _SPELLED = family_of(DEFAULT).toolkit, nixpkgs(DEFAULT)
-_TARGET = re.compile(_SPELLED["any-target"])
-_CAPABILITY = re.compile(_SPELLED["target"])
 _DEFINITION = re.compile(r"-D(\w+)(?::\w+)?=(.+)", re.DOTALL)
-_ARCHITECTURES, _CODE = re.compile(_SPELLED["architecture-variables"]), re.compile(_SPELLED["code-flag"])
-_KIT_VARIABLE, _KIT_SET = re.compile(_SPELLED["toolkit-variables"]), re.compile(_SPELLED["toolkit-set"])
-_SUPPORT, _PACKAGES = _SPELLED["support"], _SPELLED["packages"]
-_CMAKE, _CAPABILITIES = "cmakeFlags", _SPELLED["capabilities"]
-_NOTATION = {"gpuTargets", _CAPABILITIES, _SPELLED["architectures"]}
+_CMAKE = "cmakeFlags"
 _PYTHON = re.compile(r"-python\d{2,}-")
 _FLAG_VARIABLES = ("CXXFLAGS", "CFLAGS", "NIX_CFLAGS_COMPILE")
 
@@ -59,6 +54,16 @@ class AuditedRecipe:
     def own(self) -> bool:
         """Whether the recipe is the repository's own."""
         return self.spec.packages[self.package].kind_of(self.name) is RecipeKind.OWN
+
+    @property
+    def kit(self) -> str:
+        """What sentences call the toolkit of its family."""
+        return family_of(self.cell.family).toolkit
+
+    @property
+    def spelled(self) -> Mapping[str, Any]:
+        """How nixpkgs spells what builds for its family get."""
+        return nixpkgs(self.cell.family)
 
     @property
     def torch(self) -> Evaluation:
@@ -197,63 +202,80 @@ def _platforms(recipe: AuditedRecipe) -> Iterator[Finding]:
 def _gpu(recipe: AuditedRecipe) -> Iterator[Finding]:
     """The toolkit where it does not belong or is missing, and another GPU than its name's; at most one finding."""
     cell, evaluation, torch = recipe.cell, recipe.evaluation, recipe.torch
-    stated = torch.override.get(_SUPPORT)
     if cell.target == CPU:
-        for whose, node in recipe.parts:
-            if node is not torch and node.override.get(_SUPPORT):
-                message = f"{_KIT} is turned on, but the recipe is for CPUs only"
-                yield recipe.about(whose, node, f"override.{_SUPPORT}", Code.CUDA_IN_CPU_RECIPE, message)
-        if torch.toolkit_support and (torch.pin or stated):
-            where = f"override.{_SUPPORT}" if stated else f"config.{_SUPPORT}"
-            yield at(torch, where, Code.CUDA_IN_CPU_RECIPE, f"{_KIT} is turned on, but the recipe is for CPUs only")
-        elif evaluation.config.get(_SUPPORT):
-            message = f"config.{_SUPPORT} is set, but the recipe is for CPUs only"
-            yield at(evaluation, f"config.{_SUPPORT}", Code.CUDA_IN_CPU_RECIPE, message)
+        for family in files_of("nixpkgs.json"):
+            yield from _in_cpu_recipe(recipe, family)
         return
-    if stated is False or (torch.package == "torch" and torch.pin and not torch.toolkit_support):
-        yield at(torch, f"override.{_SUPPORT}", Code.CUDA_OFF, f"{_KIT} is turned off, but the recipe is for a GPU")
+    support = recipe.spelled["support"]
+    off = torch.package == "torch" and torch.pin and cell.family not in torch.families
+    if torch.override.get(support) is False or off:
+        message = f"{recipe.kit} is turned off, but the recipe is for a GPU"
+        yield at(torch, f"override.{support}", Code.CUDA_OFF, message)
         return
     if cell.target == ALL.name:
         return
-    wanted = recipe.spec.hardware.gpu(cell.target).capability
+    wanted = capabilities_of(recipe.spec.hardware, cell)
     asked = [each for each in _targets(recipe) if each[3]]
     problems = (_wrong_target(recipe, *each, wanted) for each in asked)
     if problem := next(filter(None, problems), None):
         yield problem
     if not asked and torch.package == "torch" and (torch is evaluation or torch.override or torch.pin):
-        message = (
-            f"gpuTargets is not set, so that torch has nixpkgs' default architectures, and {cell.target} is {wanted}"
-        )
+        message = f"gpuTargets is not set, so that torch has nixpkgs' default architectures, and {_right(cell, wanted)}"
         yield at(torch, "override.gpuTargets", Code.WRONG_GPU, message)
 
 
+def _in_cpu_recipe(recipe: AuditedRecipe, family: str) -> Iterator[Finding]:
+    """The toolkit of `family` in a recipe for CPUs."""
+    support, torch = nixpkgs(family)["support"], recipe.torch
+    message = f"{family_of(family).toolkit} is turned on, but the recipe is for CPUs only"
+    for whose, node in recipe.parts:
+        if node is not torch and node.override.get(support):
+            yield recipe.about(whose, node, f"override.{support}", Code.CUDA_IN_CPU_RECIPE, message)
+    stated = torch.override.get(support)
+    if family in torch.families and (torch.pin or stated):
+        where = f"override.{support}" if stated else f"config.{support}"
+        yield at(torch, where, Code.CUDA_IN_CPU_RECIPE, message)
+    elif recipe.evaluation.config.get(support):
+        message = f"config.{support} is set, but the recipe is for CPUs only"
+        yield at(recipe.evaluation, f"config.{support}", Code.CUDA_IN_CPU_RECIPE, message)
+
+
+def _right(cell: Cell, wanted: Sequence[str]) -> str:
+    """What the architectures should be."""
+    right = ", ".join(wanted)
+    return f"its name says {right}" if (cell.target,) == (*wanted,) else f"{cell.target} is {right}"
+
+
 def _wrong_target(
-    recipe: AuditedRecipe, whose: str, node: Evaluation, where: str, targets: tuple[str, ...], wanted: Version
+    recipe: AuditedRecipe, whose: str, node: Evaluation, where: str, targets: tuple[str, ...], wanted: Sequence[str]
 ) -> Finding | None:
     """What is wrong with the architectures `targets` that a node asks for; None if nothing is."""
-    attribute = where.rsplit(".", 1)[-1]
-    for target in targets if attribute in _NOTATION else ():
-        if _TARGET.fullmatch(target) and not _CAPABILITY.fullmatch(target):
-            message = f"{attribute} contains {target!r}; torch takes '{wanted}'"
-            return recipe.about(whose, node, where, Code.GPU_TARGET_NOTATION, message)
-    matches = filter(None, map(_TARGET.fullmatch, targets))
-    if {Version(int(match["major"]), int(match["minor"])) for match in matches} - {wanted}:
-        message = f"{attribute} is {', '.join(targets)}, and {recipe.cell.target} is {wanted}"
-        if attribute == _SPELLED["architectures"] and node.torch and len(targets) > 1:
-            message += f"; nixpkgs has it from torch.{_CAPABILITIES}, which gpuTargets does not change"
+    attribute, spelled = where.rsplit(".", 1)[-1], recipe.spelled
+    known = [target for target in targets if re.fullmatch(spelled["any-target"], target)]
+    if attribute in {*spelled["arguments"], spelled["capabilities"], spelled["architectures"]}:
+        for target in known:
+            if not re.fullmatch(spelled["target"], target):
+                message = f"{attribute} contains {target!r}; torch takes '{', '.join(wanted)}'"
+                return recipe.about(whose, node, where, Code.GPU_TARGET_NOTATION, message)
+    if {re.sub(spelled["noise"], "", one) for one in known} - {re.sub(spelled["noise"], "", one) for one in wanted}:
+        message = f"{attribute} is {', '.join(targets)}, and {_right(recipe.cell, wanted)}"
+        if attribute == spelled["architectures"] and spelled["capabilities"] and node.torch and len(targets) > 1:
+            message += f"; nixpkgs has it from torch.{spelled['capabilities']}, which gpuTargets does not change"
         return recipe.about(whose, node, where, Code.WRONG_GPU, message)
     return None
 
 
 def _targets(recipe: AuditedRecipe) -> Iterator[tuple[str, Evaluation, str, tuple[str, ...]]]:
     """The GPUs that the nodes ask for, as written, in each way in which they do: node, attribute, targets."""
-    yield "", recipe.evaluation, f"config.{_CAPABILITIES}", texts(recipe.evaluation.config.get(_CAPABILITIES))
+    spelled = recipe.spelled
+    general, code = spelled["capabilities"], re.compile(spelled["code-flag"])
+    yield "", recipe.evaluation, f"config.{general}", texts(recipe.evaluation.config.get(general))
     for whose, node in recipe.nodes:
-        for name in ("gpuTargets", _CAPABILITIES):
+        for name in (*spelled["arguments"], general):
             yield whose, node, f"override.{name}", texts(node.override.get(name))
         for where, name, value in _variables(node):
-            listed = _list(value) if _ARCHITECTURES.fullmatch(name) else tuple(dict.fromkeys(_CODE.findall(value)))
-            yield whose, node, where, listed
+            is_list = re.fullmatch(spelled["architecture-variables"], name)
+            yield whose, node, where, _list(value) if is_list else tuple(dict.fromkeys(code.findall(value)))
 
 
 def _variables(node: Evaluation) -> Iterator[tuple[str, str, str]]:
@@ -268,19 +290,22 @@ def _list(value: str) -> tuple[str, ...]:
 
 
 def _toolkit(recipe: AuditedRecipe) -> Iterator[Finding]:
-    torch, kit = recipe.torch, recipe.cell.toolkit
-    plain = torch.toolkit_attribute == _PACKAGES
-    if kit and torch.toolkit_support and (recipe.is_known or not plain) and torch.toolkit_version not in {"", kit}:
-        why = f", since no overlay replaces the {_PACKAGES} of its nixpkgs" if plain else ""
-        message = f"its name says {_KIT} {kit}; it builds with {torch.toolkit_version}{why}"
+    torch, kit, spelled = recipe.torch, recipe.cell.toolkit, recipe.spelled
+    packages, said = spelled["packages"], f"its name says {recipe.kit} {kit}"
+    plain = torch.toolkit_attribute == packages
+    has = torch.toolkit_version if recipe.cell.family in torch.families else ""
+    if kit and torch.toolkit_attribute.startswith(packages) and (recipe.is_known or not plain) and has not in {"", kit}:
+        why = f", since no overlay replaces the {packages} of its nixpkgs" if plain else ""
+        message = f"{said}; it builds with {has}{why}"
         yield at(recipe.evaluation, "nixpkgs.overlays", Code.CUDA_IN_NAME, message)
     for whose, node in recipe.parts if kit else ():
-        sets = (_KIT_SET.fullmatch(str(node.override.get(_PACKAGES))),)
-        stated = [(f"override.{_PACKAGES}", match[1]) for match in filter(None, sets)]
-        stated += [(where, value) for where, name, value in _variables(node) if _KIT_VARIABLE.fullmatch(name)]
+        sets = (re.fullmatch(spelled["toolkit-set"], str(node.override.get(packages))),)
+        stated = [(f"override.{packages}", match[1]) for match in filter(None, sets)]
+        variables = spelled["toolkit-variables"]
+        stated += [(where, value) for where, name, value in _variables(node) if re.fullmatch(variables, name)]
         for where, value in stated:
             if re.match(r"\d+\.\d", value) and not re.match(rf"{re.escape(kit)}(?!\d)", value):
-                message = f"its name says {_KIT} {kit}; {where.rsplit('.', 1)[-1]} says {value}"
+                message = f"{said}; {where.rsplit('.', 1)[-1]} says {value}"
                 yield recipe.about(whose, node, where, Code.CUDA_IN_NAME, message)
 
 

@@ -15,6 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from ci_compiler.errors import Place
+from ci_compiler.hardware.families import DEFAULT
 from ci_compiler.recipes import shell_variables as shell
 
 _ENVIRONMENT_NAME = re.compile(r"[A-Z][A-Z0-9_]*")
@@ -97,7 +98,7 @@ class Evaluation:
     overlaid: Mapping[str, Overlaid] = field(default_factory=dict)
     toolkit_attribute: str = ""  # the toolkit's package set in effect
     toolkit_version: str = ""  # "13.0"
-    toolkit_support: bool = False  # in effect: by the override, else by the configuration
+    families: tuple[str, ...] = ()  # those it is built for: by the override, else by the configuration
 
     override: Mapping[str, object] = field(default_factory=dict)  # what `override` was given
     changes: tuple[str, ...] = ()  # the other packages that the recipe changes, by name
@@ -132,6 +133,11 @@ class Evaluation:
     def nodes(self) -> tuple[Evaluation, ...]:
         """All that the recipe makes or changes: the package, its torch, and what else is inside."""
         return (self, *filter(None, [self.torch]), *self.inner)
+
+    @property
+    def toolkit_support(self) -> bool:
+        """Whether it is built for the family whose toolkit the record has."""
+        return DEFAULT in self.families
 
     @property
     def gpu_targets(self) -> tuple[str, ...]:
@@ -234,7 +240,7 @@ def _nixpkgs_fields(record: Mapping[str, Any], folders: Folders) -> dict[str, An
         "overlaid": {name: _overlaid(value, folders) for name, value in sorted(_mapping(record["overlaid"]).items())},
         "toolkit_attribute": record["toolkit"]["attribute"],
         "toolkit_version": record["toolkit"]["version"],
-        "toolkit_support": record["toolkit_support"] is True,
+        "families": texts(record["families"]),
     }
 
 

@@ -21,7 +21,7 @@ def readable() -> tuple[Path, ...]:
 
 
 def known() -> str:
-    """A Nix set of what is known: `families`, the functions of their files; `unfree`, their licences; and `pins`.
+    """A Nix set of what is known: `families`, with the functions of their files; `unfree`, their licences; and `pins`.
 
     A pin is a revision of nixpkgs, with its default `python` and `toolkit`, the `versions` of its packages, what is
     known of their `derivations`, and `functions`: for each package, a function with the parameters of nixpkgs' own.
@@ -29,7 +29,8 @@ def known() -> str:
     gave. Nix refuses any other argument, in its own words.
     """
     pins = nix.attributes({pin: _pin(row) for pin, row in facts()["pins"].items()})
-    families = "[ " + " ".join(f"(import {path})" for path in files_of("standin.nix").values()) + " ]"
+    rows = [{"name": nix.string(name), "of": f"import {path}"} for name, path in files_of("standin.nix").items()]
+    families = nix.listed(list(map(nix.attributes, rows)))
     unfree = "[ " + " ".join(map(nix.string, _unfree())) + " ]"
     newest = nix.string(facts()["newest"])
     return nix.attributes({"newest": newest, "families": families, "unfree": unfree, "pins": pins}) + "\n"

@@ -1,6 +1,6 @@
 """What the audit sees: defects are planted in a copy of a repository's recipes, each by itself.
 
-The kinds are data (`plants.json` of the family): a pattern in a recipe, or in a shared file that it imports, and what
+The kinds are data (`plants.json` of each family): a pattern in a recipe, or in a shared file that it imports, and what
 replaces it. A kind is tried on recipes in turn until it changes what one of them evaluates to. A kind that occurs
 nowhere in these recipes is not counted. It is seen if the audit then finds something about that recipe that it did not
 find before.
@@ -26,10 +26,10 @@ from ci_compiler.adoption.evaluator import name_of, outcomes_of, text_of
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding
 from ci_compiler.hardware import Hardware, Isa
-from ci_compiler.hardware.families import DEFAULT, NONE, facts
+from ci_compiler.hardware.families import DEFAULT, NONE, facts, files_of, nixpkgs
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.spec.model import Spec
-from ci_compiler.variant import RECIPES
+from ci_compiler.variant import RECIPES, SHARED
 
 _WORD = re.compile(r"@([a-z-]+)@")
 MOST_TRIED, MOST_EVALUATED = 12, 12
@@ -57,14 +57,17 @@ def self_test(root: Path, spec: Spec, branch: str, *, timeout: float) -> list[Pl
     """
     with tempfile.TemporaryDirectory(prefix="ci-compile-") as folder:
         copy = Path(folder) / "recipes"
-        source = root / RECIPES if (root / RECIPES).is_dir() else root
-        shutil.copytree(source, copy, ignore=shutil.ignore_patterns(".git"))
+        parts = [part for part in (RECIPES, SHARED) if (root / part).is_dir()]
+        for part in parts or [""]:
+            shutil.copytree(root / part, copy / part, ignore=shutil.ignore_patterns(".git"))
         audit = prepared(copy, spec, branch, timeout)
         before = _findings(audit)
         audit = replace(audit, paths=_typical_first(audit))
         kinds: dict[str, list[Mapping[str, Any]]] = {}
-        for row in facts(DEFAULT, "plants")["plants"]:
-            kinds.setdefault(row["kind"], []).append(row)
+        families = {DEFAULT, *(cell.family for cell in audit.cells.values())}
+        for family in files_of("plants.json"):
+            for row in facts(family, "plants")["plants"] if family in families else ():
+                kinds.setdefault(row["kind"], []).append(row | {"family": family})
         return [_planted(audit, before, kind, rows) for kind, rows in kinds.items()]
 
 
@@ -105,7 +108,7 @@ def _edits(audit: BranchAudit, row: Mapping[str, Any]) -> Iterator[_Edit]:
     """The recipes in which a row's pattern occurs, directly or in a file that they import, with the text after it."""
     for path in audit.paths:
         cell, name = audit.cells.get(name_of(path)), name_of(path)
-        if cell is None or cell.listed or not _fits(row.get("cells", ""), cell, audit.spec.hardware):
+        if cell is None or cell.listed or not _fits(row, cell, audit.spec.hardware):
             continue
         words = _words(audit, cell, path)
         pattern = re.compile(_filled(row["pattern"], words, re.escape))
@@ -125,11 +128,11 @@ def _filled(text: str, words: Mapping[str, str], quoted: Callable[[str], str]) -
     return _WORD.sub(lambda match: quoted(words.get(match[1], match[0])), text)
 
 
-def _fits(cells: str, cell: Cell, hardware: Hardware) -> bool:
-    """Whether a row is about recipes such as that of `cell`."""
-    gpu, isa = cell.target in hardware.gpus, hardware.isas.get(cell.isa)
+def _fits(row: Mapping[str, Any], cell: Cell, hardware: Hardware) -> bool:
+    """Whether a row is about recipes such as that of `cell`: of GPUs, only those of its own family."""
+    gpu, isa = cell.family == row["family"] and cell.target in hardware.gpus, hardware.isas.get(cell.isa)
     others = bool(isa and isa.flags and _more(isa, hardware) and _lower(isa, hardware))
-    return {"gpu": gpu, "cpu": cell.target == NONE, "isa": others}.get(cells, True)
+    return {"gpu": gpu, "cpu": cell.target == NONE, "isa": others}.get(row.get("cells", ""), True)
 
 
 def _more(isa: Isa, hardware: Hardware) -> list[str]:
@@ -148,7 +151,8 @@ def _words(audit: BranchAudit, cell: Cell, path: Path) -> dict[str, str]:
     hardware = audit.spec.hardware
     gpu = next(one for one in hardware.gpus.values() if one.name != cell.target and one.products)
     words = {"isa": cell.isa, "other-capability": str(gpu.capability), "other-digits": gpu.name.removeprefix("sm")}
-    words |= {"other-product": gpu.products[0]}
+    others = nixpkgs(cell.family)["default"]
+    words |= {"other-product": gpu.products[0], "other-target": next(one for one in others if one != cell.target)}
     words |= {"other-system": next(system for system in hardware.systems if system != cell.system)}
     if (isa := hardware.isas.get(cell.isa)) and isa.flags:
         more, lower = _more(isa, hardware), _lower(isa, hardware)

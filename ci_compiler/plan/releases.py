@@ -9,9 +9,9 @@ from ci_compiler.errors import Finding, nearest
 from ci_compiler.hardware import CPU
 from ci_compiler.plan.job_graph import needs_of
 from ci_compiler.plan.matrix import Cell
+from ci_compiler.spec.axes import SHORT_FAMILY
 from ci_compiler.spec.model import Branch, Package, Spec
 from ci_compiler.spec.packages import Pin, RecipeKind
-from ci_compiler.spec.presets import override_of
 from ci_compiler.spec.releases import (
     TORCH,
     arguments_in,
@@ -79,20 +79,21 @@ def _check_companions(spec: Spec, branch: Branch) -> Iterator[Finding]:
 def _of_compiled(spec: Spec, cells: Iterable[Cell]) -> Iterator[Finding]:
     """The findings on the variants whose recipes are compiled."""
     compiled = [
-        (cell.branch, variant.package, cell.toolkit, cell.target, cell.python)
+        (cell.branch, variant.package, cell.toolkit, cell.family, cell.target, cell.python)
         for cell in cells
         for variant in cell.variants
         if spec.backend.has_recipes
         and not cell.listed
         and spec.packages[variant.package].kind_of(variant.name) is RecipeKind.COMPILED
     ]
-    for name, package_name, toolkit, gpu, python in dict.fromkeys(compiled):
+    for name, package_name, toolkit, family, gpu, python in dict.fromkeys(compiled):
         if spec.packages[package_name].attribute == TORCH:
-            yield from _check_torch(spec, spec.branches[name], spec.packages[package_name], toolkit, gpu, python)
-    for name, package_name, toolkit in dict.fromkeys(one[:3] for one in compiled):
+            kit = toolkit if family == SHORT_FAMILY else ""
+            yield from _check_torch(spec, spec.branches[name], spec.packages[package_name], kit, gpu, python)
+    for name, package_name, toolkit, family in dict.fromkeys(one[:4] for one in compiled):
         branch, package = spec.branches[name], spec.packages[package_name]
         yield from _check_pin(spec, branch, package, branch.pin(toolkit))
-        yield from _check_arguments(spec, package, branch.pin(toolkit), "gpu" if toolkit else "cpu")
+        yield from _check_arguments(spec, package, branch.pin(toolkit), family)
 
 
 def _check_torch(
@@ -127,12 +128,12 @@ def _check_pin(spec: Spec, branch: Branch, package: Package, pin: Pin) -> Iterat
     yield spec.finding(("branches", branch.name, "versions", package.name), Code.VERSION_NOT_OF_PIN, message)
 
 
-def _check_arguments(spec: Spec, package: Package, pin: Pin, kind: str) -> Iterator[Finding]:
+def _check_arguments(spec: Spec, package: Package, pin: Pin, family: str) -> Iterator[Finding]:
     """Whether the function in the pinned nixpkgs takes the arguments that a recipe overrides."""
     taken = arguments_in(pin.nixpkgs, package.attribute)
     if not taken or _has_overlays(spec, package, pin):
         return
-    given: dict[str, tuple[str, ...]] = {name: ("arguments", name) for name in override_of(package, kind).arguments}
+    given: dict[str, tuple[str, ...]] = {name: ("arguments", name) for name in package.overrides[family].arguments}
     if package.at == "leaf":
         given |= {spec.packages[need].attribute: ("needs",) for need in package.needs}
     for name, path in given.items():

@@ -16,15 +16,14 @@ from itertools import chain, pairwise
 from ci_compiler.backends.protocol import CachePush
 from ci_compiler.codes import Code, Severity
 from ci_compiler.errors import Finding, nearest
-from ci_compiler.hardware import CPU, Gpu, Hardware, Toolkit, tables
-from ci_compiler.hardware.families import DEFAULT, family_of
+from ci_compiler.hardware import ALL, CPU, Gpu, Hardware, Toolkit, tables
+from ci_compiler.hardware.families import DEFAULT, family_of, files_of, has_facts
 from ci_compiler.plan.matrix import Candidate, Cell, OpenCells, Variant, candidates, cells_of, listed_cells
 from ci_compiler.plan.needs import Needs
 from ci_compiler.plan.pins import unverified_commits
 from ci_compiler.plan.profiles import unused
 from ci_compiler.plan.releases import release_findings, uses_dnn
 from ci_compiler.record import record
-from ci_compiler.spec.axes import SHORT_FAMILY
 from ci_compiler.spec.edges import NEEDS, Edge
 from ci_compiler.spec.load import Path_
 from ci_compiler.spec.model import Matrix, Package, RecipeKind, Spec, in_build_order
@@ -235,14 +234,22 @@ def _check_backend(spec: Spec, cells: Iterable[Cell]) -> Iterator[Finding]:
         why = ""
         if not spec.backend.makes(cell.system):
             why = f"the backend {spec.backend} builds nothing for {cell.system}"
-        elif spec.backend.has_recipes and compiled and cell.family not in {CPU, SHORT_FAMILY}:
+        elif spec.backend.has_recipes and compiled and cell.family not in {CPU, *files_of("nixpkgs.json")}:
             why = f"no recipe is compiled for {cell.family}: its arguments are not known"
+        elif spec.backend.has_recipes and compiled and not _is_for_targets(cell):
+            why = f"a compiled recipe for {cell.family} is that of a toolkit and of targets"
         elif spec.backend.has_recipes and compiled and not cell.python:
             why = "a compiled recipe is that of a Python"
         if why and (variant.package, why) not in seen:
             seen.add((variant.package, why))
             message = f"{variant.name}: {why}; leave it out, or use recipes of your own or `backend: command`"
             yield spec.finding(("packages", variant.package), Code.BACKEND_CANNOT, message, key=True)
+
+
+def _is_for_targets(cell: Cell) -> bool:
+    """Whether `cell` says what its code is compiled with and for; `all` is known where a table has the targets."""
+    all_known = cell.target != ALL.name or has_facts(cell.family, "gpus")
+    return cell.family == CPU or bool(cell.toolkit and cell.target != cell.family and all_known)
 
 
 def _check_versions_apart(spec: Spec, cells: list[Cell]) -> Iterator[Finding]:

@@ -1,7 +1,8 @@
 """Which recipes set nixpkgs' general switch for the architectures of a family's GPUs.
 
-The switch reaches every package of the toolkit, so the recipe's dependencies that take it are built again for that
-capability. An argument of the package's own keeps their hashes, so the switch is set only where it is needed.
+The switch, an option or an overlay, reaches every package of the toolkit, so the recipe's dependencies that take it are
+built again for that capability. An argument of the package's own keeps their hashes, so the switch is set only where it
+is needed.
 """
 
 from __future__ import annotations
@@ -10,31 +11,37 @@ from collections.abc import Iterator
 from functools import cache
 
 from ci_compiler.hardware import ALL, CPU, Hardware, Version
-from ci_compiler.hardware.families import nixpkgs
+from ci_compiler.hardware.families import files_of, nixpkgs
 from ci_compiler.plan.matrix import Cell, Variant
 from ci_compiler.spec.model import Package, RecipeKind, Spec
+from ci_compiler.spec.presets import override_in
 from ci_compiler.units import counted
 
 
 def capabilities_of(hardware: Hardware, cell: Cell) -> tuple[str, ...]:
-    """The compute capabilities that `cell` is built for; () for CPUs.
+    """The compute capabilities that `cell` is built for, or its targets where their family has none; () for CPUs.
 
     A build for all GPUs has those of its system that the toolkit supports. Those that nixpkgs does not
     mix with others are left out.
     """
     if cell.target == CPU:
         return ()
-    gpu = hardware.gpu(cell.target)
-    if gpu is not ALL:
-        return (str(gpu.capability),)
+    if cell.target != ALL.name:
+        return tuple(_capability(hardware, name) for name in cell.target.split(","))
     version = hardware.toolkit(cell.toolkit).version
     return tuple(
         str(other.capability)
         for other in sorted(hardware.gpus.values(), key=lambda one: one.capability)
-        if cell.system in other.systems
+        if other.family == cell.family
+        and cell.system in other.systems
         and other.first_toolkit <= version <= (other.last_toolkit or version)
-        and str(other.capability) not in nixpkgs(gpu.family)["apart"]
+        and str(other.capability) not in nixpkgs(cell.family)["apart"]
     )
+
+
+def _capability(hardware: Hardware, target: str) -> str:
+    gpu = hardware.gpus.get(target)
+    return str(gpu.capability) if gpu and any(gpu.capability) else target
 
 
 def sets_capabilities(spec: Spec, package: Package, cell: Cell) -> bool:
@@ -43,13 +50,13 @@ def sets_capabilities(spec: Spec, package: Package, cell: Cell) -> bool:
     By default it does if nothing else in it names the architecture, or if a capability is not among nixpkgs' defaults
     for the toolkit: the package's own argument would not reach the libraries that it is linked with.
     """
-    if cell.target == CPU:
+    if cell.target == CPU or not cell.toolkit or cell.family not in files_of("nixpkgs.json"):
         return False
     if package.capabilities is not None:
         return package.capabilities
     toolkit = spec.hardware.toolkit(cell.toolkit).version
     wanted = capabilities_of(spec.hardware, cell)
-    return not package.overrides["gpu"].architecture or not all(
+    return not override_in(package, cell.family).architecture or not all(
         _is_default(cell.family, name, toolkit) for name in wanted
     )
 
@@ -59,9 +66,10 @@ def linked_libraries(spec: Spec, package: Package, cell: Cell) -> str:
 
     They take the switch, and nixpkgs' defaults without it: the package's own argument does not reach them.
     """
-    if cell.target == CPU or package.overrides["gpu"].machine_code != "also":
+    words = nixpkgs(cell.family)
+    if cell.target == CPU or "linked" not in words or override_in(package, cell.family).machine_code != "also":
         return ""
-    words, toolkit = nixpkgs(cell.family), spec.hardware.toolkit(cell.toolkit)
+    toolkit = spec.hardware.toolkit(cell.toolkit)
     wanted = capabilities_of(spec.hardware, cell)
     names = ", ".join(wanted)
     if sets_capabilities(spec, package, cell):

@@ -75,11 +75,18 @@ def _target(subject: Subject) -> str:
     cpu = f"{system.title} CPUs with {subject.isa.title}"
     if subject.gpu is None:
         return cpu
-    return f"{_vendor(subject.gpu)} {subject.gpu.architecture} ({subject.gpu.name}: {subject.gpu.summary}) and {cpu}"
+    return f"{_named(subject.gpu, more=f': {subject.gpu.summary}')} and {cpu}"
 
 
 def _vendor(gpu: Gpu) -> str:
     return family_of(gpu.family).vendor
+
+
+def _named(gpu: Gpu, *, more: str = "") -> str:
+    """The architecture and the name of a GPU with what there is to say of it; its name alone if that is all."""
+    if gpu.name in gpu.architecture:
+        return f"{_vendor(gpu)} {gpu.name}"
+    return f"{_vendor(gpu)} {gpu.architecture} ({gpu.name}{more})"
 
 
 # The `let`.
@@ -116,7 +123,7 @@ def _nixpkgs_arguments(subject: Subject) -> str:
     config, spelled = {"allowUnfree": "true"}, nixpkgs(subject.cell.family)
     if subject.gpu is not None:
         config[spelled["support"]] = "true"
-    if sets_capabilities(subject.spec, subject.package, subject.cell):
+    if spelled["capabilities"] and sets_capabilities(subject.spec, subject.package, subject.cell):
         one = len(subject.capabilities) == 1
         config[spelled["capabilities"]] = f"[ {CAPABILITY} ]" if one else nix.words(subject.capabilities)
     arguments = {"system": nix.string(subject.values["system"]), "config": nix.attributes(config)}
@@ -325,17 +332,17 @@ def _meta(subject: Subject) -> dict[str, str]:
 def description(subject: Subject) -> str:
     """The package's description, one line."""
     gpu, cpu = subject.gpu, f"CPUs with {subject.isa.title}"
-    target = cpu if gpu is None else f"{_vendor(gpu)} {gpu.architecture} ({gpu.name}) and {cpu}"
+    target = cpu if gpu is None else f"{_named(gpu)} and {cpu}"
     return f"{subject.package.title} for {target}"
 
 
 def runs_on_lines(subject: Subject) -> Iterator[str]:
     """What the variant runs on, and what it does without."""
     if subject.gpu is not None and subject.toolkit is not None:
-        yield f"GPU: {subject.gpu.summary} (compute capability {', '.join(subject.capabilities)})"
+        yield f"GPU: {subject.gpu.summary} ({nixpkgs(subject.cell.family)['named']} {', '.join(subject.capabilities)})"
         driver = max(subject.toolkit.lowest_driver, subject.gpu.driver)
-        kit = family_of(subject.gpu.family).toolkit
-        yield f"{kit} {subject.cell.toolkit}, {_vendor(subject.gpu)} driver {driver} or newer"
+        kit = f"{family_of(subject.gpu.family).toolkit} {subject.cell.toolkit}"
+        yield f"{kit}, {_vendor(subject.gpu)} driver {driver} or newer" if driver else kit
     yield f"CPU: {subject.isa.cpus}"
     for off in switched_off(subject.spec, subject.cell, subject.package.name):
         yield f"Without {off}"

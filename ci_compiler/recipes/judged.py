@@ -38,10 +38,11 @@ def another_version(branch: str, package: str, stated: str, version: str) -> Ite
 
 def _architectures(spec: Spec, built: BuiltVariant, value: str) -> Iterator[str]:
     listed = [word for word in re.split("[; ,]+", value) if word]
-    digits = {re.sub(r"\D", "", word.partition("+")[0]) for word in listed}
+    noise = nixpkgs(built.cell.family)["noise"]
+    found = {re.sub(noise, "", word) for word in listed}
     wanted = () if built.cell.listed else capabilities_of(spec.hardware, built.cell)
-    right = {name.replace(".", "") for name in wanted}
-    if listed and "$" not in value and not built.cell.listed and digits != right:
+    right = {re.sub(noise, "", name) for name in wanted}
+    if listed and "$" not in value and not built.cell.listed and found != right:
         shown = ", ".join(wanted) or "no GPU"
         yield f"builds for {nixpkgs(built.cell.family)['architectures']}={value}; {built.variant.name} is for {shown}"
 

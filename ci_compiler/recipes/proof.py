@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 
 from ci_compiler.files.folders import FUNCTIONS
-from ci_compiler.hardware.families import nixpkgs
+from ci_compiler.hardware.families import DEFAULT, files_of, nixpkgs
 from ci_compiler.recipes import nix_text as nix
 from ci_compiler.recipes.parameters import quoted
 from ci_compiler.recipes.subject import Subject
@@ -27,6 +27,8 @@ _PASSED_ON = ("BUILD_", "USE_", "CMAKE_")
 ARRIVED = "arrived"
 """The function that looks for one switch; a call of it has no other effect than to end the build."""
 
+_JUDGE = "built-for"
+
 _FLAGS = '"${lib.concatStringsSep " " cpuFlags}"'
 
 _MOST = "0.5"
@@ -40,8 +42,8 @@ def of_configuration(subject: Subject) -> str:
     if not lines:
         return ""
     if subject.override.from_environment and subject.gpu is not None:
-        planned = f"grep '^ *FLAGS = ' build/build.ninja | built_for {_MOST} {_numbers(subject)}"
-        return "\n".join([*functions(subject, ARRIVED, "built-for"), *lines, planned])
+        planned = f"{nixpkgs(subject.cell.family)['planned']} | built_for {_MOST} {_numbers(subject)}"
+        return "\n".join([*functions(subject, ARRIVED, _judge(subject.cell.family)), *lines, planned])
     return "\n".join([*functions(subject, ARRIVED), *lines])
 
 
@@ -53,7 +55,7 @@ def of_libraries(subject: Subject) -> str:
     spelled = nixpkgs(subject.cell.family)
     tool = f"{spelled['list-code']} {spelled['list-code-options']}"
     # What preBuild defined is still there: one shell runs all phases.
-    defined = () if subject.override.from_environment else functions(subject, "built-for")
+    defined = () if subject.override.from_environment else functions(subject, _judge(subject.cell.family))
     return "\n".join(
         [
             *defined,
@@ -98,8 +100,18 @@ def functions(subject: Subject, *names: str) -> tuple[str, ...]:
     return tuple(map(function, names))
 
 
+def _judge(family: str) -> str:
+    """The name of the function that judges the architectures of `family`."""
+    return _JUDGE if family == DEFAULT else f"{_JUDGE}-{family}"
+
+
 @cache
 def function(name: str) -> str:
-    """The text of a function, escaped for an indented string of Nix."""
-    folder = Path(__file__).parent / FUNCTIONS
-    return nix.escape_lines((folder / f"{name}.sh").read_text("utf-8").rstrip("\n"))
+    """The text of a function, escaped for an indented string of Nix, after those that its family has beside it."""
+    families = {_judge(family): family for family in files_of("nixpkgs.json")}
+    file = f"{_JUDGE if name in families else name}.sh"
+    text = (Path(__file__).parent / FUNCTIONS / file).read_text("utf-8")
+    if family := families.get(name):
+        own = files_of(file).get(family)
+        text = (own.read_text("utf-8") if own else "") + fill(text, nixpkgs(family)["code"])
+    return nix.escape_lines(text.rstrip("\n"))

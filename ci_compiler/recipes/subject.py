@@ -10,9 +10,10 @@ from ci_compiler.recipes import nix_text as nix
 from ci_compiler.recipes.capabilities import capabilities_of
 from ci_compiler.recipes.work_arounds import Piece, pieces_in
 from ci_compiler.record import record
+from ci_compiler.spec.axes import SHORT_FAMILY
 from ci_compiler.spec.model import Branch, Package, Source, Spec
 from ci_compiler.spec.packages import Pin
-from ci_compiler.spec.presets import Override
+from ci_compiler.spec.presets import Override, override_in
 from ci_compiler.spec.shorthand.lists import TOOLKIT_PACKAGES, TOOLKIT_TAG
 from ci_compiler.spec.values import variant_values
 from ci_compiler.variant import python_tag, toolkit_tag, variant_name
@@ -22,7 +23,7 @@ from ci_compiler.variant import python_tag, toolkit_tag, variant_name
 class Subject:
     """A variant with its branch, package and hardware. `gpu` and `toolkit` are None for a CPU variant.
 
-    `pin` is the nixpkgs that it is built from, and `capabilities` are the compute capabilities that it is built for.
+    `pin` is the nixpkgs that it is built from, and `capabilities` are the capabilities or targets that it is built for.
     `values` are those of the placeholders, and `override` what the package's compiled recipes override.
     `seeded_by` is the variant whose host code it takes (`recipes.seeds`), or ''. `is_shared` says that the text is for
     all variants like this one, and `values` has marks in place of their own (`recipes.parameters`).
@@ -84,7 +85,7 @@ def subject_of(spec: Spec, cell: Cell, variant: Variant, *, seeded_by: str = "")
         toolkit=toolkit,
         capabilities=capabilities,
         values=_values(spec, cell, variant, pin, toolkit, capabilities),
-        override=package.overrides["gpu" if gpu else "cpu"],
+        override=override_in(package, cell.family),
         pieces=pieces_in(spec, cell, package),
         seeded_by=seeded_by,
     )
@@ -100,7 +101,8 @@ def _values(
         "title": package.title,
         "pname": variant_name(pin.pnames.get(package.name, package.name), cell.suffix),
         "python-tag": python_tag(cell.python),
-        TOOLKIT_TAG: toolkit_tag(cell.toolkit) if cell.toolkit else "",
+        "toolkit": cell.toolkit,
+        TOOLKIT_TAG: toolkit_tag(cell.toolkit) if cell.family == SHORT_FAMILY else "",
         TOOLKIT_PACKAGES: toolkit.attribute if toolkit else "",
         "sm": ";".join(capability.replace(".", "") for capability in capabilities),
         "capability": ";".join(capabilities),

@@ -49,7 +49,7 @@ def shared_path(subject: Subject) -> str:
     cell = subject.cell
     parts = [shared_stem(cell, subject.package.name)]
     if len(subject.capabilities) > 1:
-        parts += [cell.target, cell.system]
+        parts += [re.sub(r"[^\w.+-]", "_", cell.target), cell.system]  # what a path of Nix may have
     parts += [piece.name for piece in subject.pieces if _OF_HARDWARE & piece.when.keys()]
     by_gpu = subject.package.capabilities is None and subject.override.architecture
     parts += ["capability"] if by_gpu and sets_capabilities(subject.spec, subject.package, cell) else []

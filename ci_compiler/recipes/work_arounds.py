@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from ci_compiler.hardware import CPU
 from ci_compiler.plan.job_graph import needs_of
 from ci_compiler.plan.matrix import Cell
+from ci_compiler.recipes.capabilities import sets_capabilities
 from ci_compiler.record import record
 from ci_compiler.spec.model import Package, RecipeKind, Spec, WorkAround
 from ci_compiler.spec.work_arounds import table
@@ -20,7 +21,10 @@ from ci_compiler.variant import variant_name
 
 
 class Traits(NamedTuple):
-    """What decides which pieces a recipe has; `dnn`: the GPU, if any, has a library for neural networks."""
+    """What decides which pieces a recipe has. `dnn`: the GPU, if any, has a library for neural networks.
+
+    `capabilities`: the recipe sets the switch for the architectures of all packages.
+    """
 
     package: str
     preset: str
@@ -29,6 +33,7 @@ class Traits(NamedTuple):
     gpu: bool
     dnn: bool
     source: bool
+    capabilities: bool
     work_arounds: tuple[str, ...]
 
 
@@ -82,6 +87,7 @@ def pieces_in(spec: Spec, cell: Cell, package: Package) -> tuple[Piece, ...]:
         gpu=cell.target != CPU,
         dnn=cell.target == CPU or spec.hardware.gpu(cell.target).dnn,
         source=package.name in pin.sources,
+        capabilities=sets_capabilities(spec, package, cell),
         work_arounds=pin.work_arounds,
     )
     own = map(_own, spec.work_arounds.values())

@@ -12,7 +12,6 @@ from dataclasses import asdict, dataclass
 from itertools import combinations
 from typing import Any
 
-from ci_compiler.hardware import CPU
 from ci_compiler.hardware.families import family_of, nixpkgs
 from ci_compiler.plan.job_graph import PlannedJob, guessed_of, jobs_of, needs_of
 from ci_compiler.plan.lookup import BuiltVariant, built_variants
@@ -27,6 +26,7 @@ from ci_compiler.reports.evidence import proofs
 from ci_compiler.reports.forecast import end_of, machine_counts
 from ci_compiler.spec.axes import SHORT_FAMILY
 from ci_compiler.spec.model import RecipeKind, Spec
+from ci_compiler.spec.presets import override_in
 from ci_compiler.spec.schema import with_defaults
 from ci_compiler.stages import Stage, stages
 from ci_compiler.variant import variant_name
@@ -142,6 +142,8 @@ def _cell_inputs(spec: Spec, cell: Cell, variant: Variant) -> dict[str, str]:
         inputs[f"config.{nixpkgs(cell.family)['capabilities']}, so its {kit} libraries are rebuilt too"] = (
             str(hardware.gpu(cell.target).capability) if variant in variants_with_capabilities(spec, cell) else ""
         )
+    elif variant in variants_with_capabilities(spec, cell):
+        inputs[f"target of {family_of(cell.family).toolkit}'s libraries, which are rebuilt"] = cell.target
     return inputs
 
 
@@ -182,7 +184,7 @@ def _package_inputs(spec: Spec, cell: Cell, name: str) -> Iterator[tuple[str, st
 def _recipe_inputs(spec: Spec, cell: Cell, name: str) -> Iterator[tuple[str, str]]:
     """What the spec says of the recipe of package `name` in `cell`."""
     package = spec.packages[name]
-    override = package.overrides["cpu" if cell.target == CPU else "gpu"]
+    override = override_in(package, cell.family)
     yield f"template of {name}", package.template
     yield f"preset of {name}", package.preset
     yield f"package set of {name}", f"{package.set}, {package.at}"

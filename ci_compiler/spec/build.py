@@ -19,7 +19,7 @@ from ci_compiler.spec.load import Document, Path_, parse_document, read_document
 from ci_compiler.spec.model import Branch, Package, Pool, Spec
 from ci_compiler.spec.packages import Pin
 from ci_compiler.spec.pools import RunsOn
-from ci_compiler.spec.presets import BUILDS, override_of, preset_of, presets
+from ci_compiler.spec.presets import overrides_of, preset_of, presets
 from ci_compiler.spec.read import read
 from ci_compiler.spec.references import reference_findings
 from ci_compiler.spec.shorthand.hardware import HardwareRows, merged
@@ -133,7 +133,7 @@ def _complete_package(package: Package) -> Package:
     attribute = package.attribute or package.name
     preset = preset_of(package.preset, attribute)
     whole = replace(package, attribute=attribute, preset=preset, title=package.title or package.name)
-    return replace(whole, overrides={kind: override_of(whole, kind) for kind in BUILDS if preset in presets()})
+    return replace(whole, overrides=overrides_of(whole) if preset in presets() else {})
 
 
 def _left_out(spec: Spec) -> frozenset[Stage]:

@@ -1,16 +1,18 @@
-"""What compiled recipes override: the presets of a family, and how a package's own keys add to them.
+"""What compiled recipes override: the presets, and how a package's own keys add to them.
 
-Every preset builds on the preset `package`. Values may differ between GPU and CPU builds.
+Every preset builds on the preset `package`, and has values for all families (`presets.json`) and for each. Values may
+differ between GPU and CPU builds.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ci_compiler.hardware.families import DEFAULT
-from ci_compiler.hardware.families import facts as family_facts
+from ci_compiler.hardware.families import DEFAULT, NONE, facts, files_of
 from ci_compiler.record import record
 from ci_compiler.spec.placeholders import OF_A_GPU, OF_AN_ARCHITECTURE, mentioned
 
@@ -67,13 +69,18 @@ def by_build(value: Any) -> Mapping[str, Any]:
 
 
 @cache
-def presets() -> Mapping[str, Mapping[str, Any]]:
-    """The presets by name, with their tables by kind of build."""
-    rows: Mapping[str, Mapping[str, Any]] = family_facts(DEFAULT, "presets")["presets"]
+def presets(family: str = DEFAULT) -> Mapping[str, Mapping[str, Any]]:
+    """The presets for builds of `family` by name, with their tables by kind of build; CPUs have the default's."""
+    common = json.loads(Path(__file__).with_name("presets.json").read_bytes())["presets"]
+    rows = {one: facts(one, "presets")["presets"] for one in files_of("presets.json")}
+    own = rows.get(family, rows[DEFAULT])
     tables = {*_TABLES, *_LISTS}
     return {
-        name: {key: by_build(value) if key in tables else value for key, value in row.items()}
-        for name, row in rows.items()
+        name: {
+            key: by_build(value) if key in tables else value
+            for key, value in {**common.get(name, {}), **own.get(name, {})}.items()
+        }
+        for name in dict.fromkeys(name for table in (common, *rows.values()) for name in table)
     }
 
 
@@ -88,9 +95,20 @@ def handed_on(package: Package) -> str:
     return output
 
 
-def override_of(package: Package, kind: str) -> Override:
-    """What the compiled recipes of `package` override in builds of `kind`: the presets' values, then its own."""
-    base, preset = presets()[BASE], presets()[package.preset]
+def overrides_of(package: Package) -> dict[str, Override]:
+    """What the compiled recipes of `package` override, by the family of a build."""
+    return {family: override_of(package, family) for family in (NONE, *files_of("presets.json"))}
+
+
+def override_in(package: Package, family: str) -> Override:
+    """What they override in builds of `family`; as for the default where nixpkgs' arguments for it are not known."""
+    return package.overrides.get(family) or package.overrides[DEFAULT]
+
+
+def override_of(package: Package, family: str) -> Override:
+    """What they override in builds of `family`: the presets' values, then its own."""
+    kind = "cpu" if family == NONE else "gpu"
+    base, preset = presets(family)[BASE], presets(family)[package.preset]
     own = {key: getattr(package, key.replace("-", "_"), {}) for key in (*_TABLES, *_LISTS)}
     layers = [base, own] if preset is base else [base, preset, own]
 
@@ -106,7 +124,7 @@ def override_of(package: Package, kind: str) -> Override:
         **tables,
         cmake_flags=lists["cmake-flags"],
         build_flags=lists["build-flags"],
-        capability=preset.get("capability", "The compute capability of @gpu@."),
+        capability=preset.get("capability", base["capability"]),
         architecture=preset.get("architecture", False) or any(mentioned(one) & OF_AN_ARCHITECTURE for one in values),
         source_overlay=preset.get("source") == "overlay",
         from_environment=preset.get("from-environment", False),

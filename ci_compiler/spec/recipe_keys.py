@@ -26,7 +26,7 @@ def _by_build(description: str, **more: Any) -> Any:
 class RecipeKeys:
     """What the recipes of a package are made from.
 
-    `overrides` is what compiled ones override, with the presets' values, by kind of build.
+    `overrides` is what compiled ones override, with the presets' values, by the family of the build.
     """
 
     overrides: Mapping[str, Override] = field(default_factory=dict)

@@ -34,7 +34,7 @@ _SYSTEM = "x86_64-linux"
 
 _GPU_ROWS = re.compile(r"^  gpus:.*\n(?P<rows>(?:    .*\n)+)", re.MULTILINE)
 _GPU_POOL = re.compile(r"^  [\w-]+: \{runs-on: .*\b(?:gpu|accelerator): .*\}\n", re.MULTILINE)
-_TARGETS = re.compile(r"^    accelerator: \[(?P<toolkit>\w+ [\d.]+) .*\]", re.MULTILINE)
+_TARGETS = re.compile(r"^    accelerator: \[(?P<toolkit>\w+ [\d.]+) .*?(?P<cpu>, cpu)?\]", re.MULTILINE)
 _BUILDER = re.compile(r"^  x86-builder:(?: .*)?\n(?:    .*\n)*", re.MULTILINE)
 
 _TOOLKIT = """
@@ -66,7 +66,7 @@ def with_gpus(spec: Spec, text: str, answer: str) -> str:
     for device in _devices(spec.hardware, answer):
         devices.setdefault(device.target or device.sm, device)
     if spec.is_open and (named := _TARGETS.search(text)):
-        rows = flow([f"{named['toolkit']} {target}" for target in devices])
+        rows = flow([*(f"{named['toolkit']} {target}" for target in devices), *([CPU] if named["cpu"] else [])])
         text = text.replace(named[0], f"    accelerator: {rows}")
         key, family = "accelerator", f"{named['toolkit'].split()[0]} "
     else:
@@ -134,7 +134,7 @@ def with_builder(spec: Spec, text: str, answer: str) -> str:
         kept = [isa for isa in re.findall(r"\w+", found[2]) if isa in cpu.isas]
         return f"{found[1]}{flow(kept or cpu.isas[-1:])}"
 
-    return re.sub(rf"({_SYSTEM}: )\[(.*)\]", runs, text)
+    return re.sub(rf"^( *(?:{_SYSTEM}|isa): )\[(.*)\]", runs, text, flags=re.MULTILINE)
 
 
 def with_destination(spec: Spec, text: str, answer: str) -> str:

@@ -39,7 +39,7 @@ _STORE = re.compile(
 )
 _LEAST: Mapping[str, Any] = {
     "package": "", "attribute": "", "python": "", "pin": "", "unknown": [], "changes": [], "torches": [],
-    "propagated_torch": [], "config": {}, "override": {}, "overlays": [], "overlaid": {}, "toolkit_support": False,
+    "propagated_torch": [], "config": {}, "override": {}, "overlays": [], "overlaid": {}, "families": [],
     "toolkit": {"attribute": "", "version": ""}, "places": {},
 }  # fmt: skip
 

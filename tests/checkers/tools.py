@@ -47,6 +47,7 @@ HOW_TO_INSTALL = {
     "strace": "apt-get install strace",
     "systemd-analyze": "apt-get install systemd",
     "zizmor": TEST_EXTRA,
+    "zstd": "apt-get install zstd",
     "zsh": "apt-get install zsh",
 }
 

@@ -129,14 +129,22 @@ def test_without_a_terminal_a_missing_answer_names_its_option(
 
 @pytest.mark.parametrize("template", starters())
 def test_every_template_takes_gpus_and_a_builder(template: str, tmp_path: Path) -> None:
-    gpus = "MI300X, MI210" if template == "wheel-rocm" else "RTX 4090, RTX 4080, H100"
+    amd = template.endswith("-rocm")
+    gpus = "MI300X, MI210" if amd else "RTX 4090, RTX 4080, H100"
     words = ("--template", template, "--owner", "acme", "--gpus", gpus, "--builder", "Ryzen 9 7950X")
     assert init(tmp_path, *words) == (1 if template == "own" else 0), "recipes of one's own are still to be written"
     spec = spec_at(tmp_path)
     pools = {pool.name for pool in spec.pools if "gpu" in pool.runs_on.labels[-1]}
-    expected = {"rtx-4090", "h100"} if template != "wheel-rocm" else {"gfx942", "gfx90a"}
+    expected = {"gfx942", "gfx90a"} if amd else {"rtx-4090", "h100"}
     assert pools == expected
     assert run(PROGRAM, ["--check", "--root", str(tmp_path), "--branch", "main"]) == (1 if template == "own" else 0)
+
+
+def test_a_matrix_of_targets_keeps_the_cpu_and_the_instruction_sets_that_the_builder_runs(tmp_path: Path) -> None:
+    words = ("--template", "torch-rocm", "--owner", "acme", "--gpus", "RX 7900 XTX", "--builder", "EPYC 7763")
+    assert init(tmp_path, *words) == 0
+    values = spec_at(tmp_path).matrix.values  # type: ignore[union-attr]
+    assert values == {"python": ("3.13",), "isa": ("avx2",), "accelerator": ("rocm 6.4 gfx1100", "cpu")}
 
 
 def test_a_spec_that_is_there_is_not_asked_about(tmp_path: Path) -> None:

@@ -169,7 +169,7 @@ def test_an_edge_that_leads_nowhere_is_an_error(packages: Mapping[str, Any], cod
 
 
 def test_a_compiled_recipe_takes_the_variants_of_its_cell_only() -> None:
-    document = small(matrix={"values": {**VALUES, "accelerator": ["cpu", "cuda 12.8"]}})
+    document = small(matrix={"values": {**VALUES, "accelerator": ["cpu", "cuda 12.8 sm90"]}})
     document["packages"]["torchvision"]["needs"] = [{"package": "pytorch", "accelerator": "cpu"}]
     with pytest.raises(InputError, match=r"takes the variants of its own cell, not pytorch .accelerator cpu.; use"):
         plan(spec_of(document))

@@ -58,7 +58,10 @@ def test_a_name_of_no_package_is_unknown(flash: Plan) -> None:
 def test_a_condition_of_the_package_is_the_reason() -> None:
     spec = small()
     spec["branches"]["main"]["versions"] = {"pytorch": "2.8.0", "extra": "1.0"}
-    spec["packages"] = {"pytorch": {}, "extra": {"when": {"accelerator": "cuda 13.0"}}}
+    spec["packages"] = {
+        "pytorch": {"recipes": "own"},
+        "extra": {"recipes": "own", "when": {"accelerator": "cuda 13.0"}},
+    }
     spec["matrix"] = {"values": {"python": "3.13", "accelerator": ["cpu", "cuda 13.0"], "platform": "x86_64-linux"}}
     decided = plan(spec_of(spec))
     assert explain(decided, "extra-python313-cuda13_0-x86_64-linux").built

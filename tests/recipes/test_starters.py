@@ -18,7 +18,7 @@ from ci_compiler.spec.build import STARTERS, load_spec, starters
 from tests.recipes.test_any_package import evaluated_in
 
 SPEC, SCHEMA = ".github/ci-matrix.yaml", ".github/ci-matrix.schema.json"
-NAMES = ["torch", "jax", "llama-cpp", "own", "template", "vllm", "wheel", "wheel-rocm"]
+NAMES = ["torch", "jax", "llama-cpp", "own", "template", "torch-rocm", "vllm", "wheel", "wheel-rocm"]
 
 every_starter = pytest.mark.parametrize("name", NAMES)
 
@@ -98,6 +98,13 @@ def test_jax_and_llama_cpp_have_the_architecture_of_their_names(tmp_path: Path) 
     assert jax["recorded"]["TF_CUDA_COMPUTE_CAPABILITIES"] == ["sm_89"]
     (llama,) = starter("llama-cpp", tmp_path / "llama", "llama-cpp-python313-cuda12_8-sm89-avx2")
     assert llama["recorded"]["cmakeFlags"][-1] == "-DCMAKE_CUDA_ARCHITECTURES=89"
+
+
+def test_torch_for_rocm_has_the_target_of_its_name_and_one_torch(tmp_path: Path) -> None:
+    names = [f"{package}-python313-rocm6_4-gfx90a-avx512" for package in ("pytorch", "torchvision")]
+    torch, vision = starter("torch-rocm", tmp_path, *names)
+    assert torch["recorded"]["gpuTargets"] == ["gfx90a"]
+    assert vision["torches"] == [Path(torch["drvPath"]).name]
 
 
 def test_the_wheel_script_builds_from_source_with_the_flags(tmp_path: Path) -> None:

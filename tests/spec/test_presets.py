@@ -46,7 +46,7 @@ def test_torch_hands_on_its_output_and_others_nothing() -> None:
 
 
 def test_a_preset_builds_on_the_one_of_every_package() -> None:
-    gpu, cpu = (override_of(package(), kind) for kind in ("gpu", "cpu"))
+    gpu, cpu = (override_of(package(), family) for family in ("cuda", "cpu"))
     assert gpu.arguments == {"cudaSupport": True, "gpuTargets": ["@capability@"]}
     assert cpu.arguments == {"cudaSupport": False}
     assert gpu.environment == cpu.environment == {"MAX_JOBS": "@jobs@"}
@@ -63,7 +63,7 @@ def test_a_packages_own_keys_come_last() -> None:
         environment={"MAX_JOBS": "3", "A": "@sm@"},
         **{"cmake-flags": ["-DA=@gpu@"], "build-flags": {"cpu": ["-k"]}},
     )
-    gpu, cpu = (override_of(own, kind) for kind in ("gpu", "cpu"))
+    gpu, cpu = (override_of(own, family) for family in ("cuda", "cpu"))
     assert gpu.arguments == {"cudaSupport": False, "gpuTargets": ["@capability@"], "x": 1}
     assert cpu.arguments == {"cudaSupport": False}
     assert (gpu.environment, cpu.environment) == ({"MAX_JOBS": "3", "A": "@sm@"}, {"MAX_JOBS": "3"})
@@ -72,7 +72,7 @@ def test_a_packages_own_keys_come_last() -> None:
 
 
 def test_a_package_without_a_preset_of_its_own_has_the_common_one_once() -> None:
-    plain = override_of(package(preset="package"), "gpu")
+    plain = override_of(package(preset="package"), "cuda")
     assert plain.arguments == {}
     assert plain.environment == {"MAX_JOBS": "@jobs@"}
     assert (plain.capability, plain.machine_code) == ("The compute capability of @gpu@.", "")
@@ -82,10 +82,21 @@ def test_a_package_without_a_preset_of_its_own_has_the_common_one_once() -> None
 @pytest.mark.parametrize("keys", [{"arguments": {"gpu": {"a": "@gpu@"}}}, {"environment": {"A": "@sm@"}},
                                   {"attributes": {"a": "@capability@"}}, {"cmake-flags": ["@gpu@"]}])  # fmt: skip
 def test_a_recipe_that_mentions_its_architecture_names_it(keys: dict[str, Any]) -> None:
-    assert override_of(package(preset="package", **keys), "gpu").architecture
+    assert override_of(package(preset="package", **keys), "cuda").architecture
 
 
 def test_the_presets_have_tables_by_kind_of_build() -> None:
-    assert set(presets()) == {"package", "torch", "torchvision", "torchaudio"}
+    assert (
+        set(presets()) == set(presets("rocm")) == {"package", "torch", "torchvision", "torchaudio", "llama-cpp", "vllm"}
+    )
+    assert presets()["llama-cpp"] == {}, "it is known for another family"
     assert presets()["torchvision"]["architecture"] is True
-    assert override_of(replace(package(), preset="torchvision"), "gpu").machine_code == "only"
+    assert override_of(replace(package(), preset="torchvision"), "cuda").machine_code == "only"
+
+
+def test_a_family_adds_its_own_to_what_all_have() -> None:
+    torch = override_of(package(), "rocm")
+    assert torch.arguments == {"rocmSupport": True, "gpuTargets": ["@capability@"]}
+    assert torch.environment == {"MAX_JOBS": "@jobs@"}
+    assert (torch.passthru, torch.capability) == ({}, "LLVM's name of the target.")
+    assert (torch.architecture, torch.source_overlay, torch.from_environment) == (True, True, True)

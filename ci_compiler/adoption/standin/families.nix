@@ -1,5 +1,5 @@
-# What families of accelerators have in nixpkgs, as far as a recipe can tell. `families` are the functions of their files
-# `standin.nix`, each of which gives some of these:
+# What families of accelerators have in nixpkgs, as far as a recipe can tell. `families` have a `name`, and in `of` the
+# function of their file `standin.nix`, which gives some of these:
 #
 #   config     what `config` has by default
 #   known      { context, base, pin } -> the attributes of nixpkgs
@@ -12,7 +12,7 @@
 families: { lib, package, members, names }:
 let
   inherit (builtins) filter foldl' map;
-  rows = map (family: family { inherit lib package members names; }) families;
+  rows = map (family: family.of { inherit lib package members names; } // { inherit (family) name; }) families;
   having = part: filter (row: row ? ${part}) rows;
   all = part: given: foldl' (sum: row: sum // row.${part} given) { } (having part);
   first = part: none: given: foldl' (found: row: if found == none then row.${part} given else found) none (having part);
@@ -23,7 +23,7 @@ in
   user = all "user";
   code = all "code";
   toolkit = first "toolkit" null;
-  support = first "support" false;
+  supported = given: map (row: row.name) (filter (row: row.support given) (having "support"));
   torch = given:
     let
       parts = map (row: row.torch given) (having "torch");

@@ -119,7 +119,7 @@ let
       overlays = context.sets;
       overlaid = lib.genAttrs (lib.concatLists context.sets) (name: quietly (overlaid context.final.${name}));
       inherit toolkit;
-      toolkit_support = families.support { inherit effective; inherit (context) config; };
+      families = families.supported { inherit effective; inherit (context) config; };
       override = mapAttrs (_: show) r.given;
       changes = quietly (lib.unique (changes r));
       # Without the variables that are nixpkgs' own.

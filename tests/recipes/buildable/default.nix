@@ -11,6 +11,7 @@ let
     concatMapStringsSep = separator: function: items: concatStringsSep separator (map function items);
     unique = foldl' (seen: one: if elem one seen then seen else seen ++ [ one ]) [ ];
     getBin = package: package;
+    hasPrefix = prefix: text: builtins.substring 0 (builtins.stringLength prefix) text == prefix;
   };
   mkDerivation =
     attrs:
@@ -38,7 +39,7 @@ let
 
   # As nixpkgs' torch: CMake gets what setup.py hands on of the environment, and no flags.
   torch =
-    { cudaSupport, gpuTargets ? [ "7.5" "8.0" "9.0" ] }:
+    { cudaSupport, rocmSupport, gpuTargets ? [ "7.5" "8.0" "9.0" ] }:
     mkDerivation {
       pname = "torch";
       version = "2.8.0";
@@ -47,7 +48,9 @@ let
       USE_CUDNN = "1";
       preConfigure = ''
         export TORCH_CUDA_ARCH_LIST="${concatStringsSep ";" (if cudaSupport then gpuTargets else [ ])}"
-      '';
+      '' + (if !rocmSupport then "" else ''
+        export PYTORCH_ROCM_ARCH="${concatStringsSep ";" gpuTargets}" CMAKE_CXX_FLAGS="-Irocm"
+      '');
       preBuild = ''
         export MAX_JOBS=$NIX_BUILD_CORES
         declare -a options
@@ -68,11 +71,16 @@ let
   final = foldl' (below: overlay: below // overlay final below) {
     inherit lib;
     pythonPackagesExtensions = [ ];
+    rocmPackages.clr.version = "6.4.3";
+    zstd = ./tools;
     cudaPackages.cuda_cuobjdump = ./tools;
     cudaPackages_12_8.cuda_cuobjdump = ./tools;
     mini = overridable (_: mkDerivation { pname = "mini"; version = "1.0"; cmakeFlags = [ "-GNinja" ]; }) { };
     python313Packages = {
-      torch = overridable torch { cudaSupport = config.cudaSupport or false; };
+      torch = overridable torch {
+        cudaSupport = config.cudaSupport or false;
+        rocmSupport = config.rocmSupport or false;
+      };
       torchvision = overridable torchvision { torch = null; };
     };
   } overlays;

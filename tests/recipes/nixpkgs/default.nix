@@ -26,6 +26,8 @@ let
     getBin = package: package.bin or package;
     optionals = condition: items: if condition then items else [ ];
     optionalAttrs = condition: set: if condition then set else { };
+    hasPrefix = prefix: text: builtins.substring 0 (builtins.stringLength prefix) text == prefix;
+    splitString = separator: text: filter builtins.isString (builtins.split separator text);
     cmakeFeature = name: value: "-D${name}:STRING=${value}";
   };
 
@@ -128,6 +130,32 @@ let
     };
   };
 
+  # As in pkgs/development/rocm-modules/default.nix: the members of a scope are built for the targets of its `clr`.
+  rocmScope =
+    overlay:
+    let
+      base = self: {
+        clr = makeOverridable (
+          {
+            localGpuTargets ? null,
+          }:
+          mkDerivation {
+            pname = "clr";
+            version = "6.4.3";
+            inherit localGpuTargets;
+            passthru.gpuTargets = [ "gfx90a" "gfx942" "gfx1100" ];
+          }
+        ) { };
+        rocblas = mkDerivation {
+          pname = "rocblas";
+          version = "6.4.3";
+          targets = if self.clr.recorded.localGpuTargets == null then self.clr.gpuTargets else self.clr.localGpuTargets;
+        };
+      };
+      self = base self // overlay self (base self);
+    in
+    self // { overrideScope = rocmScope; };
+
   pythonSet =
     final:
     let
@@ -137,6 +165,7 @@ let
         buildPythonPackage = mkDerivation;
         torch = call ./torch.nix { };
         torchvision = call ./torchvision.nix { };
+        torchaudio = call ./torchaudio.nix { };
         xformers = call ./xformers.nix { };
         flash-attn = call ./flash-attn.nix { };
         vllm = call ./vllm.nix { };
@@ -162,10 +191,12 @@ let
     cudaPackages = cudaOf "12.6";
     cudaPackages_12_4 = cudaOf "12.4";
     cudaPackages_12_8 = cudaOf "12.8";
+    rocmPackages = rocmScope (_: _: { });
+    zstd = stub "zstd";
     pythonPackagesExtensions = [ ];
     python312Packages = pythonSet final;
     python313Packages = pythonSet final;
-    llama-cpp = callWith final ./llama-cpp.nix { };
+    llama-cpp = callWith final (if settings.rocmSupport then ./llama-cpp-rocm.nix else ./llama-cpp.nix) { };
     onnxruntime = callWith final ./onnxruntime.nix { };
   };
   final = foldl' (below: overlay: below // overlay final below) (known final) overlays;

@@ -5,6 +5,8 @@
   config,
   cudaSupport ? config.cudaSupport,
   cudaPackages,
+  rocmSupport ? config.rocmSupport,
+  rocmPackages,
   gpuTargets ? [ ],
 }:
 buildPythonPackage {
@@ -13,14 +15,13 @@ buildPythonPackage {
   outputs = [ "out" "dev" "lib" "cxxdev" ];
   inherit gpuTargets;
   requiredSystemFeatures = [ "big-parallel" ];
-  buildInputs = lib.optionals cudaSupport [ cudaPackages.nccl ];
+  buildInputs = lib.optionals cudaSupport [ cudaPackages.nccl ] ++ lib.optionals rocmSupport [ rocmPackages.rocblas ];
   passthru = {
-    inherit cudaSupport cudaPackages;
+    inherit cudaSupport cudaPackages rocmSupport rocmPackages;
     isTorch = true;
     # Whatever gpuTargets says, as in nixpkgs.
     inherit (cudaPackages.flags) cudaCapabilities;
     blasProvider = "the derivation of nixpkgs";
     stdenv.cc = "cc";
-    rocmSupport = false;
   };
 }

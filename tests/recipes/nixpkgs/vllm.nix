@@ -14,11 +14,14 @@
   rocmPackages ? { }, gpuTargets ? [ ],
 }:
 let
-  targets = if gpuTargets != [ ] then gpuTargets else cudaPackages.flags.cudaCapabilities;
+  targets =
+    if gpuTargets != [ ] then gpuTargets
+    else if rocmSupport then rocmPackages.clr.gpuTargets else cudaPackages.flags.cudaCapabilities;
 in
 buildPythonPackage {
   pname = "vllm";
   version = "0.19.0";
+  env = lib.optionalAttrs rocmSupport { PYTORCH_ROCM_ARCH = lib.concatStringsSep ";" targets; };
   cmakeFlags = lib.optionals cudaSupport [
     (lib.cmakeFeature "TORCH_CUDA_ARCH_LIST" (lib.concatStringsSep ";" targets))
     (lib.cmakeFeature "CUTLASS_NVCC_ARCHS_ENABLED" cudaPackages.flags.cmakeCudaArchitecturesString)

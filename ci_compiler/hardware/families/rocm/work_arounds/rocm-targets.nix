@@ -1,0 +1,5 @@
+(final: prev: {
+  rocmPackages = prev.rocmPackages.overrideScope (
+    _: rocm: { clr = rocm.clr.override { localGpuTargets = final.lib.splitString ";" gpuArchSM; }; }
+  );
+})
