@@ -18,12 +18,12 @@ let
   text = builtins.mapAttrs (_: toString);
   said = old: {
     inherit (one) outputs;
-    "old.outputs" = old.outputs;
+    "old.outputs" = old.outputs or null;
     "old variables of a build" = text (builtins.intersectAttrs switches old);
     "old.patches" = sorted (map file (old.patches or [ ]));
     "old phases that are not empty" = filled old;
     propagatedBuildInputs = sorted (map output one.propagatedBuildInputs);
-    requiredPythonModules = sorted (map output one.requiredPythonModules);
+    requiredPythonModules = sorted (map output (one.requiredPythonModules or [ ]));
     cudaCapabilities = one.cudaCapabilities or [ ];
     "meta.available" = one.meta.available;
     "meta.unfree" = one.meta.unfree;

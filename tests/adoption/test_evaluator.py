@@ -232,7 +232,7 @@ def test_package_from_nothing_with_unknown_attributes() -> None:
     inputs = nightly.attributes["buildInputs"]
     assert isinstance(inputs, list)
     assert [item["name"] for item in inputs] == [
-        "cuda_cccl-13.0", "libcudss-0", "someLibrary-0", "thing-3", "numpy-0", "python3.13-helper-1",
+        "cuda_cccl-13.0", "libcudss-0", "someLibrary-0", "thing-3", "python3.13-numpy-0", "python3.13-helper-1",
     ]  # fmt: skip
 
 
@@ -437,6 +437,47 @@ def test_builders_take_functions_of_the_final_attributes(tmp_path: Path, builder
     prefix = "python3.12-" if builder.startswith("python") else ""
     assert (made.package, made.attribute, made.name) == ("other", builder, f"{prefix}a-2")
     assert made.sources[0].url.endswith("/a-2.tar.gz")
+
+
+MINE = 'python3Packages.buildPythonPackage { pname = "mine"; version = "1"; pyproject = true; }'
+APP = 'python3Packages.buildPythonApplication { pname = "app"; version = "1"; pyproject = false; }'
+
+
+@needs_nix
+@pytest.mark.parametrize(
+    ("package", "change", "name", "outputs"),
+    [
+        (MINE, '{ outputs = old.outputs ++ [ "more" ]; }', "python3.13-mine-1", ["out", "dist", "more"]),
+        (MINE, '{ outputs = [ "out" "lib" ]; pname = "other"; }', "python3.13-other-1", ["out", "lib"]),
+        (MINE, '{ name = "plain-1"; }', "plain-1", ["out", "dist"]),
+        (APP, '{ name = "${old.name}-more"; }', "app-1-more", ["out"]),
+        ("python3Packages.torch", '{ name = "${old.name}-more"; version = "2"; }', "python3.13-torch-2-more",
+         ["out", "dev", "lib", "cxxdev", "dist"]),
+        ("python3Packages.unheard", '{ outputs = old.outputs ++ [ "lib" ]; version = "3"; }',
+         "python3.13-unheard-3", ["out", "dist", "lib"]),
+        ("unheard", '{ outputs = old.outputs ++ [ "lib" ]; src = old.src.override { tag = "v3"; }; version = "3"; }',
+         "unheard-3", ["out", "lib"]),
+    ],
+)  # fmt: skip
+def test_what_a_builder_sets_is_seen_and_replaced(
+    tmp_path: Path, package: str, change: str, name: str, outputs: list[str]
+) -> None:
+    text = f"""
+        {{ pkgs }}:
+        let made = (pkgs.{package}).overrideAttrs (old: {change});
+        in made.overrideAttrs {{ passthru = {{ inherit (made) outputs; }}; }}
+    """
+    made = one(tmp_path, text)
+    assert (made.name, made.passthru["outputs"]) == (name, outputs)
+
+
+@needs_nix
+def test_a_package_that_is_not_known_may_have_any_output(tmp_path: Path) -> None:
+    made = one(tmp_path, '{ pkgs }: pkgs.stdenv.mkDerivation { name = "a-1"; inputs = [ pkgs.unheard.dev ]; }')
+    assert made.attributes["inputs"]
+    fixed = '(pkgs.unheard.overrideAttrs { outputs = [ "out" "lib" ]; })'
+    said = problem(tmp_path, f'{{ pkgs }}: pkgs.stdenv.mkDerivation {{ name = "a-1"; inputs = [ {fixed}.dev ]; }}')
+    assert "attribute 'dev' missing" in said.message
 
 
 @needs_nix

@@ -11,8 +11,9 @@
 #   layers      what `overrideAttrs` was given, in order
 #   extras      attributes of the result that no builder sees
 #   finish      the same, from the attributes before any `overrideAttrs` (those that a builder was given)
-#   prefix      what its builder puts before its name
-#   hasDist     final attributes -> whether the builder adds the output `dist`
+#   prefix      what its builder puts before its name, which later layers see; null for a builder that sets no name
+#   hasDist     the attributes that the builder was given -> whether it adds the output `dist`; null if it sets none
+#   isOpen      whether it is made up, so that it may have any output
 #   changes     the names that a recipe or an overlay sets in the Python set that it is from
 #   scope       that Python set
 #
@@ -110,8 +111,9 @@ let
         scope = { };
         extras = _: { };
         finish = _: { };
-        prefix = "";
-        hasDist = _: false;
+        prefix = null;
+        hasDist = null;
+        isOpen = false;
         start = blank;
       } // given;
       # Nix refuses an argument here that nixpkgs' function does not take.
@@ -122,17 +124,24 @@ let
       step = below: layer:
         let new = lib.toExtension layer (final // { finalPackage = self; }) below.attrs;
         in { attrs = below.attrs // new; new = below.new ++ [ new ]; };
-      built = foldl' step { attrs = base; new = [ ]; } spec.layers;
-      final = built.attrs;
-      plainName = final.name or (if final ? version then "${final.pname}-${final.version}" else final.pname);
-      name = spec.prefix + plainName;
-
-      # What a builder was given comes in the first layer.
+      # What a builder was given comes in the first layer. What it adds, later layers see, and may replace.
       isBuilt = spec.start == { } && spec.layers != [ ];
-      original = if isBuilt then (step { attrs = base; new = [ ]; } (builtins.head spec.layers)).attrs else base;
+      start = { attrs = base; new = [ ]; };
+      first = if isBuilt then step start (builtins.head spec.layers) else start;
+      original = first.attrs;
+      nameOf = attrs: attrs.name or (if final ? version then "${final.pname}-${final.version}" else final.pname);
+      own = lib.optionalAttrs (spec.prefix != null) { name = spec.prefix + nameOf original; }
+        // lib.optionalAttrs (spec.isOpen || spec.hasDist != null) {
+          outputs = original.outputs or [ "out" ] ++ lib.optional (spec.hasDist != null && spec.hasDist original) "dist";
+        };
+      built = foldl' step { attrs = original // own; inherit (first) new; }
+        (if isBuilt then builtins.tail spec.layers else spec.layers);
+      final = built.attrs;
+      name = nameOf final;
       taken = mapAttrs (_: asInput) (builtins.intersectAttrs inputNames final);
 
-      outputs = lib.unique (final.outputs or [ "out" ] ++ lib.optional (spec.hasDist final) "dist");
+      outputs = lib.unique (final.outputs or [ "out" ]);
+      isKnown = isBuilt || (final ? outputs && !(spec.isOpen && final.outputs == own.outputs));
       drv = derivation {
         inherit name outputs;
         inherit (spec.context) system;
@@ -149,7 +158,7 @@ let
       overrideAttrs = layer: again { layers = spec.layers ++ [ layer ]; };
 
       self =
-        lib.genAttrs (if isBuilt || final ? outputs then [ ] else outputNames) (_: self)
+        lib.genAttrs (if isKnown then [ ] else outputNames) (_: self)
         // lib.genAttrs outputs (output: self // {
           inherit (drv.${output}) outPath;
           outputName = output;
@@ -166,7 +175,7 @@ let
           inherit name;
           inherit (drv) drvPath outPath;
           inherit (spec.context) system;
-          pname = final.pname or (lib.getName plainName);
+          pname = final.pname or (lib.getName name);
           outputName = builtins.head outputs;
           drvAttrs = final // taken;
           inherit outputs;
@@ -191,23 +200,23 @@ let
 
   # A package that the stand-in knows nothing of: a derivation of that name, which can be called like a builder, and
   # has as members whatever the recipes select from anything (`members`).
-  invent = { context, attribute, members, python ? "", changes ? [ ], scope ? { }, version ? "0", finish ? (_: { }) }:
+  # `more` are further entries of its spec.
+  invent = { context, attribute, members, python ? "", changes ? [ ], scope ? { }, version ? "0", more ? { } }:
     let
       here = lib.last (lib.splitString "." attribute);
       member = name: _: invent { inherit context members python scope; attribute = "${attribute}.${name}"; };
       called = calls:
         let
           attrs = foldl' (a: b: a // b) { } (filter (c: isAttrs c && !lib.isDerivation c) calls);
-          self = make {
-            inherit context attribute changes python scope finish;
+          self = make (more // {
+            inherit context attribute changes python scope;
+            isOpen = true;
             given = lib.optionalAttrs (calls != [ ]) { inherit calls; };
-            attrs = _: { pname = here; inherit version; };
+            attrs = _: { pname = here; inherit version; } // lib.optionalAttrs (here != "src") { src = member "src" null; };
             layers = lib.optional (attrs != { }) (_: attrs);
-          };
+          });
         in
-        mapAttrs member (members // { src = null; })
-        // self
-        // { __functor = _: argument: called (calls ++ [ argument ]); };
+        mapAttrs member members // self // { __functor = _: argument: called (calls ++ [ argument ]); };
     in
     called [ ];
 

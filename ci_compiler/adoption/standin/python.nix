@@ -19,10 +19,13 @@ let
     prefix = lib.optionalString (member == "buildPythonPackage") prefix;
     finish = asModule;
     # buildPythonPackage's formats that leave a wheel: interpreters/python/mk-python-derivation.nix.
-    hasDist = final:
-      if final ? pyproject then final.pyproject else builtins.elem (final.format or "setuptools") [ "pyproject" "setuptools" "wheel" ];
+    hasDist = given:
+      if given ? pyproject then given.pyproject else builtins.elem (given.format or "setuptools") [ "pyproject" "setuptools" "wheel" ];
   });
-  makeUp = self: member: package.invent (spec self member // { inherit members; finish = asModule; });
+  makeUp = self: member: package.invent (spec self member // {
+    inherit members;
+    more = { inherit prefix; finish = asModule; hasDist = _: true; };
+  });
   invented = self:
     mapAttrs (member: _: makeUp self member)
       (removeAttrs names (builtins.attrNames context.known));
