@@ -1,11 +1,12 @@
 """`ci-runner start` with a real engine: containers of the builder's own scripts, for jobs of the local GitHub.
 
 The engine has a mount and a network namespace of its own, in which a metadata service listens. The image has the
-product's files and settings; its programs are this machine's, mounted by the engine's configuration.
+product's files and settings; its programs are this machine's, mounted where a container is started.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -50,14 +51,19 @@ print("listens", flush=True)
 server.serve_forever()
 """
 
-LIMITED = 'if [ "$1" = run ]; then shift; set -- run --ulimit nproc=4096:4096 "$@"; fi\n'
-"""sh: without the right to raise limits, podman must lower all that it sets itself; this one is of no concern here."""
+PROGRAM_TEXT = """\
+#!/bin/sh
+if [ "$1" = run ]; then shift; set -- run --ulimit nproc=4096:4096 {mounts} "$@"; fi
+exec env CONTAINERS_CONF={folder}/containers.conf CONTAINERS_STORAGE_CONF={folder}/storage.conf {within} {podman} "$@"
+"""
+"""podman here. Without the right to raise limits, it must lower all that it sets itself; `nproc` is of no concern."""
 
 RUN = """\
 #!/bin/bash
 # Stands in for GitHub's runner: a hostile job, which says what it reaches and what bounds it.
+configuration=$ACTIONS_RUNNER_INPUT_JITCONFIG
 unset ACTIONS_RUNNER_INPUT_JITCONFIG
-echo "job: runs"
+echo "job: configured $(printf %s "$configuration" | sha256sum)"
 for address in 169.254.169.254 10.88.255.254; do
   reached=$(timeout 5 bash -c "exec 3<>/dev/tcp/$address/80 && read -r line <&3 && echo \\$line" 2>/dev/null)
   echo "job: $address ${reached:-closed}"
@@ -69,6 +75,7 @@ for file in pids/pids.max pids.max memory/memory.limit_in_bytes memory.max; do
 done
 echo "job: done"
 until [[ -e go ]]; do sleep 0.1; done
+printf %s "$configuration" >.credentials  # as the runner does
 """
 
 
@@ -76,7 +83,7 @@ def _image(folder: Path) -> None:
     """The builder in miniature: its scripts, and the end of its Containerfile, with its settings."""
     scripts = folder / "usr/local/lib/ci-runner"
     scripts.mkdir(parents=True)
-    for name in ("daemon", "entrypoint", "job-started.sh", "job-completed.sh"):
+    for name in ("daemon", "entrypoint", "job-started.sh", "job-completed.sh", "secret-pipe"):
         shutil.copy(IMAGES / "builder" / name, scripts)
     toolkit = folder / PYTHON.lstrip("/")
     toolkit.parent.mkdir(parents=True)
@@ -112,6 +119,11 @@ class Engine:
     program: Path
     space: int
 
+    @property
+    def folder(self) -> Path:
+        """Where all of it is: settings, images, containers."""
+        return self.program.parent
+
     def ask(self, *words: str | Path) -> str:
         done = subprocess.run([self.program, *words], capture_output=True, encoding="utf-8", check=False)
         assert done.returncode == 0, done.stderr
@@ -119,17 +131,21 @@ class Engine:
 
 
 def _settings(folder: Path) -> None:
-    """What podman needs here: no limit above this machine's own, a storage of its own, this machine's programs."""
-    shown = ["/usr/bin", "/usr/lib", "/usr/lib64", "/usr/sbin", sys.base_prefix, str(IMAGES.parent)]
-    shown += [] if sys.prefix.startswith(str(IMAGES.parent)) else [sys.prefix]
-    mounts = json.dumps([f"{one}:{one}:ro" for one in shown if Path(one).exists()])
+    """What podman needs here: no limit above this machine's own, and a storage of its own."""
     for name, text in {
-        "containers.conf": f"[containers]\nvolumes = {mounts}\n"
+        "containers.conf": "[containers]\n"
         'default_ulimits = ["nproc=4096:4096", "nofile=4096:4096"]\n'
         '[engine]\ncgroup_manager = "cgroupfs"\nevents_logger = "none"\n',
         "storage.conf": f'[storage]\ndriver = "overlay"\ngraphroot = "{folder}/store"\nrunroot = "{folder}/run"\n',
     }.items():
         (folder / name).write_text(text, "utf-8")
+
+
+def _mounts() -> str:
+    """The options with this machine's programs."""
+    shown = ["/usr/bin", "/usr/lib", "/usr/lib64", "/usr/sbin", sys.base_prefix, str(IMAGES.parent)]
+    shown += [] if sys.prefix.startswith(str(IMAGES.parent)) else [sys.prefix]
+    return " ".join(f"--volume {one}:{one}:ro" for one in shown if Path(one).exists())
 
 
 @pytest.fixture(scope="module")
@@ -148,8 +164,8 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
         within = f"nsenter --target {space.pid} --mount --net"
         subprocess.run([*within.split(), "umount", "/sys/fs/cgroup/unified"], capture_output=True, check=False)
         program = folder / "podman"
-        files = f"CONTAINERS_CONF={folder}/containers.conf CONTAINERS_STORAGE_CONF={folder}/storage.conf"
-        program.write_text(f'#!/bin/sh\n{LIMITED}exec env {files} {within} {podman} "$@"\n', "utf-8")
+        text = PROGRAM_TEXT.format(mounts=_mounts(), folder=folder, within=within, podman=podman)
+        program.write_text(text, "utf-8")
         program.chmod(0o755)
         made = Engine(program=program, space=space.pid)
         try:
@@ -184,6 +200,8 @@ class Shift:
     jobs: int = 1
     logs: list[str] = field(default_factory=list)
     rounds: int = 600
+    found: list[str] = field(default_factory=list)
+    replies: list[int] = field(default_factory=list)
     sleep = staticmethod(time.sleep)
     stopped: bool = False
 
@@ -197,12 +215,32 @@ class Shift:
             )
             if "job: done" in log.stdout:
                 self.logs.append(log.stdout)
+                secret = self.github.secrets[-1]
+                self.replies += [self.github.connect(secret), self.github.connect(secret)]
+                self.found += self.places(secret)
                 self.github.runners.pop(runner["id"])
                 self.engine.ask("exec", name, "touch", "/home/runner/go")
         over = len(self.logs) == self.jobs and not self.engine.ask("ps", "--all", "--quiet")
         if not self.stopped and (over or not self.rounds):
             self.stopped = True
             os.kill(os.getpid(), signal.SIGTERM)
+
+    def places(self, secret: str) -> list[str]:
+        """Where this machine has `secret`: arguments, what the engine says of its containers, files."""
+        arguments = [path for path in Path("/proc").glob("[0-9]*/cmdline") if secret in _text(path)]
+        ids = self.engine.ask("ps", "--all", "--quiet").split()
+        known = ["inspect"] if ids and secret in self.engine.ask("inspect", *ids) else []
+        folders = [self.engine.folder, os.environ["STATE_DIRECTORY"], "/run", "/dev/shm", "/var/log"]  # noqa: S108
+        words = ["grep", "--recursive", "--files-with-matches", "--devices=skip", "--file=-", "--fixed-strings"]
+        done = subprocess.run([*words, *folders], input=secret, capture_output=True, encoding="utf-8", check=False)
+        return [*map(str, arguments), *known, *done.stdout.splitlines()]
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text("utf-8", "replace")
+    except OSError:  # a process that has ended
+        return ""
 
 
 @pytest.fixture
@@ -252,8 +290,22 @@ def test_jobs_run_closed_and_bounded_and_nothing_is_left(
     assert int(memory) <= 4 * 10**9
     assert not github.of()
     assert github.secrets
-    assert not any(secret in log + said for secret in github.secrets)
     assert engine.ask("ps", "--all", "--quiet") == ""
+    [secret] = github.secrets
+    assert f"job: configured {hashlib.sha256(secret.encode()).hexdigest()}" in log
+    assert secret not in log + said
+    assert shift.found == []
+    assert shift.places(secret) == []  # also what the runner itself kept
+    assert [*shift.replies, github.connect(secret)] == [200, 409, 401]
+
+
+def test_a_secret_that_is_kept_would_be_found(engine: Engine, shift: Shift, options: list[str]) -> None:  # noqa: ARG001
+    secret = "c2VjcmV0IG9mIHRoZSB0ZXN0"  # noqa: S105
+    words = ["create", "--name", "keeps", "--env", f"KEPT={secret}", IMAGE]
+    engine.ask(*words)
+    assert "inspect" in shift.places(secret)
+    assert any(place.startswith(str(engine.folder)) for place in shift.places(secret))
+    engine.ask("rm", "keeps")
 
 
 def test_the_network_of_forks_jobs_has_no_private_range(

@@ -53,9 +53,11 @@ case "$1 $2" in
   case "$3" in --interactive) if test -e "$here/hang"; then exec sleep 30; fi ;; esac
   cat ;;
 "logs --tail") echo first; echo; echo "last words" >&2 ;;
-"run --detach")
-  if test -e "$here/broken" && test "$ACTIONS_RUNNER_INPUT_JITCONFIG"; then
-    echo "Error: no such device, with $ACTIONS_RUNNER_INPUT_JITCONFIG" >&2
+"exec --interactive")
+  read -r secret
+  printf '%s %s\n' "$3" "$secret" >> "$here/handed"
+  if test -e "$here/broken"; then
+    echo "Error: no such container, with $secret" >&2
     exit 125
   fi ;;
 esac
@@ -98,10 +100,12 @@ def told(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
     return Told(tmp_path, request.param)
 
 
-def test_the_configuration_is_in_the_environment_and_the_token_nowhere(told: Told) -> None:
+def test_the_configuration_comes_through_a_pipe_and_the_token_is_nowhere(told: Told) -> None:
     told.engine.prepare(ORDER)
     told.engine.start(ORDER, Secret(SECRET))
-    assert f"{JIT}={SECRET}" in told.environment
+    assert (told.folder / "handed").read_text("utf-8") == f"{ORDER.name} {SECRET}\n"
+    assert told.told[-1] == f"exec --interactive {ORDER.name} /usr/local/lib/ci-runner/secret-pipe --in"
+    assert SECRET not in told.environment
     assert not any(SECRET in line for line in told.told)
     assert "ghs_secret" not in told.environment
     assert "PRIVATE" not in told.environment
@@ -111,7 +115,7 @@ def test_the_configuration_is_in_the_environment_and_the_token_nowhere(told: Tol
 def test_the_container_is_confined_named_and_marked(told: Told) -> None:
     told.engine.prepare(ORDER)
     told.engine.start(ORDER, Secret(SECRET))
-    words = told.told[-1].split()
+    words = told.started[-1].split()
     pairs = set(pairwise(words))
     assert words[:2] == ["run", "--detach"]
     assert words[-1] == IMAGE
@@ -120,7 +124,7 @@ def test_the_container_is_confined_named_and_marked(told: Told) -> None:
         ("--cap-drop", "all"),
         ("--security-opt", "no-new-privileges"),
         ("--pull", "never"),
-        ("--env", JIT),
+        ("--env", "CI_RUNNER_SECRET_PIPE=true"),
         ("--env", "ACTIONS_RUNNER_RETURN_VERSION_DEPRECATED_EXIT_CODE=1"),
         ("--label", "io.github.ci-compiler=runner"),
         ("--label", "io.github.ci-compiler.registration=17"),
@@ -148,7 +152,7 @@ def test_a_daemon_owns_the_store_and_the_job_only_reads_it(told: Told) -> None:
     assert "--env CI_RUNNER_TRUSTED_KEYS=a:k b:k" in " ".join(daemon)
     added = {second for first, second in pairs if first == "--cap-add"}
     assert added == {"CHOWN", "DAC_OVERRIDE", "FOWNER", "KILL", "SETGID", "SETUID"}
-    assert not {JIT, f"{JIT}={SECRET}"} & set(daemon)
+    assert not {JIT, "CI_RUNNER_SECRET_PIPE=true"} & set(daemon)
     assert [word for word in job if word.endswith((":/nix", ":/nix:ro"))] == [
         "ci-runner-builder-1-0123456789ab:/nix:ro"
     ]
@@ -173,10 +177,10 @@ def test_the_builders_key_reaches_the_daemon_alone(told: Told) -> None:
     engine.prepare(ORDER)
     engine.start(ORDER, Secret(SECRET))
     daemon, job = told.started
-    assert "--env CI_RUNNER_BUILDER_KEY " in daemon
-    assert "BUILDER_KEY" not in job
-    assert told.environment.count("CI_RUNNER_BUILDER_KEY=builder-1:c2VjcmV0") == 1
-    assert not any("c2VjcmV0" in line for line in told.told)
+    assert "--env CI_RUNNER_SECRET_PIPE=true" in daemon
+    handed = [f"{ORDER.name}-nix builder-1:c2VjcmV0", f"{ORDER.name} {SECRET}"]
+    assert (told.folder / "handed").read_text("utf-8").splitlines() == handed
+    assert not any("c2VjcmV0" in line for line in [job, told.environment, *told.told])
 
 
 def test_a_pool_that_publishes_gets_a_fresh_store_for_each_job(told: Told) -> None:
@@ -199,8 +203,9 @@ def test_without_nix_there_is_neither_a_store_nor_a_daemon(told: Told) -> None:
     assert [line.split()[:2] for line in told.told] == [
         ["image", "inspect"],
         *(["run", how] for how in ("--detach", "--rm", "--detach")),
+        ["exec", "--interactive"],
     ]
-    assert "--volume" not in told.told[-1]
+    assert "--volume" not in told.started[-1]
 
 
 @pytest.mark.parametrize(("untrusted", "closed"), [(False, "metadata"), (True, "private")])
@@ -233,7 +238,7 @@ def test_each_engine_gets_gpus_by_identity_in_its_own_way(
 ) -> None:
     told.engine.prepare(ORDER)
     told.engine.start(replace(ORDER, gpus=gpus), Secret(SECRET))
-    assert {"podman": podman, "docker": docker}[told.engine.kind] in told.told[-1]
+    assert {"podman": podman, "docker": docker}[told.engine.kind] in told.started[-1]
 
 
 def test_a_container_gets_its_share_of_memory_and_cores(told: Told) -> None:
@@ -384,7 +389,7 @@ def test_a_failure_is_one_line_without_the_secret(told: Told) -> None:
     (told.folder / "broken").touch()
     with pytest.raises(EngineError) as raised:
         told.engine.start(ORDER, Secret(SECRET))
-    assert str(raised.value) == f"{told.engine.kind} run --detach: Error: no such device, with ***"
+    assert str(raised.value) == f"{told.engine.kind} exec --interactive: Error: no such container, with ***"
 
 
 def test_containers_are_read(told: Told) -> None:

@@ -1,8 +1,8 @@
 """Runners in containers of podman or docker.
 
-The configuration of a runner reaches the container through the environment of the engine's process, by name, and so is
-in no argument, which `ps` would show. The engine keeps it, as all of a container's environment, in files of its own
-(SECURITY, "Known gaps"). The engine itself gets no GitHub credential that it could pass on.
+The configuration of a runner and the key of the builders reach a container through a pipe in it (`secret-pipe` of the
+images). They are in no argument, which `ps` would show, and not in the environment of a container, which the engine
+keeps in files of its own. The engine itself gets no GitHub credential that it could pass on.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from ci_compiler.process import PAST_LIMIT, Ended, ask
 from ci_compiler.runner.controller import answers, runner_logs
 from ci_compiler.runner.controller.engine import (
     CHECK_SECONDS,
-    JIT,
     RUNNER_ENVIRONMENT,
     EngineError,
     InstanceStatus,
@@ -46,7 +45,6 @@ from ci_compiler.runner.controller.job_network import (
 )
 from ci_compiler.runner.controller.runner_names import LABEL, PREFIX, mark, marks
 from ci_compiler.runner.controller.store_daemon import (
-    BUILDER_KEY,
     SERVES,
     STORE,
     bounds,
@@ -74,6 +72,12 @@ TOOLKIT = f"{TOOLKIT_PREFIX}/bin/ci-runner"
 PYTHON = f"{TOOLKIT_PREFIX}/bin/python"
 """The toolkit's interpreter in the images."""
 
+PIPE = "/usr/local/lib/ci-runner/secret-pipe"
+"""The program of the images that passes on a secret."""
+
+PIPED = ("--env", "CI_RUNNER_SECRET_PIPE=true")
+"""The options of a container whose program waits for a secret."""
+
 SHARED_MEMORY = "8g"
 """The size of /dev/shm in a container: the data loaders of torch pass batches through it."""
 
@@ -81,7 +85,6 @@ FRESH = 3600.0
 """Seconds after which an image that a tag names is pulled again."""
 
 _Made = TypeVar("_Made")
-_NOTHING: Mapping[str, Secret] = {}
 _SHORT, _LONG = 120, 3600
 """Time limits in seconds: of a query to the engine, and of a pull or garbage collection."""
 
@@ -190,23 +193,30 @@ class ContainerEngine:
             self.remove(order.name)  # a hung check must not hold the GPU
 
     def start(self, order: RunnerOrder, jit: Secret) -> None:
-        """Closes a network, starts the daemon of the store and a new container, with the configuration."""
+        """Closes a network, starts the daemon of the store and a new container, and gives it the configuration."""
         self._start_services(order)
-        self._ask(self.command(order), secrets={JIT: jit})
+        self._ask(self.command(order))
+        self._hand(order.name, jit)
 
     def _start_services(self, order: RunnerOrder) -> None:
         self._ask(holder_arguments(order))
         self._ask(closer_arguments(order, network_name(order.name), PYTHON))
         if order.store:
-            key = {BUILDER_KEY: self._builder_key} if self._builder_key else {}
-            volume = self._stores[order.pool, order.slot]
-            self._ask(daemon_arguments(order, self.kind, volume, *families(order), signs=bool(key)), secrets=key)
-            self._ask(closer_arguments(order, daemon_name(order.name), PYTHON))
+            volume, daemon, key = self._stores[order.pool, order.slot], daemon_name(order.name), self._builder_key
+            how = (*families(order), *(PIPED if key else ()))
+            self._ask(daemon_arguments(order, self.kind, volume, *how))
+            if key:
+                self._hand(daemon, key)
+            self._ask(closer_arguments(order, daemon, PYTHON))
+
+    def _hand(self, container: str, secret: Secret) -> None:
+        """Passes `secret` to the program of `container`, which waits for it."""
+        self._ask(["exec", "--interactive", container, PIPE, "--in"], secret=secret)
 
     def command(self, order: RunnerOrder) -> list[str]:
         """The arguments that start `order`."""
         identity = order.identity | {"gpus": ",".join(order.gpus)}
-        return self._job(order, identity, ("--detach", *_hostname(order, self.kind), "--env", JIT), RUNNER_ENVIRONMENT)
+        return self._job(order, identity, ("--detach", *_hostname(order, self.kind), *PIPED), RUNNER_ENVIRONMENT)
 
     def _job(
         self, order: RunnerOrder, identity: Mapping[str, object], how: Sequence[str], variables: Mapping[str, str]
@@ -295,21 +305,17 @@ class ContainerEngine:
     def _who(self, words: Sequence[str]) -> str:
         return f"{self.kind} {' '.join(words[:2])}"
 
-    def _ask(self, words: Sequence[str], secrets: Mapping[str, Secret] = _NOTHING, timeout: int = _SHORT) -> str:
+    def _ask(self, words: Sequence[str], *, secret: Secret | None = None, timeout: int = _SHORT) -> str:
         """The output of the engine for `words`. Raises EngineError with its last line if it fails."""
-        ended = self._run(words, secrets, timeout)
+        ended = self._run(words, timeout, f"{secret.reveal()}\n" if secret else "", secret)
         if ended.status:
             said = answers.last_line(ended.out + ended.err) or f"exit code {ended.status}"
             raise EngineError(f"{self._who(words)}: {said}")
         return ended.out.strip()
 
-    def _run(
-        self, words: Sequence[str], secrets: Mapping[str, Secret] = _NOTHING, timeout: int = _SHORT, stdin: str = ""
-    ) -> Ended:
-        """Runs the engine with `secrets` (at most one) in its environment."""
+    def _run(self, words: Sequence[str], timeout: int = _SHORT, stdin: str = "", secret: Secret | None = None) -> Ended:
+        """Runs the engine with `stdin`, which `secret` is part of."""
         env = {name: value for name, value in os.environ.items() if name not in CREDENTIALS}
-        env |= {name: secret.reveal() for name, secret in secrets.items()}
-        secret = next(iter(secrets.values()), None)
         with engine_errors():  # in the caller's group: podman starts processes that must outlive it
             stopped = self.stopped if timeout > _SHORT else None
             command = [self._program, *words]

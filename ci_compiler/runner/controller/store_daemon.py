@@ -22,9 +22,6 @@ STORE = "/nix"
 DAEMON = "/usr/local/lib/ci-runner/daemon"
 """The program of the images that serves the store (`runner-images/builder/daemon`)."""
 
-BUILDER_KEY = "CI_RUNNER_BUILDER_KEY"
-"""The variable from which the daemon reads the secret key that it signs builds with."""
-
 TRUSTED_KEYS = "CI_RUNNER_TRUSTED_KEYS"
 """The variable from which the daemon reads the public keys whose paths jobs may fetch, separated by spaces."""
 
@@ -52,11 +49,10 @@ def daemon_name(runner: str) -> str:
     return f"{runner}-nix"
 
 
-def daemon_arguments(order: RunnerOrder, kind: str, volume: str, *how: str, signs: bool) -> list[str]:
-    """The engine's arguments that start the daemon of `order`. `signs`: the environment has `BUILDER_KEY`."""
+def daemon_arguments(order: RunnerOrder, kind: str, volume: str, *how: str) -> list[str]:
+    """The engine's arguments that start the daemon of `order`."""
     return [
         *started(daemon_name(order.name), {SERVES: order.name, **order.identity}, "--detach", *how),
-        *(("--env", BUILDER_KEY) if signs else ()),
         *options("--env", {TRUSTED_KEYS: " ".join(order.trusted_keys)}),
         *as_root(*CAPABILITIES),
         *(word for option in SANDBOX[kind] if order.builds for word in ("--security-opt", option)),
