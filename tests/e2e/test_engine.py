@@ -16,6 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -32,6 +33,7 @@ from tests.backends import wheel
 from tests.checkers import require
 from tests.github.server import serving
 from tests.github.state import REPOSITORY, TOKEN, GitHub
+from tests.processes import MINUTES
 from tests.runner.test_containers import ORDER
 from tests.runner_images.buildah import IMAGES
 
@@ -128,6 +130,14 @@ class Engine:
         done = subprocess.run([self.program, *words], capture_output=True, encoding="utf-8", check=False)
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()
+
+    @contextmanager
+    def executed(self, container: str, *words: str) -> Iterator[subprocess.Popen[str]]:
+        """A command in `container`, which is ended with the block."""
+        command = [self.program, "exec", container, *words]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, encoding="utf-8") as process:
+            yield process
+            process.kill()
 
 
 def _settings(folder: Path) -> None:
@@ -340,16 +350,26 @@ def test_without_the_protection_a_job_reaches_the_credentials(
     assert "job: 169.254.169.254 credentials" in shift.logs[0]
 
 
-def test_the_daemon_of_a_store_is_closed_as_well(engine: Engine) -> None:
+TAKES = "import time; taken = bytearray(120_000_000); print('taken', flush=True); time.sleep(600)"
+
+
+def test_the_daemon_of_a_store_is_closed_as_well_and_shares_the_memory_of_the_job(engine: Engine) -> None:
     """Builds whose result is known may use its network."""
     real = ContainerEngine(engine.program)
-    order = replace(ORDER, image=IMAGE, memory=10**9)
+    order = replace(ORDER, image=IMAGE, memory=200_000_000)
     words = ("bash", "-c", "exec 3<>/dev/tcp/169.254.169.254/80 && head -n 1 <&3; echo over")
+    daemon = store_daemon.daemon_name(order.name)
     try:
         real.prepare(order)
         real.start(order, Secret("secret"))
-        assert engine.ask("exec", store_daemon.daemon_name(order.name), *words) == "over"
+        assert engine.ask("exec", daemon, *words) == "over"
         assert len(real.machines()) == 1
+        if "memory" in Path("/proc/cgroups").read_text("utf-8"):
+            with engine.executed(daemon, PYTHON, "-c", TAKES) as first:
+                assert first.stdout.readline() == "taken\n"
+                with engine.executed(order.name, PYTHON, "-c", TAKES) as second:
+                    if second.stdout.readline():
+                        first.wait(MINUTES)  # one of them is killed
     finally:
         real.remove(order.name)
         for volume in real.volumes():

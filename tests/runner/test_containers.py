@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ci_compiler.errors import InputError
-from ci_compiler.runner.controller import runner_logs
+from ci_compiler.runner.controller import runner_logs, slot_memory
 from ci_compiler.runner.controller.containers import FRESH, ContainerEngine, ImagePulls, find_engine
 from ci_compiler.runner.controller.engine import JIT, EngineError, InstanceStatus, RunnerOrder, RunnerState
 from ci_compiler.runner.controller.runner_logs import job_failed, state
@@ -247,10 +247,43 @@ def test_a_container_gets_its_share_of_memory_and_cores(told: Told) -> None:
     told.engine.start(ORDER, Secret(SECRET))
     starts = told.started
     daemon_and_job, unbound = starts[:2], starts[2:]
-    assert all("--memory 64000000000 --memory-swap 64000000000 --cpus 16" in line for line in daemon_and_job)
+    parts = {"podman": (64, 64), "docker": (56, 8)}[told.engine.kind]
+    for line, part in zip(daemon_and_job, parts, strict=True):
+        assert f"--memory {part}000000000 --memory-swap {part}000000000 --cpus 16" in line
     assert not any(option in line for option in ("--memory", "--cpus") for line in unbound)
     bounded = ("--pids-limit 16384", "--ulimit nofile=16384:16384")
     assert all(option in line for option in bounded for line in starts)
+
+
+@pytest.mark.parametrize(
+    ("store", "builds", "job", "daemon"), [(True, True, 4, 12), (True, False, 12, 4), (False, True, 16, 0)]
+)
+def test_without_pods_a_job_and_its_daemon_get_parts_of_the_memory(
+    *, store: bool, builds: bool, job: int, daemon: int
+) -> None:
+    order = replace(ORDER, memory=16 * 10**9, store=store, builds=builds)
+    assert slot_memory.parts(order) == (job * 10**9, daemon * 10**9)
+
+
+def test_the_containers_of_a_slot_are_in_one_pod_with_its_memory(told: Told) -> None:
+    told.engine.prepare(ORDER)
+    told.engine.start(replace(ORDER, memory=64 * 10**9, cores=16), Secret(SECRET))
+    pods = [line for line in told.told if line.startswith("pod")]
+    runs = [line for line in told.told if line.startswith("run")]
+    pod = f"{ORDER.name}-slot"
+    if told.engine.kind == "docker":
+        assert not pods
+        assert not any("--pod" in line for line in runs)
+        return
+    [created] = pods
+    assert created.startswith(f"pod create --name {pod} --infra-name {ORDER.name}-pod ")
+    assert created.endswith("--memory 64000000000 --memory-swap 64000000000 --cpus 16")
+    assert f"--label io.github.ci-compiler.serves={ORDER.name}" in created
+    assert len(runs) == 5
+    assert all(f" --pod {pod} " in line and line.count(" --network ") == 1 for line in runs)
+    (told.folder / "names").write_text(f"{ORDER.name}-pod\n", "utf-8")
+    told.engine.remove(ORDER.name)
+    assert [line for line in told.told if line.startswith(("pod rm", "rm"))] == [f"pod rm --force --time 0 {pod}"]
 
 
 def test_the_toolkit_runs_in_the_image_as_a_job_would(told: Told) -> None:
@@ -260,9 +293,11 @@ def test_the_toolkit_runs_in_the_image_as_a_job_would(told: Told) -> None:
     assert ended.out == "the spec"
     daemon, words = told.started
     assert "--name ci-runner-check-builder-1-nix " in daemon
-    assert words.startswith("run --rm --interactive --network container:ci-runner-check-builder-1-net --pull never")
+    together = " --pod ci-runner-check-builder-1-slot" if told.engine.kind == "podman" else ""
+    network = "--network container:ci-runner-check-builder-1-net"
+    assert words.startswith(f"run --rm --interactive{together} {network} --pull never")
     assert words.endswith(f" {IMAGE} /opt/ci-compiler/bin/ci-runner doctor --json")
-    assert all(option in words for option in ("--cap-drop all", "GPU-1", "--memory 1000000000"))
+    assert all(option in words for option in ("--cap-drop all", "GPU-1", "--memory "))
     assert JIT not in words
 
 

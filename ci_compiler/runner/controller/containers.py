@@ -44,6 +44,7 @@ from ci_compiler.runner.controller.job_network import (
     network_name,
 )
 from ci_compiler.runner.controller.runner_names import LABEL, PREFIX, mark, marks
+from ci_compiler.runner.controller.slot_memory import in_pod, parts, pod_arguments, pod_member, pod_name
 from ci_compiler.runner.controller.store_daemon import (
     SERVES,
     STORE,
@@ -199,15 +200,28 @@ class ContainerEngine:
         self._hand(order.name, jit)
 
     def _start_services(self, order: RunnerOrder) -> None:
-        self._ask(holder_arguments(order))
-        self._ask(closer_arguments(order, network_name(order.name), PYTHON))
+        together = self._in_pod(order)
+        if together:
+            self._ask(pod_arguments(order))
+        own = (*together, "--network", "private") if together else ()
+        self._ask(holder_arguments(order, *own))
+        self._ask(closer_arguments(order, network_name(order.name), PYTHON, *together))
         if order.store:
             volume, daemon, key = self._stores[order.pool, order.slot], daemon_name(order.name), self._builder_key
-            how = (*families(order), *(PIPED if key else ()))
-            self._ask(daemon_arguments(order, self.kind, volume, *how))
+            how = (*own, *families(order), *(PIPED if key else ()))
+            memory = self._shares(order)[1]
+            self._ask(daemon_arguments(replace(order, memory=memory), self.kind, volume, *how))
             if key:
                 self._hand(daemon, key)
-            self._ask(closer_arguments(order, daemon, PYTHON))
+            self._ask(closer_arguments(order, daemon, PYTHON, *together))
+
+    def _in_pod(self, order: RunnerOrder) -> Sequence[str]:
+        """The options of a container of `order`, if it has a pod."""
+        return in_pod(order) if self.kind == "podman" and order.memory else ()
+
+    def _shares(self, order: RunnerOrder) -> tuple[int, int]:
+        """The memory of the job and of the daemon: in a pod, each may have all of what they share."""
+        return parts(order) if self.kind == "docker" else (order.memory, order.memory)
 
     def _hand(self, container: str, secret: Secret) -> None:
         """Passes `secret` to the program of `container`, which waits for it."""
@@ -223,13 +237,13 @@ class ContainerEngine:
     ) -> list[str]:
         """The arguments that start a container like that of a job: what it may use, and what it may not."""
         return [
-            *started(order.name, identity, *how, *joined(order)),
+            *started(order.name, identity, *how, *self._in_pod(order), *joined(order)),
             *options("--env", {**variables, **_environment(order)}),
             *("--cap-drop", "all", "--security-opt", "no-new-privileges"),
             *("--shm-size", SHARED_MEMORY),
             *(("--volume", f"{self._stores[order.pool, order.slot]}:{STORE}:ro") if order.store else ()),
             *machines_of(order.family).options(self.kind, order.gpus),
-            *bounds(order.memory, order.cores),
+            *bounds(self._shares(order)[0], order.cores),
             order.image,
         ]
 
@@ -258,6 +272,9 @@ class ContainerEngine:
     def remove(self, name: str) -> None:
         """Removes the container, the daemon of its store and the network, with their anonymous volumes."""
         there = self._names()
+        if pod_member(name) in there:
+            self._ask(["pod", "rm", "--force", "--time", "0", pod_name(name)])
+            there = self._names()
         for one in (name, daemon_name(name), *network_containers(name)):
             if one in there:
                 self._ask(["rm", "--force", "--volumes", one])

@@ -88,9 +88,13 @@ def options(option: str, values: Mapping[str, str]) -> list[str]:
 
 
 def bounds(memory: int, cores: int) -> list[str]:
-    """The options for `memory` in bytes, without swap, and `cores`; 0 means no bound. The rest is always bounded."""
-    words = ["--pids-limit", str(PROCESSES), "--ulimit", f"nofile={FILES}:{FILES}"]
-    words += ["--memory", str(memory), "--memory-swap", str(memory)] if memory else []
+    """The options for `memory` and `cores` of a container, and for what is always bounded."""
+    return ["--pids-limit", str(PROCESSES), "--ulimit", f"nofile={FILES}:{FILES}", *bounds_of_pod(memory, cores)]
+
+
+def bounds_of_pod(memory: int, cores: int) -> list[str]:
+    """The options for `memory` in bytes, without swap, and `cores` that a pod takes as well; 0 means no bound."""
+    words = ["--memory", str(memory), "--memory-swap", str(memory)] if memory else []
     return [*words, "--cpus", str(cores)] if cores else words
 
 
