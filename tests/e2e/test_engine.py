@@ -15,25 +15,27 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ci_compiler.cli.app import run
 from ci_compiler.cli.engines import this_machine
 from ci_compiler.cli.runner import PROGRAM
-from ci_compiler.runner.controller import containers, job_network, store_daemon
+from ci_compiler.runner.controller import containers, job_network, loop, quarantine, store_daemon
 from ci_compiler.runner.controller.containers import PYTHON, ContainerEngine
+from ci_compiler.runner.controller.engine import RunnerOrder
 from ci_compiler.runner.fence import METADATA
 from ci_compiler.secret import Secret
 from tests.backends import wheel
 from tests.checkers import require
 from tests.github.server import serving
 from tests.github.state import REPOSITORY, TOKEN, GitHub
-from tests.processes import MINUTES
+from tests.processes import MINUTES, until
 from tests.runner.test_containers import ORDER
 from tests.runner_images.buildah import IMAGES
 
@@ -55,6 +57,7 @@ server.serve_forever()
 
 PROGRAM_TEXT = """\
 #!/bin/sh
+if [ -e "{folder}/hangs" ]; then exec sleep 600; fi
 if [ "$1" = run ]; then shift; set -- run --ulimit nproc=4096:4096 {mounts} "$@"; fi
 exec env CONTAINERS_CONF={folder}/containers.conf CONTAINERS_STORAGE_CONF={folder}/storage.conf {within} {podman} "$@"
 """
@@ -100,6 +103,10 @@ def _image(folder: Path) -> None:
         (folder / "usr/local/bin" / name).write_text(f"#!/bin/sh\n{does}\n", "utf-8")
         (folder / "usr/local/bin" / name).chmod(0o755)
     (folder / "home/runner/bin").mkdir(parents=True)
+    wheel.write(folder / "home/runner/project")
+    (folder / "home/runner/project/.github").mkdir()
+    (folder / "home/runner/project/.github/ci-matrix.yaml").write_text(json.dumps(wheel.spec()), "utf-8")
+    wheel.interpreter(folder / "home/runner/python")
     (folder / "home/runner/run.sh").write_text(RUN, "utf-8")
     (folder / "home/runner/run.sh").chmod(0o755)
     for name in ("bin", "lib", "lib64", "sbin"):
@@ -203,12 +210,19 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
 
 @dataclass
 class Shift:
-    """What happens while the controller sleeps: each job runs to its end; after the last one, SIGTERM."""
+    """What happens while the controller sleeps: each job runs to its end; after the last one, SIGTERM.
+
+    `at_work` gets the name of each job's container, `each_round` is called again and again. With `hangs`, the engine
+    hangs during the job after the last one, when SIGTERM arrives.
+    """
 
     engine: Engine
     github: GitHub
     jobs: int = 1
     logs: list[str] = field(default_factory=list)
+    hangs: bool = False
+    at_work: Callable[[str], object] = lambda _: None
+    each_round: Callable[[], object] = lambda: None
     rounds: int = 600
     found: list[str] = field(default_factory=list)
     replies: list[int] = field(default_factory=list)
@@ -217,23 +231,32 @@ class Shift:
 
     def __call__(self, _: float) -> None:
         self.sleep(0.1)
+        if self.stopped:
+            return
         self.rounds -= 1
+        self.each_round()
         for runner in list(self.github.runners.values()):
             name = runner["name"]
-            log = subprocess.run(
-                [self.engine.program, "logs", name], capture_output=True, encoding="utf-8", check=False
-            )
-            if "job: done" in log.stdout:
-                self.logs.append(log.stdout)
+            log = _log(self.engine, name)
+            if "job: done" in log and self.hangs and len(self.logs) == self.jobs:
+                (self.engine.folder / "hangs").touch()
+                self._stop()
+                return
+            if "job: done" in log:
+                self.logs.append(log)
+                self.at_work(name)
                 secret = self.github.secrets[-1]
                 self.replies += [self.github.connect(secret), self.github.connect(secret)]
                 self.found += self.places(secret)
                 self.github.runners.pop(runner["id"])
                 self.engine.ask("exec", name, "touch", "/home/runner/go")
-        over = len(self.logs) == self.jobs and not self.engine.ask("ps", "--all", "--quiet")
-        if not self.stopped and (over or not self.rounds):
-            self.stopped = True
-            os.kill(os.getpid(), signal.SIGTERM)
+        over = not self.hangs and len(self.logs) == self.jobs and not self.engine.ask("ps", "--all", "--quiet")
+        if over or not self.rounds:
+            self._stop()
+
+    def _stop(self) -> None:
+        self.stopped = True
+        os.kill(os.getpid(), signal.SIGTERM)
 
     def places(self, secret: str) -> list[str]:
         """Where this machine has `secret`: arguments, what the engine says of its containers, files."""
@@ -244,6 +267,11 @@ class Shift:
         words = ["grep", "--recursive", "--files-with-matches", "--devices=skip", "--file=-", "--fixed-strings"]
         done = subprocess.run([*words, *folders], input=secret, capture_output=True, encoding="utf-8", check=False)
         return [*map(str, arguments), *known, *done.stdout.splitlines()]
+
+
+def _log(engine: Engine, name: str) -> str:
+    words = [engine.program, "logs", name]
+    return subprocess.run(words, capture_output=True, encoding="utf-8", check=False).stdout
 
 
 def _text(file: Path) -> str:
@@ -281,9 +309,28 @@ def shift(engine: Engine, github: GitHub, monkeypatch: pytest.MonkeyPatch) -> Sh
     return made
 
 
+BUILD = """\
+cp -r project checkout && cd checkout && git init --quiet --initial-branch main && git add --all &&
+git -c user.name=a -c user.email=a@example.com commit --quiet --message a &&
+PATH=/home/runner/python:$PATH exec /opt/ci-compiler/bin/ci-runner build "$1" --out ../artifact --unshared
+"""
+
+
+def _build(engine: Engine, container: str, artifact: Path) -> None:
+    """Builds in the container of a job, as a step of it would, and takes the folder that a job uploads."""
+    engine.ask("exec", container, "bash", "-c", BUILD, "build", wheel.NAME)
+    engine.ask("cp", f"{container}:/home/runner/artifact", artifact)
+
+
 def test_jobs_run_closed_and_bounded_and_nothing_is_left(
-    engine: Engine, shift: Shift, options: list[str], github: GitHub, capfd: pytest.CaptureFixture[str]
+    engine: Engine,
+    shift: Shift,
+    options: list[str],
+    github: GitHub,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
+    shift.at_work = lambda name: _build(engine, name, tmp_path / "artifact")
     started = replace(ORDER, name=f"ci-runner-{this_machine()}-1-000001-builder", image=IMAGE, registration=0)
     engine.ask(*job_network.holder_arguments(started))  # what a controller leaves that is killed during a start
     assert run(PROGRAM, ["start", "builder", *options]) == 0
@@ -299,8 +346,10 @@ def test_jobs_run_closed_and_bounded_and_nothing_is_left(
     [memory] = re.findall("job: memory.* ([0-9]+)", log)
     assert int(memory) <= 4 * 10**9
     assert not github.of()
-    assert github.secrets
     assert engine.ask("ps", "--all", "--quiet") == ""
+    manifest = json.loads((tmp_path / "artifact/manifest.json").read_text("utf-8"))
+    [wheel_file] = manifest["closure"]
+    assert (tmp_path / "artifact" / wheel_file).stat().st_size
     [secret] = github.secrets
     assert f"job: configured {hashlib.sha256(secret.encode()).hexdigest()}" in log
     assert secret not in log + said
@@ -318,60 +367,109 @@ def test_a_secret_that_is_kept_would_be_found(engine: Engine, shift: Shift, opti
     engine.ask("rm", "keeps")
 
 
-def test_the_network_of_forks_jobs_has_no_private_range(
-    shift: Shift, options: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for module in (containers, job_network):
-        monkeypatch.setattr(module, "closed_of", lambda _: "private")
-    assert run(PROGRAM, ["start", "builder", *options]) == 0
-    [log] = shift.logs
-    assert "job: 169.254.169.254 closed" in log
-    assert f"job: {NEIGHBOUR} closed" in log
-
-
-def test_an_open_network_is_noticed_before_a_runner_is_registered(
+def test_a_slot_with_an_open_network_is_in_quarantine_until_it_is_closed(
     shift: Shift, options: list[str], github: GitHub, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
+    closer, shown = job_network.CLOSER, []
     monkeypatch.setattr(job_network, "CLOSER", ("-c", "pass"))
-    shift.jobs = 0
+    monkeypatch.setattr(quarantine, "FIRST_CHECK", 3.0)
+
+    def close_again() -> None:
+        if not shown and github.runners:
+            shown.extend(github.runners.values())
+            monkeypatch.setattr(job_network, "CLOSER", closer)
+
+    shift.each_round = close_again
     assert run(PROGRAM, ["start", "builder", *options]) == 0
-    assert "in quarantine: egress: a job reaches 169.254.169.254, " in capfd.readouterr().err
-    assert not github.secrets
-    assert not shift.logs
+    said = capfd.readouterr().err
+    assert "in quarantine: egress: a job reaches 169.254.169.254, " in said
+    [[label]] = [runner["labels"] for runner in shown]
+    assert label["name"] == "quarantined"
+    assert said.index("healthy again") < said.index("waiting for a job")
+    assert "job: 169.254.169.254 closed" in shift.logs[0]
+    assert not github.of()
 
 
-def test_without_the_protection_a_job_reaches_the_credentials(
-    shift: Shift, options: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The other tests would notice: the service does listen."""
-    monkeypatch.setattr(job_network, "CLOSER", ("-c", "pass"))
-    monkeypatch.setattr(containers, "closed_of", lambda _: "")
-    assert run(PROGRAM, ["start", "builder", *options]) == 0
-    assert "job: 169.254.169.254 credentials" in shift.logs[0]
-
-
-TAKES = "import time; taken = bytearray(120_000_000); print('taken', flush=True); time.sleep(600)"
-
-
-def test_the_daemon_of_a_store_is_closed_as_well_and_shares_the_memory_of_the_job(engine: Engine) -> None:
-    """Builds whose result is known may use its network."""
-    real = ContainerEngine(engine.program)
-    order = replace(ORDER, image=IMAGE, memory=200_000_000)
-    words = ("bash", "-c", "exec 3<>/dev/tcp/169.254.169.254/80 && head -n 1 <&3; echo over")
-    daemon = store_daemon.daemon_name(order.name)
+@contextmanager
+def _started(engine: Engine, **changes: Any) -> Iterator[RunnerOrder]:
+    """A job that a controller would start, without one; it and what it left are removed."""
+    real, order = ContainerEngine(engine.program), replace(ORDER, image=IMAGE, **changes)
     try:
         real.prepare(order)
         real.start(order, Secret("secret"))
-        assert engine.ask("exec", daemon, *words) == "over"
-        assert len(real.machines()) == 1
-        if "memory" in Path("/proc/cgroups").read_text("utf-8"):
-            with engine.executed(daemon, PYTHON, "-c", TAKES) as first:
-                assert first.stdout.readline() == "taken\n"
-                with engine.executed(order.name, PYTHON, "-c", TAKES) as second:
-                    if second.stdout.readline():
-                        first.wait(MINUTES)  # one of them is killed
+        until(lambda: "job: done" in _log(engine, order.name))
+        yield order
     finally:
         real.remove(order.name)
         for volume in real.volumes():
             real.remove_volume(volume.name)
     assert real.machines() == ()
+
+
+def test_the_network_of_forks_jobs_has_no_private_range(engine: Engine) -> None:
+    with _started(engine, store=False, untrusted=True) as order:
+        log = _log(engine, order.name)
+    assert "job: 169.254.169.254 closed" in log
+    assert f"job: {NEIGHBOUR} closed" in log
+
+
+def test_without_the_protection_a_job_reaches_the_credentials(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other tests would notice: the service does listen."""
+    monkeypatch.setattr(job_network, "CLOSER", ("-c", "pass"))
+    with _started(engine, store=False) as order:
+        assert "job: 169.254.169.254 credentials" in _log(engine, order.name)
+
+
+def test_jobs_outlive_a_controller_that_is_killed_and_a_stop_an_engine_that_hangs(
+    engine: Engine,
+    shift: Shift,
+    options: list[str],
+    github: GitHub,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    words = ["-I", "-c", "from ci_compiler.cli.runner import main; main()", "start", "builder", *options]
+    with subprocess.Popen([sys.executable, *words]) as killed:
+        until(lambda: github.secrets)
+        [name] = [runner["name"] for runner in github.of()]
+        until(lambda: "job: done" in _log(engine, name))
+        killed.kill()
+    shift.hangs = True
+    monkeypatch.setattr(containers, "_HURRIED", 1)
+    monkeypatch.setattr(loop, "PATIENCE", 5.0)
+    assert run(PROGRAM, ["start", "builder", *options]) == 0
+    said = capfd.readouterr().err
+    assert f"{name}: taken over from an earlier controller" in said
+    assert f"{name}: job done after" in said
+    assert "podman ps --all: given up to stop" in said
+    assert "no answer in" not in said
+    assert "may be left over: `ci-runner prune` removes it" in said
+    (engine.folder / "hangs").unlink()
+    assert engine.ask("ps", "--quiet")
+    assert github.connect(github.secrets[-1]) == 401
+    assert run(PROGRAM, ["prune", *options]) == 0
+    assert engine.ask("ps", "--all", "--quiet") == ""
+    assert not github.of()
+
+
+TAKES = "import time; taken = bytearray(120_000_000); print('taken', flush=True); time.sleep(600)"
+
+
+def test_the_daemon_of_a_store_is_closed_as_well_and_shares_the_bounds_of_the_job(engine: Engine) -> None:
+    """Builds whose result is known may use its network."""
+    words = ("bash", "-c", "exec 3<>/dev/tcp/169.254.169.254/80 && head -n 1 <&3; echo over")
+    with _started(engine, memory=200_000_000) as order:
+        daemon = store_daemon.daemon_name(order.name)
+        assert engine.ask("exec", daemon, *words) == "over"
+        real = ContainerEngine(engine.program)
+        assert len(real.machines()) == 1
+        before = real.written(order.name)
+        engine.ask("exec", order.name, "bash", "-c", "head -c 3000000 /dev/zero >/tmp/filled")
+        assert real.written(order.name) >= before + 3_000_000
+        if "memory" not in Path("/proc/cgroups").read_text("utf-8"):
+            pytest.skip("this kernel bounds no memory")
+        with engine.executed(daemon, PYTHON, "-c", TAKES) as first:
+            assert first.stdout.readline() == "taken\n"
+            with engine.executed(order.name, PYTHON, "-c", TAKES) as second:
+                if second.stdout.readline():
+                    first.wait(MINUTES)  # one of them is killed

@@ -40,7 +40,7 @@ here=$(dirname "$0")
 printf '%s\\n' "$*" >> "$here/told"
 env >> "$here/environment"
 case "$1 $2" in
-"image inspect") cat "$here/image" ;;
+"image inspect") if test -e "$here/slow"; then exec sleep 30; fi; cat "$here/image" ;;
 "pull "*) echo sha256:0123456789abcdef > "$here/image" ;;
 "volume ls") cat "$here/volumes" ;;
 "volume inspect") printf '["%s",{"io.github.ci-compiler":"runner","io.github.ci-compiler.pool":"builder",' "$5"
@@ -318,6 +318,20 @@ def test_a_stop_gives_up_what_takes_long(told: Told) -> None:
     told.engine.stopped = lambda: True
     with pytest.raises(EngineError, match="run --rm: given up to stop"):
         told.engine.toolkit(ORDER, ("doctor",))
+
+
+def test_a_stop_waits_less_for_an_engine_that_hangs(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ci_compiler.runner.controller.containers._HURRIED", 0)
+    (told.folder / "slow").touch()
+    told.engine.stopped = lambda: True
+    with pytest.raises(EngineError, match="image inspect: given up to stop"):
+        told.engine.image_id(IMAGE)
+
+
+def test_what_a_container_has_written_is_read(told: Told) -> None:
+    (told.folder / "inspected").write_text("12345678\n", "utf-8")
+    assert told.engine.written("one") == 12345678
+    assert told.told[-1] == "container inspect --size --format {{.SizeRw}} one"
 
 
 LOG = """\

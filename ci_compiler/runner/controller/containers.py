@@ -86,8 +86,8 @@ FRESH = 3600.0
 """Seconds after which an image that a tag names is pulled again."""
 
 _Made = TypeVar("_Made")
-_SHORT, _LONG = 120, 3600
-"""Time limits in seconds: of a query to the engine, and of a pull or garbage collection."""
+_SHORT, _LONG, _HURRIED = 120, 3600, 20
+"""Time limits in seconds: of a query to the engine, of a pull or garbage collection, and of a query during a stop."""
 
 
 @dataclass(slots=True)
@@ -295,6 +295,11 @@ class ContainerEngine:
         """Whether its log says so."""
         return runner_logs.job_failed(self._run(["logs", "--tail", "100", name]).out)
 
+    def written(self, name: str) -> int:
+        """The size of what its container has beyond its image."""
+        words = ["container", "inspect", "--size", "--format", "{{.SizeRw}}", name]
+        return answers.read(self._ask(words), answers.number, self._who(words), str.strip)
+
     def last_words(self, name: str) -> str:
         """The last line of its log."""
         ended = self._run(["logs", "--tail", "5", name])
@@ -333,10 +338,14 @@ class ContainerEngine:
     def _run(self, words: Sequence[str], timeout: int = _SHORT, stdin: str = "", secret: Secret | None = None) -> Ended:
         """Runs the engine with `stdin`, which `secret` is part of."""
         env = {name: value for name, value in os.environ.items() if name not in CREDENTIALS}
+        hurried = time.monotonic() + (0 if timeout > _SHORT else _HURRIED)
+
+        def given_up() -> bool:
+            return self.stopped() and time.monotonic() >= hurried
+
         with engine_errors():  # in the caller's group: podman starts processes that must outlive it
-            stopped = self.stopped if timeout > _SHORT else None
             command = [self._program, *words]
-            ended = ask(command, seconds=timeout, env=env, stdin=stdin, secret=secret, group=False, stopped=stopped)
+            ended = ask(command, seconds=timeout, env=env, stdin=stdin, secret=secret, group=False, stopped=given_up)
         if ended.status == PAST_LIMIT:
             why = "given up to stop" if self.stopped() else f"no answer in {timeout} s"
             raise EngineError(f"{self._who(words)}: {why}")
