@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -36,7 +37,7 @@ from tests.checkers import require
 from tests.github.server import serving
 from tests.github.state import REPOSITORY, TOKEN, GitHub
 from tests.processes import MINUTES, until
-from tests.runner.test_containers import ORDER
+from tests.runner.test_containers import ORDER, SECRET
 from tests.runner_images.buildah import IMAGES
 
 IMAGE = "localhost/ci-engine:1"
@@ -158,20 +159,42 @@ def _settings(folder: Path) -> None:
         (folder / name).write_text(text, "utf-8")
 
 
-def _mounts() -> str:
-    """The options with this machine's programs."""
+def _shown() -> list[str]:
+    """The folders of this machine's programs."""
     shown = ["/usr/bin", "/usr/lib", "/usr/lib64", "/usr/sbin", sys.base_prefix, str(IMAGES.parent)]
     shown += [] if sys.prefix.startswith(str(IMAGES.parent)) else [sys.prefix]
-    return " ".join(f"--volume {one}:{one}:ro" for one in shown if Path(one).exists())
+    return [one for one in shown if Path(one).exists()]
+
+
+def _installed(folder: Path, within: str, shown: str = "") -> Path:
+    """podman `within` namespaces, with the programs that are `shown` there."""
+    _settings(folder)
+    mounts = " ".join(f"--volume {shown}{one}:{one}:ro" for one in _shown())
+    program = folder / "podman"
+    text = PROGRAM_TEXT.format(mounts=mounts, folder=folder, within=within, podman=require("podman"))
+    program.write_text(text, "utf-8")
+    program.chmod(0o755)
+    return program
+
+
+def _built(engine: Engine) -> None:
+    """Builds the image; skips the tests where podman can run no container."""
+    _image(engine.folder / "image")
+    words = ("--quiet", "--tag", IMAGE, "--build-arg", "RUNNER_VERSION=2.999.0")
+    engine.ask("build", *words, "--file", engine.folder / "Containerfile", engine.folder / "image")
+    probe = [engine.program, "run", "--rm", *store_daemon.bounds(0, 0), "--entrypoint", "true", IMAGE]
+    tried = subprocess.run(probe, capture_output=True, encoding="utf-8", check=False)
+    if tried.returncode:
+        pytest.skip(f"podman runs no container here: {tried.stderr.strip().splitlines()[-1]}")
 
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     """podman with the image; skips the tests where it can run no container."""
-    podman, folder = require("podman"), tmp_path_factory.mktemp("engine")
+    folder = tmp_path_factory.mktemp("engine")
+    require("podman")
     if os.geteuid() != 0:
         pytest.skip("a network of one's own needs root")
-    _settings(folder)
     addresses = [one for one in METADATA if ":" not in one]
     words = ["unshare", "--mount", "--net", sys.executable, "-c", LISTENER, *addresses, NEIGHBOUR]
     with subprocess.Popen(words, stdout=subprocess.PIPE) as space:
@@ -180,32 +203,58 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
             pytest.skip("this user may not make namespaces here")
         within = f"nsenter --target {space.pid} --mount --net"
         subprocess.run([*within.split(), "umount", "/sys/fs/cgroup/unified"], capture_output=True, check=False)
-        program = folder / "podman"
-        text = PROGRAM_TEXT.format(mounts=_mounts(), folder=folder, within=within, podman=podman)
-        program.write_text(text, "utf-8")
-        program.chmod(0o755)
-        made = Engine(program=program, space=space.pid)
+        made = Engine(program=_installed(folder, within), space=space.pid)
         try:
-            _image(folder / "image")
-            made.ask(
-                "build",
-                "--quiet",
-                "--tag",
-                IMAGE,
-                "--file",
-                folder / "Containerfile",
-                "--build-arg",
-                "RUNNER_VERSION=2.999.0",
-                folder / "image",
-            )
-            probe = [program, "run", "--rm", *store_daemon.bounds(0, 0), "--entrypoint", "true", IMAGE]
-            tried = subprocess.run(probe, capture_output=True, encoding="utf-8", check=False)
-            if tried.returncode:
-                pytest.skip(f"podman runs no container here: {tried.stderr.strip().splitlines()[-1]}")
+            _built(made)
             yield made
         finally:
-            subprocess.run([program, "rm", "--all", "--force"], capture_output=True, check=False)
+            subprocess.run([made.program, "rm", "--all", "--force"], capture_output=True, check=False)
             space.kill()
+
+
+USER = 61234
+"""The id of the user of the rootless engine, whom only that engine's mount namespace knows."""
+
+KNOWN_THERE = """\
+set -e
+cd "$1"
+shift
+mknod tun c 10 200
+chmod 666 tun
+mount --bind tun /dev/net/tun
+for file in passwd subuid subgid; do mount --bind "$file" "/etc/$file"; done
+for place; do mkdir -p "shown$place" && mount --bind "$place" "shown$place"; done
+"""
+
+
+@pytest.fixture(scope="module")
+def rootless(engine: Engine) -> Iterator[Engine]:
+    """podman of a user without rights, as the deployed units run it; skips the tests where that cannot be."""
+    for tool in ("slirp4netns", "newuidmap"):
+        require(tool)
+    with TemporaryDirectory(prefix="ci-engine-") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        passwd = Path("/etc/passwd").read_text("utf-8") + f"ci-engine:x:{USER}:{USER}::{folder}/home:/bin/sh\n"
+        for file, text in {"passwd": passwd, **dict.fromkeys(("subuid", "subgid"), "ci-engine:700000:65536\n")}.items():
+            (folder / file).write_text(text, "utf-8")
+        within = f"nsenter --target {engine.space} --mount --net"
+        words = [*within.split(), "sh", "-c", KNOWN_THERE, "sh", name, *_shown()]
+        done = subprocess.run(words, capture_output=True, encoding="utf-8", check=False)
+        if done.returncode:
+            pytest.skip(f"no rootless podman here: {done.stderr.strip()}")
+        for part in ("home", "store", "run"):
+            (folder / part).mkdir()
+            os.chown(folder / part, USER, USER)
+        user = f"setpriv --reuid {USER} --regid {USER} --clear-groups env HOME={name}/home XDG_RUNTIME_DIR={name}/run"
+        made = Engine(program=_installed(folder, f"{within} {user}", f"{name}/shown"), space=engine.space)
+        try:
+            _built(made)
+            yield made
+        finally:
+            subprocess.run([made.program, "rm", "--all", "--force"], capture_output=True, check=False)
+            for file in folder.rglob("pause.pid"):  # what keeps the user's namespaces
+                os.kill(int(file.read_text("utf-8")), signal.SIGKILL)
 
 
 @dataclass
@@ -247,7 +296,7 @@ class Shift:
                 self.at_work(name)
                 secret = self.github.secrets[-1]
                 self.replies += [self.github.connect(secret), self.github.connect(secret)]
-                self.found += self.places(secret)
+                self.found += _places(self.engine, secret)
                 self.github.runners.pop(runner["id"])
                 self.engine.ask("exec", name, "touch", "/home/runner/go")
         over = not self.hangs and len(self.logs) == self.jobs and not self.engine.ask("ps", "--all", "--quiet")
@@ -258,15 +307,16 @@ class Shift:
         self.stopped = True
         os.kill(os.getpid(), signal.SIGTERM)
 
-    def places(self, secret: str) -> list[str]:
-        """Where this machine has `secret`: arguments, what the engine says of its containers, files."""
-        arguments = [path for path in Path("/proc").glob("[0-9]*/cmdline") if secret in _text(path)]
-        ids = self.engine.ask("ps", "--all", "--quiet").split()
-        known = ["inspect"] if ids and secret in self.engine.ask("inspect", *ids) else []
-        folders = [self.engine.folder, os.environ["STATE_DIRECTORY"], "/run", "/dev/shm", "/var/log"]  # noqa: S108
-        words = ["grep", "--recursive", "--files-with-matches", "--devices=skip", "--file=-", "--fixed-strings"]
-        done = subprocess.run([*words, *folders], input=secret, capture_output=True, encoding="utf-8", check=False)
-        return [*map(str, arguments), *known, *done.stdout.splitlines()]
+
+def _places(engine: Engine, secret: str) -> list[str]:
+    """Where this machine has `secret`: arguments, what the engine says of its containers, files."""
+    arguments = [path for path in Path("/proc").glob("[0-9]*/cmdline") if secret in _text(path)]
+    ids = engine.ask("ps", "--all", "--quiet").split()
+    known = ["inspect"] if ids and secret in engine.ask("inspect", *ids) else []
+    folders = [engine.folder, os.environ.get("STATE_DIRECTORY", "/run"), "/run", "/dev/shm", "/var/log"]  # noqa: S108
+    words = ["grep", "--recursive", "--files-with-matches", "--devices=skip", "--file=-", "--fixed-strings"]
+    done = subprocess.run([*words, *folders], input=secret, capture_output=True, encoding="utf-8", check=False)
+    return [*map(str, arguments), *known, *done.stdout.splitlines()]
 
 
 def _log(engine: Engine, name: str) -> str:
@@ -354,16 +404,16 @@ def test_jobs_run_closed_and_bounded_and_nothing_is_left(
     assert f"job: configured {hashlib.sha256(secret.encode()).hexdigest()}" in log
     assert secret not in log + said
     assert shift.found == []
-    assert shift.places(secret) == []  # also what the runner itself kept
+    assert _places(engine, secret) == []  # also what the runner itself kept
     assert [*shift.replies, github.connect(secret)] == [200, 409, 401]
 
 
-def test_a_secret_that_is_kept_would_be_found(engine: Engine, shift: Shift, options: list[str]) -> None:  # noqa: ARG001
+def test_a_secret_that_is_kept_would_be_found(engine: Engine) -> None:
     secret = "c2VjcmV0IG9mIHRoZSB0ZXN0"  # noqa: S105
     words = ["create", "--name", "keeps", "--env", f"KEPT={secret}", IMAGE]
     engine.ask(*words)
-    assert "inspect" in shift.places(secret)
-    assert any(place.startswith(str(engine.folder)) for place in shift.places(secret))
+    assert "inspect" in _places(engine, secret)
+    assert any(place.startswith(str(engine.folder)) for place in _places(engine, secret))
     engine.ask("rm", "keeps")
 
 
@@ -396,7 +446,7 @@ def _started(engine: Engine, **changes: Any) -> Iterator[RunnerOrder]:
     real, order = ContainerEngine(engine.program), replace(ORDER, image=IMAGE, **changes)
     try:
         real.prepare(order)
-        real.start(order, Secret("secret"))
+        real.start(order, Secret(SECRET))
         until(lambda: "job: done" in _log(engine, order.name))
         yield order
     finally:
@@ -473,3 +523,30 @@ def test_the_daemon_of_a_store_is_closed_as_well_and_shares_the_bounds_of_the_jo
             with engine.executed(order.name, PYTHON, "-c", TAKES) as second:
                 if second.stdout.readline():
                     first.wait(MINUTES)  # one of them is killed
+
+
+def test_rootless_jobs_are_closed_too_and_their_secrets_nowhere(rootless: Engine) -> None:
+    """Their bounds hold where the user has control groups of version 2, which systemd gives; version 1 has none."""
+    words = ("bash", "-c", "exec 3<>/dev/tcp/169.254.169.254/80 && head -n 1 <&3; echo over")
+    with _started(rootless, memory=400_000_000) as order:
+        log = _log(rootless, order.name)
+        assert rootless.ask("exec", store_daemon.daemon_name(order.name), *words) == "over"
+        assert _places(rootless, SECRET) == []
+    assert "job: 169.254.169.254 closed" in log
+    assert "job: capabilities 0000000000000000" in log
+    assert f"job: configured {hashlib.sha256(SECRET.encode()).hexdigest()}" in log
+
+
+def test_a_rootless_job_without_the_protection_reaches_the_credentials(
+    rootless: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job_network, "CLOSER", ("-c", "pass"))
+    with _started(rootless, store=False) as order:
+        assert "job: 169.254.169.254 credentials" in _log(rootless, order.name)
+
+
+def test_a_job_sees_its_bounds_in_control_groups_of_version_2(engine: Engine) -> None:
+    if not Path("/sys/fs/cgroup/cgroup.controllers").exists():
+        pytest.skip("the control groups of this machine are of version 1")
+    with _started(engine, store=False, memory=400_000_000) as order:
+        assert re.search("job: memory.max ([0-9]+)", _log(engine, order.name))
