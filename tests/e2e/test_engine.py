@@ -59,6 +59,7 @@ server.serve_forever()
 PROGRAM_TEXT = """\
 #!/bin/sh
 if [ -e "{folder}/hangs" ]; then exec sleep 600; fi
+if [ -e "{folder}/garbles" ]; then echo '<html>[[["'; exit; fi
 if [ "$1" = run ]; then shift; set -- run --ulimit nproc=4096:4096 {mounts} "$@"; fi
 exec env CONTAINERS_CONF={folder}/containers.conf CONTAINERS_STORAGE_CONF={folder}/storage.conf {within} {podman} "$@"
 """
@@ -372,20 +373,30 @@ def _build(engine: Engine, container: str, artifact: Path) -> None:
     engine.ask("cp", f"{container}:/home/runner/artifact", artifact)
 
 
+def _garble(engine: Engine, garbles: bool) -> None:
+    """Whether the engine answers with nonsense from now on."""
+    (engine.folder / "garbles").touch() if garbles else (engine.folder / "garbles").unlink(missing_ok=True)
+
+
 def test_jobs_run_closed_and_bounded_and_nothing_is_left(
     engine: Engine,
     shift: Shift,
     options: list[str],
     github: GitHub,
     tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     shift.at_work = lambda name: _build(engine, name, tmp_path / "artifact")
+    garbles = iter((True, False))
+    shift.each_round = lambda: _garble(engine, next(garbles, False))
+    monkeypatch.setattr("ci_compiler.runner.controller.slots.FIRST_PAUSE", 0.2)
     started = replace(ORDER, name=f"ci-runner-{this_machine()}-1-000001-builder", image=IMAGE, registration=0)
     engine.ask(*job_network.holder_arguments(started))  # what a controller leaves that is killed during a start
     assert run(PROGRAM, ["start", "builder", *options]) == 0
     said = capfd.readouterr().err
     assert f"{started.name}: taken over" in said
+    assert "its answer cannot be read: '<html>" in said
     assert "job done after" in said, said
     [log] = shift.logs
     assert "job: 169.254.169.254 closed" in log
