@@ -685,3 +685,12 @@ def test_a_load_beyond_the_requests_of_a_token_is_a_warning(spec: Spec) -> None:
     assert "they register 60,000 times an hour (4090: 60,000), and a token has 5,000 requests" in finding.message
     assert "give the machines 13 GitHub Apps" in finding.message
     assert "builder" not in registrations(large), "a scale set registers without the controllers' token"
+
+
+def test_the_daemons_of_runners_trust_both_keys_while_one_replaces_the_other() -> None:
+    old, builder = f"old-1:{'A' * 43}=", f"builder-1:{'B' * 43}="
+    cache = CACHE["cache"] | {"further-keys": [old], "builder-keys": [builder]}
+    for found in values(spec_of(small(cache=cache))).values():
+        [daemon] = [one for one in pod(found)["initContainers"] if one["name"] == "nix-daemon"]
+        keys = next(one["value"] for one in daemon["env"] if one["name"] == "CI_RUNNER_TRUSTED_KEYS")
+        assert keys.split() == [cache["public-key"], old, builder]
