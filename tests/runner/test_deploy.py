@@ -148,6 +148,14 @@ def test_a_job_addresses_the_scale_set_by_its_name(spec: Spec) -> None:
     assert all(len(one["runnerScaleSetName"]) <= 45 for one in found.values())
 
 
+def test_the_chart_accepts_the_numbers_and_labels(spec: Spec) -> None:
+    """Its templates fail for other numbers of runners and for labels that are empty or have 256 characters or more."""
+    for found in values(spec).values():
+        assert 0 <= found["minRunners"] <= found["maxRunners"]
+        assert all(0 < len(label) < 256 for label in found.get("scaleSetLabels", []))
+        assert isinstance(found["githubConfigSecret"], str)  # a mapping would make a secret of the chart's own
+
+
 @pytest.mark.parametrize("name", ["4090", "1e3", "null", "on", "no", "y", "true"])
 def test_the_chart_prints_names_without_quotes(name: str) -> None:
     """Its templates have `name: {{ … }}` and `runnerGroup: {{ . }}`, which YAML must read as text."""
