@@ -116,7 +116,7 @@ def ask(  # noqa: PLR0913 - each is a plain fact about how to run a program
     stopped: asked every second; the program is ended, as at the limit, once it returns True.
     """
     start = time.monotonic()
-    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as kept, tempfile.TemporaryFile() as errors:
+    with _in_memory() as given, tempfile.TemporaryFile() as kept, tempfile.TemporaryFile() as errors:
         given.write(stdin.encode())
         given.seek(0)
         process = _spawn(command, env=env, folder=folder, group=group, streams=(given, out or kept, errors))
@@ -185,6 +185,11 @@ def follow_errors(
 def start(command: Sequence[str], *, env: Mapping[str, str], folder: Path) -> Background:
     """Starts a program in a session of its own, with standard error for its output. It may outlive this process."""
     return _spawn(command, env=env, folder=folder, streams=(subprocess.DEVNULL, 2, 2))
+
+
+def _in_memory() -> IO[bytes]:
+    """A file without a name, in memory where the system has such files: what it holds may be secret."""
+    return os.fdopen(os.memfd_create("stdin"), "w+b") if hasattr(os, "memfd_create") else tempfile.TemporaryFile()
 
 
 def _spawn(

@@ -96,5 +96,5 @@ def _cache_options(cache: BinaryCache | None) -> list[str]:
     """The options that let `nix-build` fetch from the cache, quoted for a shell; none without a cache."""
     if cache is None:
         return []
-    options = {"extra-substituters": cache.url, "extra-trusted-public-keys": cache.public_key}
+    options = {"extra-substituters": cache.url, "extra-trusted-public-keys": " ".join(cache.keys)}
     return [f"--option {name} {shlex.quote(value)}" for name, value in options.items()]

@@ -228,7 +228,7 @@ class Store:
         return self._copy_from(cache, paths, proved=proved)
 
     def _copy_from(self, cache: BinaryCache, paths: Sequence[str], *options: str, proved: bool) -> Ended:
-        trust = ("--no-check-sigs",) if proved else ("--option", "extra-trusted-public-keys", cache.public_key)
+        trust = ("--no-check-sigs",) if proved else ("--option", "extra-trusted-public-keys", " ".join(cache.keys))
         ended = self.copy(*trust, *options, paths=paths, source=cache.url)
         return ended if ended.status == 0 else self.copy(*trust, *options, paths=paths, source=cache.url)
 
@@ -373,15 +373,15 @@ class Store:
             return False
 
     def signed(self, cache: BinaryCache, paths: Sequence[str]) -> bool:
-        """Whether the cache holds the closures of `paths`, every path with a valid signature by the cache's key."""
+        """Whether the cache holds the closures of `paths`, every path with a valid signature by a key of it."""
         return self.verified(cache, paths, "--recursive")
 
     def verified(self, cache: BinaryCache, paths: Sequence[str], *options: str) -> bool:
-        """Whether the cache holds `paths`, each with a valid signature by its key."""
-        asked = {(cache.url, cache.public_key, path, *options) for path in paths}
+        """Whether the cache holds `paths`, each with a valid signature by one of its keys."""
+        asked = {(cache.url, *cache.keys, path, *options) for path in paths}
         if asked <= self._verified:
             return True
-        valid = self.signed_by([cache.public_key], cache.url, paths, *options)
+        valid = self.signed_by(cache.keys, cache.url, paths, *options)
         if valid:
             self._verified |= asked
         return valid

@@ -49,6 +49,10 @@ class BinaryCache(Protocol):
         """The key that its paths are signed with, as NAME:BASE64."""
 
     @property
+    def keys(self) -> tuple[str, ...]:
+        """The keys whose signatures count: the public key first, then those that it replaces, or that replace it."""
+
+    @property
     def builder_keys(self) -> tuple[str, ...]:
         """The keys with which builders' daemons sign what they build."""
 

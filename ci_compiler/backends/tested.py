@@ -67,8 +67,8 @@ def unsigned(build: BuildRecord, cache: BinaryCache) -> StageError:
 
 
 def key_name(cache: BinaryCache) -> str:
-    """The name of the key that signs what is in the cache."""
-    return cache.public_key.partition(":")[0]
+    """The name of the key that signs what is in the cache, and of those whose signatures count as well."""
+    return " or ".join(key.partition(":")[0] for key in cache.keys)
 
 
 def _records_of(store: Store, build: BuildRecord, paths: Iterable[str], tests: Sequence[str]) -> list[Record]:

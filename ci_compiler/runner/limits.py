@@ -65,7 +65,7 @@ def builds_in(spec: Spec, pool: Pool) -> bool:
 
 def trusted_keys(spec: Spec) -> tuple[str, ...]:
     """The public keys whose paths jobs may fetch: those of the cache and of the builders."""
-    return (spec.cache.public_key, *spec.cache.builder_keys) if spec.cache else ()
+    return (*spec.cache.keys, *spec.cache.builder_keys) if spec.cache else ()
 
 
 def room_of(spec: Spec, pool: Pool) -> int:

@@ -208,6 +208,11 @@ class Cache:
         examples=["s3://my-cache?region=eu-central-1"],
     )
     public_key: PublicKey = key("The key that its paths are signed with.")
+    further_keys: tuple[PublicKey, ...] = key(
+        "Further keys whose signatures count, while users move from one key to the next.",
+        default=(),
+        examples=[["my-cache-0:0f8Hk9JvJ9bGmYVvHyuZQ6lZkkYHkS7pq2LZ4wWrbSg="]],
+    )
     builder_keys: tuple[PublicKey, ...] = key(
         "The keys with which builders' Nix daemons sign what they build. All runners' daemons trust them, so that "
         "tests can fetch a build before it is published.",
@@ -242,3 +247,8 @@ class Cache:
             examples=[["cuda", "cudnn"]],
         )
     )
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The keys whose signatures count, the one that signs first."""
+        return (self.public_key, *self.further_keys)

@@ -24,6 +24,7 @@ from ci_compiler.adoption import nix_instantiate as nix
 from ci_compiler.adoption.evaluation import Evaluation, Folders, read
 from ci_compiler.adoption.evaluator import evaluate, find_recipes, name_of, recipe_folder
 from ci_compiler.adoption.real_nixpkgs import _EXPRESSION
+from ci_compiler.hardware.families import DEFAULT
 from ci_compiler.plan.rules import judge
 from ci_compiler.recipes.render import recipes
 from ci_compiler.spec.build import bundled_spec
@@ -42,8 +43,7 @@ _STORE = re.compile(
 )
 _LEAST: Mapping[str, Any] = {
     "package": "", "attribute": "", "python": "", "pin": "", "unknown": [], "changes": [],
-    "propagated_torch": [], "config": {}, "override": {}, "overlays": [], "overlaid": {}, "families": [],
-    "places": {},
+    "propagated_torch": [], "config": {}, "override": {}, "overlays": [], "overlaid": {}, "places": {},
 }  # fmt: skip
 
 
@@ -97,7 +97,7 @@ def real(paths: list[Path], nixpkgs: Path, scratch: Path) -> Mapping[str, Mappin
 def read_as(one: Evaluation, data: Mapping[str, Any]) -> Evaluation:
     """The real evaluation, with the attributes that the stand-in says the recipe sets."""
     record = {**_LEAST, **data["record"], "set": list(one.sets)}
-    record["toolkit_support"] = record["toolkit"]["version"] != ""
+    record["families"] = [DEFAULT] if record["toolkit"]["version"] else []
     return read({**data, "record": record}, path=one.path, folders=Folders(named={}))
 
 

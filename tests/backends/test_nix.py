@@ -73,6 +73,19 @@ def test_a_signing_key_is_the_pair_of_the_public_one(key: str, cache: Cache | No
     assert NIX.check_secret(shown) == judgement
 
 
+def test_only_the_public_key_may_sign() -> None:
+    """A key that is on its way out, or in, counts for users alone."""
+    cache = Cache(url=URL, public_key=KEY, further_keys=(PAIR.public_key,))
+    shown = SecretEvidence(f"my-cache:{SECRET}", 0, 0, "my-org", cache, Machine(system="x86_64-linux"), None)
+    assert NIX.check_secret(shown) == failed(FOREIGN.format("my-cache"), FIX)
+
+
+def test_users_trust_both_keys_while_one_replaces_the_other() -> None:
+    cache = Cache(url=URL, public_key=KEY, further_keys=("cache-0:old",))
+    request = InstallRequest(owner="my-org", branch="main", recipes=("torch.nix",), wanted=(), cache=cache)
+    assert f"--option extra-trusted-public-keys '{KEY} cache-0:old'" in NIX.install(request)[1]
+
+
 @pytest.mark.parametrize(("cache", "options"), [(CACHE, f" {OPTIONS}"), (None, "")])
 def test_variants_are_built_from_the_branch_with_what_the_cache_has(cache: Cache | None, options: str) -> None:
     recipes = ("torch.nix", "torchvision.nix")

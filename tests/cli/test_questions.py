@@ -13,6 +13,8 @@ import pytest
 from ci_compiler.cli.app import run
 from ci_compiler.cli.compile import PROGRAM
 from ci_compiler.cli.questions import QUESTIONS
+from ci_compiler.plan.pins import named_commits
+from ci_compiler.runner.deployment.kinds import deployment
 from ci_compiler.spec.build import load_spec, starters
 from ci_compiler.spec.model import Spec
 
@@ -194,3 +196,26 @@ def test_the_branch_that_is_checked_out_is_the_branch_of_the_spec(tmp_path: Path
     assert init(tmp_path, "--owner", "acme", "--gpus", "none") == 0
     assert list(spec_at(tmp_path).branches) == ["trunk"]
     assert not any(pool.gpu for pool in spec_at(tmp_path).pools)
+
+
+def test_a_fleet_in_kubernetes_has_a_cache_and_the_hashes_of_nixpkgs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fetched = f"sha256-{'A' * 43}="
+    monkeypatch.setattr("ci_compiler.cli.compile.init.fetched_hash", lambda _: fetched)
+    words = ("--owner", "acme", "--toolkit", TOOLKIT, "--kubernetes")
+    assert init(tmp_path, *words) == 2
+    assert "--kubernetes: jobs in Kubernetes share no store" in (said := capsys.readouterr().err)
+    assert "give it with --publish-to [pods-without-cache]" in said
+    assert not (tmp_path / SPEC).exists()
+    assert init(tmp_path, *words, "--publish-to", f"s3://acme {KEY}") == 0
+    spec = spec_at(tmp_path)
+    assert spec.cache
+    assert [pin.hash for pin in named_commits(spec)] == [fetched]
+    assert f"{spec.pools[0].name}.yaml" in deployment(spec, "arc").files
+
+
+def test_files_need_no_cache_in_kubernetes(tmp_path: Path) -> None:
+    words = ("--template", "wheel", "--owner", "acme", "--toolkit", TOOLKIT, "--kubernetes")
+    assert init(tmp_path, *words) == 0
+    assert spec_at(tmp_path).cache is None

@@ -154,11 +154,12 @@ def test_a_branch_whose_recipes_read_the_repository_is_fetched_whole(
     assert fetched_branches(plan(spec_of(small(packages=packages)))) == branches
 
 
-def test_the_flake_and_the_module_name_the_cache_and_its_key(tmp_path: Path) -> None:
-    overlay = written(tmp_path, backend="nix", **CACHE)
-    cache = CACHE["cache"]
+def test_the_flake_and_the_module_name_the_cache_and_its_keys(tmp_path: Path) -> None:
+    cache = CACHE["cache"] | {"further-keys": [f"old-1:{'A' * 43}="]}
+    keys = [cache["public-key"], *cache["further-keys"]]
+    overlay = written(tmp_path, backend="nix", cache=cache)
     settings = nix_eval(f"(import {overlay}/flake.nix).nixConfig", tmp_path)
-    assert settings == {"extra-substituters": [cache["url"]], "extra-trusted-public-keys": [cache["public-key"]]}
+    assert settings == {"extra-substituters": [cache["url"]], "extra-trusted-public-keys": keys}
     module = nix_eval(
         f"""
         let
@@ -179,7 +180,8 @@ def test_the_flake_and_the_module_name_the_cache_and_its_key(tmp_path: Path) -> 
         tmp_path,
     )
     assert module["environment"]["systemPackages"] == ["environment"]
-    assert module["nix"]["settings"] == {"substituters": [cache["url"]], "trusted-public-keys": [cache["public-key"]]}
+    assert module["nix"]["settings"] == {"substituters": [cache["url"]], "trusted-public-keys": keys}
+    assert all(f"`{key}`" in (overlay / "README.md").read_text("utf-8") for key in keys)
     assert "--impure" not in (overlay / "README.md").read_text("utf-8")
     assert "nix run .#cached-pytorch-python313-cuda12_8-sm90-avx2 #" in (overlay / "README.md").read_text("utf-8")
 

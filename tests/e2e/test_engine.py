@@ -1,11 +1,12 @@
 """`ci-runner start` with a real engine: containers of the builder's own scripts, for jobs of the local GitHub.
 
 The engine has a mount and a network namespace of its own, in which a metadata service listens. The image has the
-product's files and settings; its programs are this machine's, mounted by the engine's configuration.
+product's files and settings; its programs are this machine's, mounted where a container is started.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -14,27 +15,34 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 
 from ci_compiler.cli.app import run
 from ci_compiler.cli.engines import this_machine
 from ci_compiler.cli.runner import PROGRAM
-from ci_compiler.runner.controller import containers, job_network, store_daemon
+from ci_compiler.runner.controller import containers, job_network, loop, quarantine, store_daemon
 from ci_compiler.runner.controller.containers import PYTHON, ContainerEngine
-from ci_compiler.runner.fence import METADATA
+from ci_compiler.runner.controller.engine import RunnerOrder
 from ci_compiler.secret import Secret
 from tests.backends import wheel
 from tests.checkers import require
 from tests.github.server import serving
 from tests.github.state import REPOSITORY, TOKEN, GitHub
-from tests.runner.test_containers import ORDER
+from tests.processes import until
+from tests.runner.test_containers import ORDER, SECRET
 from tests.runner_images.buildah import IMAGES
 
 IMAGE = "localhost/ci-engine:1"
+SERVICES = ("169.254.169.254", "169.254.170.2", "169.254.170.23", "100.100.100.200")
+"""Addresses at which clouds give out the credentials of a machine: AWS, Azure, Google; containers of AWS; Alibaba."""
+
 NEIGHBOUR = "10.88.255.254"
 """An address of the containers' own network."""
 
@@ -50,15 +58,22 @@ print("listens", flush=True)
 server.serve_forever()
 """
 
-LIMITED = 'if [ "$1" = run ]; then shift; set -- run --ulimit nproc=4096:4096 "$@"; fi\n'
-"""sh: without the right to raise limits, podman must lower all that it sets itself; this one is of no concern here."""
+PROGRAM_TEXT = """\
+#!/bin/sh
+if [ -e "{folder}/hangs" ]; then exec sleep 600; fi
+if [ -e "{folder}/garbles" ]; then echo '<html>[[["'; exit; fi
+if [ "$1" = run ]; then shift; set -- run --ulimit nproc=4096:4096 {mounts} "$@"; fi
+exec env CONTAINERS_CONF={folder}/containers.conf CONTAINERS_STORAGE_CONF={folder}/storage.conf {within} {podman} "$@"
+"""
+"""podman here. Without the right to raise limits, it must lower all that it sets itself; `nproc` is of no concern."""
 
 RUN = """\
 #!/bin/bash
 # Stands in for GitHub's runner: a hostile job, which says what it reaches and what bounds it.
+configuration=$ACTIONS_RUNNER_INPUT_JITCONFIG
 unset ACTIONS_RUNNER_INPUT_JITCONFIG
-echo "job: runs"
-for address in 169.254.169.254 10.88.255.254; do
+echo "job: configured $(printf %s "$configuration" | sha256sum)"
+for address in 169.254.169.254 169.254.170.2 169.254.170.23 100.100.100.200 10.88.255.254; do
   reached=$(timeout 5 bash -c "exec 3<>/dev/tcp/$address/80 && read -r line <&3 && echo \\$line" 2>/dev/null)
   echo "job: $address ${reached:-closed}"
 done
@@ -69,6 +84,7 @@ for file in pids/pids.max pids.max memory/memory.limit_in_bytes memory.max; do
 done
 echo "job: done"
 until [[ -e go ]]; do sleep 0.1; done
+printf %s "$configuration" >.credentials  # as the runner does
 """
 
 
@@ -76,7 +92,7 @@ def _image(folder: Path) -> None:
     """The builder in miniature: its scripts, and the end of its Containerfile, with its settings."""
     scripts = folder / "usr/local/lib/ci-runner"
     scripts.mkdir(parents=True)
-    for name in ("daemon", "entrypoint", "job-started.sh", "job-completed.sh"):
+    for name in ("daemon", "entrypoint", "job-started.sh", "job-completed.sh", "secret-pipe"):
         shutil.copy(IMAGES / "builder" / name, scripts)
     toolkit = folder / PYTHON.lstrip("/")
     toolkit.parent.mkdir(parents=True)
@@ -91,6 +107,10 @@ def _image(folder: Path) -> None:
         (folder / "usr/local/bin" / name).write_text(f"#!/bin/sh\n{does}\n", "utf-8")
         (folder / "usr/local/bin" / name).chmod(0o755)
     (folder / "home/runner/bin").mkdir(parents=True)
+    wheel.write(folder / "home/runner/project")
+    (folder / "home/runner/project/.github").mkdir()
+    (folder / "home/runner/project/.github/ci-matrix.yaml").write_text(json.dumps(wheel.spec()), "utf-8")
+    wheel.interpreter(folder / "home/runner/python")
     (folder / "home/runner/run.sh").write_text(RUN, "utf-8")
     (folder / "home/runner/run.sh").chmod(0o755)
     for name in ("bin", "lib", "lib64", "sbin"):
@@ -112,19 +132,29 @@ class Engine:
     program: Path
     space: int
 
+    @property
+    def folder(self) -> Path:
+        """Where all of it is: settings, images, containers."""
+        return self.program.parent
+
     def ask(self, *words: str | Path) -> str:
         done = subprocess.run([self.program, *words], capture_output=True, encoding="utf-8", check=False)
-        assert done.returncode == 0, done.stderr
+        assert done.returncode == 0, f"{words[:3]}: {done.returncode}: {done.stderr}{done.stdout}"
         return done.stdout.strip()
+
+    @contextmanager
+    def executed(self, container: str, *words: str) -> Iterator[subprocess.Popen[str]]:
+        """A command in `container`, which is ended with the block."""
+        command = [self.program, "exec", container, *words]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, encoding="utf-8") as process:
+            yield process
+            process.kill()
 
 
 def _settings(folder: Path) -> None:
-    """What podman needs here: no limit above this machine's own, a storage of its own, this machine's programs."""
-    shown = ["/usr/bin", "/usr/lib", "/usr/lib64", "/usr/sbin", sys.base_prefix, str(IMAGES.parent)]
-    shown += [] if sys.prefix.startswith(str(IMAGES.parent)) else [sys.prefix]
-    mounts = json.dumps([f"{one}:{one}:ro" for one in shown if Path(one).exists()])
+    """What podman needs here: no limit above this machine's own, and a storage of its own."""
     for name, text in {
-        "containers.conf": f"[containers]\nvolumes = {mounts}\n"
+        "containers.conf": "[containers]\n"
         'default_ulimits = ["nproc=4096:4096", "nofile=4096:4096"]\n'
         '[engine]\ncgroup_manager = "cgroupfs"\nevents_logger = "none"\n',
         "storage.conf": f'[storage]\ndriver = "overlay"\ngraphroot = "{folder}/store"\nrunroot = "{folder}/run"\n',
@@ -132,77 +162,175 @@ def _settings(folder: Path) -> None:
         (folder / name).write_text(text, "utf-8")
 
 
+def _shown() -> list[str]:
+    """The folders of this machine's programs."""
+    shown = ["/usr/bin", "/usr/lib", "/usr/lib64", "/usr/sbin", sys.base_prefix, str(IMAGES.parent)]
+    shown += [] if sys.prefix.startswith(str(IMAGES.parent)) else [sys.prefix]
+    return [one for one in shown if Path(one).exists()]
+
+
+def _installed(folder: Path, within: str, shown: str = "") -> Path:
+    """podman `within` namespaces, with the programs that are `shown` there."""
+    _settings(folder)
+    mounts = " ".join(f"--volume {shown}{one}:{one}:ro" for one in _shown())
+    program = folder / "podman"
+    text = PROGRAM_TEXT.format(mounts=mounts, folder=folder, within=within, podman=require("podman"))
+    program.write_text(text, "utf-8")
+    program.chmod(0o755)
+    return program
+
+
+def _built(engine: Engine) -> None:
+    """Builds the image; skips the tests where podman can run no container."""
+    _image(engine.folder / "image")
+    words = ("--quiet", "--tag", IMAGE, "--build-arg", "RUNNER_VERSION=2.999.0")
+    engine.ask("build", *words, "--file", engine.folder / "Containerfile", engine.folder / "image")
+    probe = [engine.program, "run", "--rm", "--ulimit", "nofile=1024:1024", "--entrypoint", "true", IMAGE]
+    tried = subprocess.run(probe, capture_output=True, encoding="utf-8", check=False)
+    if tried.returncode:
+        pytest.skip(f"podman runs no container here: {tried.stderr.strip().splitlines()[-1]}")
+
+
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     """podman with the image; skips the tests where it can run no container."""
-    podman, folder = require("podman"), tmp_path_factory.mktemp("engine")
+    folder = tmp_path_factory.mktemp("engine")
+    require("podman")
     if os.geteuid() != 0:
         pytest.skip("a network of one's own needs root")
-    _settings(folder)
-    addresses = [one for one in METADATA if ":" not in one]
-    words = ["unshare", "--mount", "--net", sys.executable, "-c", LISTENER, *addresses, NEIGHBOUR]
+    words = ["unshare", "--mount", "--net", sys.executable, "-c", LISTENER, *SERVICES, NEIGHBOUR]
     with subprocess.Popen(words, stdout=subprocess.PIPE) as space:
         assert space.stdout
         if not space.stdout.readline():
             pytest.skip("this user may not make namespaces here")
         within = f"nsenter --target {space.pid} --mount --net"
         subprocess.run([*within.split(), "umount", "/sys/fs/cgroup/unified"], capture_output=True, check=False)
-        program = folder / "podman"
-        files = f"CONTAINERS_CONF={folder}/containers.conf CONTAINERS_STORAGE_CONF={folder}/storage.conf"
-        program.write_text(f'#!/bin/sh\n{LIMITED}exec env {files} {within} {podman} "$@"\n', "utf-8")
-        program.chmod(0o755)
-        made = Engine(program=program, space=space.pid)
+        made = Engine(program=_installed(folder, within), space=space.pid)
         try:
-            _image(folder / "image")
-            made.ask(
-                "build",
-                "--quiet",
-                "--tag",
-                IMAGE,
-                "--file",
-                folder / "Containerfile",
-                "--build-arg",
-                "RUNNER_VERSION=2.999.0",
-                folder / "image",
-            )
-            probe = [program, "run", "--rm", *store_daemon.bounds(0, 0), "--entrypoint", "true", IMAGE]
-            tried = subprocess.run(probe, capture_output=True, encoding="utf-8", check=False)
-            if tried.returncode:
-                pytest.skip(f"podman runs no container here: {tried.stderr.strip().splitlines()[-1]}")
+            _built(made)
             yield made
         finally:
-            subprocess.run([program, "rm", "--all", "--force"], capture_output=True, check=False)
+            subprocess.run([made.program, "rm", "--all", "--force"], capture_output=True, check=False)
             space.kill()
+
+
+USER = 61234
+"""The id of the user of the rootless engine, whom only that engine's mount namespace knows."""
+
+KNOWN_THERE = """\
+set -e
+cd "$1"
+shift
+mknod tun c 10 200
+chmod 666 tun
+mount --bind tun /dev/net/tun
+for file in passwd subuid subgid; do mount --bind "$file" "/etc/$file"; done
+for place; do mkdir -p "shown$place" && mount --bind "$place" "shown$place"; done
+"""
+
+
+@pytest.fixture(scope="module")
+def rootless(engine: Engine) -> Iterator[Engine]:
+    """podman of a user without rights, as the deployed units run it; skips the tests where that cannot be."""
+    for tool in ("slirp4netns", "newuidmap"):
+        require(tool)
+    with TemporaryDirectory(prefix="ci-engine-") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        passwd = Path("/etc/passwd").read_text("utf-8") + f"ci-engine:x:{USER}:{USER}::{folder}/home:/bin/sh\n"
+        for file, text in {"passwd": passwd, **dict.fromkeys(("subuid", "subgid"), "ci-engine:700000:65536\n")}.items():
+            (folder / file).write_text(text, "utf-8")
+        within = f"nsenter --target {engine.space} --mount --net"
+        words = [*within.split(), "sh", "-c", KNOWN_THERE, "sh", name, *_shown()]
+        done = subprocess.run(words, capture_output=True, encoding="utf-8", check=False)
+        if done.returncode:
+            pytest.skip(f"no rootless podman here: {done.stderr.strip()}")
+        for part in ("home", "store", "run"):
+            (folder / part).mkdir()
+            os.chown(folder / part, USER, USER)
+        user = f"setpriv --reuid {USER} --regid {USER} --clear-groups env HOME={name}/home XDG_RUNTIME_DIR={name}/run"
+        made = Engine(program=_installed(folder, f"{within} {user}", f"{name}/shown"), space=engine.space)
+        try:
+            _built(made)
+            yield made
+        finally:
+            subprocess.run([made.program, "rm", "--all", "--force"], capture_output=True, check=False)
+            for file in folder.rglob("pause.pid"):  # what keeps the user's namespaces
+                os.kill(int(file.read_text("utf-8")), signal.SIGKILL)
 
 
 @dataclass
 class Shift:
-    """What happens while the controller sleeps: each job runs to its end; after the last one, SIGTERM."""
+    """What happens while the controller sleeps: each job runs to its end; after the last one, SIGTERM.
+
+    `at_work` gets the name of each job's container, `each_round` is called again and again. With `hangs`, the engine
+    hangs during the job after the last one, when SIGTERM arrives.
+    """
 
     engine: Engine
     github: GitHub
     jobs: int = 1
     logs: list[str] = field(default_factory=list)
+    hangs: bool = False
+    at_work: Callable[[str], object] = lambda _: None
+    each_round: Callable[[], object] = lambda: None
     rounds: int = 600
+    found: list[str] = field(default_factory=list)
+    replies: list[int] = field(default_factory=list)
     sleep = staticmethod(time.sleep)
     stopped: bool = False
 
     def __call__(self, _: float) -> None:
         self.sleep(0.1)
+        if self.stopped:
+            return
         self.rounds -= 1
+        self.each_round()
         for runner in list(self.github.runners.values()):
             name = runner["name"]
-            log = subprocess.run(
-                [self.engine.program, "logs", name], capture_output=True, encoding="utf-8", check=False
-            )
-            if "job: done" in log.stdout:
-                self.logs.append(log.stdout)
+            log = _log(self.engine, name)
+            if "job: done" in log and self.hangs and len(self.logs) == self.jobs:
+                (self.engine.folder / "hangs").touch()
+                self._stop()
+                return
+            if "job: done" in log:
+                self.logs.append(log)
+                self.at_work(name)
+                secret = self.github.secrets[-1]
+                self.replies += [self.github.connect(secret), self.github.connect(secret)]
+                self.found += _places(self.engine, secret)
                 self.github.runners.pop(runner["id"])
                 self.engine.ask("exec", name, "touch", "/home/runner/go")
-        over = len(self.logs) == self.jobs and not self.engine.ask("ps", "--all", "--quiet")
-        if not self.stopped and (over or not self.rounds):
-            self.stopped = True
-            os.kill(os.getpid(), signal.SIGTERM)
+        over = not self.hangs and len(self.logs) == self.jobs and not self.engine.ask("ps", "--all", "--quiet")
+        if over or not self.rounds:
+            self._stop()
+
+    def _stop(self) -> None:
+        self.stopped = True
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _places(engine: Engine, secret: str) -> list[str]:
+    """Where this machine has `secret`: arguments, what the engine says of its containers, files."""
+    arguments = [path for path in Path("/proc").glob("[0-9]*/cmdline") if secret in _text(path)]
+    ids = engine.ask("ps", "--all", "--quiet").split()
+    known = ["inspect"] if ids and secret in engine.ask("inspect", *ids) else []
+    folders = [engine.folder, os.environ.get("STATE_DIRECTORY", "/run"), "/run", "/dev/shm", "/var/log"]  # noqa: S108
+    words = ["grep", "--recursive", "--files-with-matches", "--devices=skip", "--file=-", "--fixed-strings"]
+    done = subprocess.run([*words, *folders], input=secret, capture_output=True, encoding="utf-8", check=False)
+    return [*map(str, arguments), *known, *done.stdout.splitlines()]
+
+
+def _log(engine: Engine, name: str) -> str:
+    words = [engine.program, "logs", name]
+    return subprocess.run(words, capture_output=True, encoding="utf-8", check=False).stdout
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text("utf-8", "replace")
+    except OSError:  # a process that has ended
+        return ""
 
 
 @pytest.fixture
@@ -233,17 +361,46 @@ def shift(engine: Engine, github: GitHub, monkeypatch: pytest.MonkeyPatch) -> Sh
     return made
 
 
+BUILD = """\
+cp -r project checkout && cd checkout && git init --quiet --initial-branch main && git add --all &&
+git -c user.name=a -c user.email=a@example.com commit --quiet --message a &&
+PATH=/home/runner/python:$PATH exec /opt/ci-compiler/bin/ci-runner build "$1" --out ../artifact --unshared
+"""
+
+
+def _build(engine: Engine, container: str, artifact: Path) -> None:
+    """Builds in the container of a job, as a step of it would, and takes the folder that a job uploads."""
+    engine.ask("exec", container, "bash", "-c", BUILD, "build", wheel.NAME)
+    engine.ask("cp", f"{container}:/home/runner/artifact", artifact)
+
+
+def _garble(engine: Engine, garbles: bool) -> None:
+    """Whether the engine answers with nonsense from now on."""
+    (engine.folder / "garbles").touch() if garbles else (engine.folder / "garbles").unlink(missing_ok=True)
+
+
 def test_jobs_run_closed_and_bounded_and_nothing_is_left(
-    engine: Engine, shift: Shift, options: list[str], github: GitHub, capfd: pytest.CaptureFixture[str]
+    engine: Engine,
+    shift: Shift,
+    options: list[str],
+    github: GitHub,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
+    shift.at_work = lambda name: _build(engine, name, tmp_path / "artifact")
+    garbles = iter((True, False))
+    shift.each_round = lambda: _garble(engine, next(garbles, False))
+    monkeypatch.setattr("ci_compiler.runner.controller.slots.FIRST_PAUSE", 0.2)
     started = replace(ORDER, name=f"ci-runner-{this_machine()}-1-000001-builder", image=IMAGE, registration=0)
     engine.ask(*job_network.holder_arguments(started))  # what a controller leaves that is killed during a start
     assert run(PROGRAM, ["start", "builder", *options]) == 0
     said = capfd.readouterr().err
     assert f"{started.name}: taken over" in said
+    assert "its answer cannot be read: '<html>" in said
     assert "job done after" in said, said
     [log] = shift.logs
-    assert "job: 169.254.169.254 closed" in log
+    assert all(f"job: {service} closed" in log for service in SERVICES)
     assert f"job: {NEIGHBOUR} credentials" in log
     assert "job: capabilities 0000000000000000" in log
     assert f"job: files {store_daemon.FILES}" in log
@@ -251,55 +408,159 @@ def test_jobs_run_closed_and_bounded_and_nothing_is_left(
     [memory] = re.findall("job: memory.* ([0-9]+)", log)
     assert int(memory) <= 4 * 10**9
     assert not github.of()
-    assert github.secrets
-    assert not any(secret in log + said for secret in github.secrets)
     assert engine.ask("ps", "--all", "--quiet") == ""
+    manifest = json.loads((tmp_path / "artifact/manifest.json").read_text("utf-8"))
+    [wheel_file] = manifest["closure"]
+    assert (tmp_path / "artifact" / wheel_file).stat().st_size
+    [secret] = github.secrets
+    assert f"job: configured {hashlib.sha256(secret.encode()).hexdigest()}" in log
+    assert secret not in log + said
+    assert shift.found == []
+    assert _places(engine, secret) == []  # also what the runner itself kept
+    assert [*shift.replies, github.connect(secret)] == [200, 409, 401]
 
 
-def test_the_network_of_forks_jobs_has_no_private_range(
-    shift: Shift, options: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for module in (containers, job_network):
-        monkeypatch.setattr(module, "closed_of", lambda _: "private")
-    assert run(PROGRAM, ["start", "builder", *options]) == 0
-    [log] = shift.logs
-    assert "job: 169.254.169.254 closed" in log
-    assert f"job: {NEIGHBOUR} closed" in log
+def test_a_secret_that_is_kept_would_be_found(engine: Engine) -> None:
+    secret = "c2VjcmV0IG9mIHRoZSB0ZXN0"  # noqa: S105
+    words = ["create", "--name", "keeps", "--env", f"KEPT={secret}", IMAGE]
+    engine.ask(*words)
+    assert "inspect" in _places(engine, secret)
+    assert any(place.startswith(str(engine.folder)) for place in _places(engine, secret))
+    engine.ask("rm", "keeps")
 
 
-def test_an_open_network_is_noticed_before_a_runner_is_registered(
+def test_a_slot_with_an_open_network_is_in_quarantine_until_it_is_closed(
     shift: Shift, options: list[str], github: GitHub, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
+    closer, shown = job_network.CLOSER, []
     monkeypatch.setattr(job_network, "CLOSER", ("-c", "pass"))
-    shift.jobs = 0
+    monkeypatch.setattr(quarantine, "FIRST_CHECK", 3.0)
+
+    def close_again() -> None:
+        if not shown and github.runners:
+            shown.extend(github.runners.values())
+            monkeypatch.setattr(job_network, "CLOSER", closer)
+
+    shift.each_round = close_again
     assert run(PROGRAM, ["start", "builder", *options]) == 0
-    assert "in quarantine: egress: a job reaches 169.254.169.254, " in capfd.readouterr().err
-    assert not github.secrets
-    assert not shift.logs
+    said = capfd.readouterr().err
+    assert "in quarantine: egress: a job reaches 169.254.169.254, " in said
+    [[label]] = [runner["labels"] for runner in shown]
+    assert label["name"] == "quarantined"
+    assert said.index("healthy again") < said.index("waiting for a job")
+    assert all(f"job: {service} closed" in shift.logs[0] for service in SERVICES)
+    assert not github.of()
 
 
-def test_without_the_protection_a_job_reaches_the_credentials(
-    shift: Shift, options: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The other tests would notice: the service does listen."""
-    monkeypatch.setattr(job_network, "CLOSER", ("-c", "pass"))
-    monkeypatch.setattr(containers, "closed_of", lambda _: "")
-    assert run(PROGRAM, ["start", "builder", *options]) == 0
-    assert "job: 169.254.169.254 credentials" in shift.logs[0]
-
-
-def test_the_daemon_of_a_store_is_closed_as_well(engine: Engine) -> None:
-    """Builds whose result is known may use its network."""
-    real = ContainerEngine(engine.program)
-    order = replace(ORDER, image=IMAGE, memory=10**9)
-    words = ("bash", "-c", "exec 3<>/dev/tcp/169.254.169.254/80 && head -n 1 <&3; echo over")
+@contextmanager
+def _started(engine: Engine, **changes: Any) -> Iterator[RunnerOrder]:
+    """A job that a controller would start, without one; it and what it left are removed."""
+    real, order = ContainerEngine(engine.program), replace(ORDER, image=IMAGE, **changes)
     try:
         real.prepare(order)
-        real.start(order, Secret("secret"))
-        assert engine.ask("exec", store_daemon.daemon_name(order.name), *words) == "over"
-        assert len(real.machines()) == 1
+        real.start(order, Secret(SECRET))
+        until(lambda: "job: done" in _log(engine, order.name))
+        yield order
     finally:
         real.remove(order.name)
         for volume in real.volumes():
             real.remove_volume(volume.name)
     assert real.machines() == ()
+
+
+def test_the_network_of_forks_jobs_has_no_private_range(engine: Engine) -> None:
+    with _started(engine, store=False, untrusted=True) as order:
+        log = _log(engine, order.name)
+    assert all(f"job: {service} closed" in log for service in SERVICES)
+    assert f"job: {NEIGHBOUR} closed" in log
+
+
+def test_without_the_protection_a_job_reaches_the_credentials(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other tests would notice: the service does listen."""
+    monkeypatch.setattr(job_network, "CLOSER", ("-c", "pass"))
+    with _started(engine, store=False) as order:
+        log = _log(engine, order.name)
+    assert all(f"job: {service} credentials" in log for service in SERVICES)
+
+
+def test_jobs_outlive_a_controller_that_is_killed_and_a_stop_an_engine_that_hangs(
+    engine: Engine,
+    shift: Shift,
+    options: list[str],
+    github: GitHub,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    words = ["-I", "-c", "from ci_compiler.cli.runner import main; main()", "start", "builder", *options]
+    with subprocess.Popen([sys.executable, *words]) as killed:
+        until(lambda: github.secrets)
+        [name] = [runner["name"] for runner in github.of()]
+        until(lambda: "job: done" in _log(engine, name))
+        killed.kill()
+    shift.hangs = True
+    monkeypatch.setattr(containers, "_HURRIED", 1)
+    monkeypatch.setattr(loop, "PATIENCE", 5.0)
+    assert run(PROGRAM, ["start", "builder", *options]) == 0
+    said = capfd.readouterr().err
+    assert f"{name}: taken over from an earlier controller" in said
+    assert f"{name}: job done after" in said
+    assert "podman ps --all: given up to stop" in said
+    assert "no answer in" not in said
+    assert "may be left over: `ci-runner prune` removes it" in said
+    (engine.folder / "hangs").unlink()
+    assert engine.ask("ps", "--quiet")
+    assert github.connect(github.secrets[-1]) == 401
+    assert run(PROGRAM, ["prune", *options]) == 0
+    assert engine.ask("ps", "--all", "--quiet") == ""
+    assert not github.of()
+
+
+TAKES = "import time; taken = bytearray(120_000_000); print('taken', flush=True); time.sleep(600)"
+
+
+def test_the_daemon_of_a_store_is_closed_as_well_and_shares_the_bounds_of_the_job(engine: Engine) -> None:
+    """Builds whose result is known may use its network."""
+    words = ("bash", "-c", "exec 3<>/dev/tcp/169.254.169.254/80 && head -n 1 <&3; echo over")
+    with _started(engine, memory=200_000_000) as order:
+        daemon = store_daemon.daemon_name(order.name)
+        assert engine.ask("exec", daemon, *words) == "over"
+        real = ContainerEngine(engine.program)
+        assert len(real.machines()) == 1
+        before = real.written(order.name)
+        engine.ask("exec", order.name, "bash", "-c", "head -c 3000000 /dev/zero >/tmp/filled")
+        assert real.written(order.name) >= before + 3_000_000
+        if "memory" not in Path("/proc/cgroups").read_text("utf-8"):
+            pytest.skip("this kernel bounds no memory")
+        with engine.executed(daemon, PYTHON, "-c", TAKES) as first:
+            assert first.stdout.readline() == "taken\n"
+            with engine.executed(order.name, PYTHON, "-c", TAKES) as second:
+                if second.stdout.readline():  # then the other one was killed
+                    assert engine.ask("exec", daemon, "bash", "-c", "grep -l '[t]aken' /proc/[0-9]*/cmdline || :") == ""
+
+
+def test_rootless_jobs_are_closed_too_and_their_secrets_nowhere(rootless: Engine) -> None:
+    """Their bounds hold where the user has control groups of version 2, which systemd gives; version 1 has none."""
+    words = ("bash", "-c", "exec 3<>/dev/tcp/169.254.169.254/80 && head -n 1 <&3; echo over")
+    with _started(rootless, memory=400_000_000) as order:
+        log = _log(rootless, order.name)
+        assert rootless.ask("exec", store_daemon.daemon_name(order.name), *words) == "over"
+        assert _places(rootless, SECRET) == []
+    assert all(f"job: {service} closed" in log for service in SERVICES)
+    assert "job: capabilities 0000000000000000" in log
+    assert f"job: configured {hashlib.sha256(SECRET.encode()).hexdigest()}" in log
+
+
+def test_a_rootless_job_without_the_protection_reaches_the_credentials(
+    rootless: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job_network, "CLOSER", ("-c", "pass"))
+    with _started(rootless, store=False) as order:
+        log = _log(rootless, order.name)
+    assert all(f"job: {service} credentials" in log for service in SERVICES)
+
+
+def test_a_job_sees_its_bounds_in_control_groups_of_version_2(engine: Engine) -> None:
+    if not Path("/sys/fs/cgroup/cgroup.controllers").exists():
+        pytest.skip("the control groups of this machine are of version 1")
+    with _started(engine, store=False, memory=400_000_000) as order:
+        assert re.search("job: memory.max ([0-9]+)", _log(engine, order.name))

@@ -126,6 +126,7 @@ class GitHub:
         self.problems: list[str] = []
         self.on_register: Callable[[Json], None] = lambda _: None
         self.on_dispatch: Callable[[Json], None] = lambda _: None
+        self.configurations: dict[str, int] = {}
         self._next = 1000
         self._lock = threading.Lock()
 
@@ -402,8 +403,20 @@ class GitHub:
         runner = self.add_runner(request.body["name"], request.body["labels"], owner=request.owner, **extra)
         secret = base64.b64encode(f"configuration of {request.body['name']}".encode()).decode()
         self.secrets.append(secret)
+        self.configurations[secret] = runner["id"]
         self.on_register(runner)
         return Answer(201, {"runner": runner, "encoded_jit_config": secret})
+
+    def connect(self, configuration: str) -> int:
+        """The status with which GitHub answers a runner that begins to listen with `configuration`.
+
+        Only a registered runner gets a token for its session, and it has one session at a time.
+        """
+        runner = self.runners.get(self.configurations.get(configuration, 0))
+        if runner is None:
+            return 401
+        taken, runner["status"] = runner["status"] == "online", "online"
+        return 409 if taken else 200
 
     def remove(self, request: Request) -> Answer:
         runner = self.runners.get(int(request.known["runner_id"]))

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ci_compiler.errors import InputError
-from ci_compiler.runner.controller import runner_logs
+from ci_compiler.runner.controller import runner_logs, slot_memory
 from ci_compiler.runner.controller.containers import FRESH, ContainerEngine, ImagePulls, find_engine
 from ci_compiler.runner.controller.engine import JIT, EngineError, InstanceStatus, RunnerOrder, RunnerState
 from ci_compiler.runner.controller.runner_logs import job_failed, state
@@ -40,7 +40,7 @@ here=$(dirname "$0")
 printf '%s\\n' "$*" >> "$here/told"
 env >> "$here/environment"
 case "$1 $2" in
-"image inspect") cat "$here/image" ;;
+"image inspect") if test -e "$here/slow"; then exec sleep 30; fi; cat "$here/image" ;;
 "pull "*) echo sha256:0123456789abcdef > "$here/image" ;;
 "volume ls") cat "$here/volumes" ;;
 "volume inspect") printf '["%s",{"io.github.ci-compiler":"runner","io.github.ci-compiler.pool":"builder",' "$5"
@@ -53,9 +53,11 @@ case "$1 $2" in
   case "$3" in --interactive) if test -e "$here/hang"; then exec sleep 30; fi ;; esac
   cat ;;
 "logs --tail") echo first; echo; echo "last words" >&2 ;;
-"run --detach")
-  if test -e "$here/broken" && test "$ACTIONS_RUNNER_INPUT_JITCONFIG"; then
-    echo "Error: no such device, with $ACTIONS_RUNNER_INPUT_JITCONFIG" >&2
+"exec --interactive")
+  read -r secret
+  printf '%s %s\n' "$3" "$secret" >> "$here/handed"
+  if test -e "$here/broken"; then
+    echo "Error: no such container, with $secret" >&2
     exit 125
   fi ;;
 esac
@@ -98,10 +100,12 @@ def told(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
     return Told(tmp_path, request.param)
 
 
-def test_the_configuration_is_in_the_environment_and_the_token_nowhere(told: Told) -> None:
+def test_the_configuration_comes_through_a_pipe_and_the_token_is_nowhere(told: Told) -> None:
     told.engine.prepare(ORDER)
     told.engine.start(ORDER, Secret(SECRET))
-    assert f"{JIT}={SECRET}" in told.environment
+    assert (told.folder / "handed").read_text("utf-8") == f"{ORDER.name} {SECRET}\n"
+    assert told.told[-1] == f"exec --interactive {ORDER.name} /usr/local/lib/ci-runner/secret-pipe --in"
+    assert SECRET not in told.environment
     assert not any(SECRET in line for line in told.told)
     assert "ghs_secret" not in told.environment
     assert "PRIVATE" not in told.environment
@@ -111,7 +115,7 @@ def test_the_configuration_is_in_the_environment_and_the_token_nowhere(told: Tol
 def test_the_container_is_confined_named_and_marked(told: Told) -> None:
     told.engine.prepare(ORDER)
     told.engine.start(ORDER, Secret(SECRET))
-    words = told.told[-1].split()
+    words = told.started[-1].split()
     pairs = set(pairwise(words))
     assert words[:2] == ["run", "--detach"]
     assert words[-1] == IMAGE
@@ -120,7 +124,7 @@ def test_the_container_is_confined_named_and_marked(told: Told) -> None:
         ("--cap-drop", "all"),
         ("--security-opt", "no-new-privileges"),
         ("--pull", "never"),
-        ("--env", JIT),
+        ("--env", "CI_RUNNER_SECRET_PIPE=true"),
         ("--env", "ACTIONS_RUNNER_RETURN_VERSION_DEPRECATED_EXIT_CODE=1"),
         ("--label", "io.github.ci-compiler=runner"),
         ("--label", "io.github.ci-compiler.registration=17"),
@@ -148,7 +152,7 @@ def test_a_daemon_owns_the_store_and_the_job_only_reads_it(told: Told) -> None:
     assert "--env CI_RUNNER_TRUSTED_KEYS=a:k b:k" in " ".join(daemon)
     added = {second for first, second in pairs if first == "--cap-add"}
     assert added == {"CHOWN", "DAC_OVERRIDE", "FOWNER", "KILL", "SETGID", "SETUID"}
-    assert not {JIT, f"{JIT}={SECRET}"} & set(daemon)
+    assert not {JIT, "CI_RUNNER_SECRET_PIPE=true"} & set(daemon)
     assert [word for word in job if word.endswith((":/nix", ":/nix:ro"))] == [
         "ci-runner-builder-1-0123456789ab:/nix:ro"
     ]
@@ -173,10 +177,10 @@ def test_the_builders_key_reaches_the_daemon_alone(told: Told) -> None:
     engine.prepare(ORDER)
     engine.start(ORDER, Secret(SECRET))
     daemon, job = told.started
-    assert "--env CI_RUNNER_BUILDER_KEY " in daemon
-    assert "BUILDER_KEY" not in job
-    assert told.environment.count("CI_RUNNER_BUILDER_KEY=builder-1:c2VjcmV0") == 1
-    assert not any("c2VjcmV0" in line for line in told.told)
+    assert "--env CI_RUNNER_SECRET_PIPE=true" in daemon
+    handed = [f"{ORDER.name}-nix builder-1:c2VjcmV0", f"{ORDER.name} {SECRET}"]
+    assert (told.folder / "handed").read_text("utf-8").splitlines() == handed
+    assert not any("c2VjcmV0" in line for line in [job, told.environment, *told.told])
 
 
 def test_a_pool_that_publishes_gets_a_fresh_store_for_each_job(told: Told) -> None:
@@ -199,8 +203,9 @@ def test_without_nix_there_is_neither_a_store_nor_a_daemon(told: Told) -> None:
     assert [line.split()[:2] for line in told.told] == [
         ["image", "inspect"],
         *(["run", how] for how in ("--detach", "--rm", "--detach")),
+        ["exec", "--interactive"],
     ]
-    assert "--volume" not in told.told[-1]
+    assert "--volume" not in told.started[-1]
 
 
 @pytest.mark.parametrize(("untrusted", "closed"), [(False, "metadata"), (True, "private")])
@@ -233,7 +238,7 @@ def test_each_engine_gets_gpus_by_identity_in_its_own_way(
 ) -> None:
     told.engine.prepare(ORDER)
     told.engine.start(replace(ORDER, gpus=gpus), Secret(SECRET))
-    assert {"podman": podman, "docker": docker}[told.engine.kind] in told.told[-1]
+    assert {"podman": podman, "docker": docker}[told.engine.kind] in told.started[-1]
 
 
 def test_a_container_gets_its_share_of_memory_and_cores(told: Told) -> None:
@@ -242,10 +247,43 @@ def test_a_container_gets_its_share_of_memory_and_cores(told: Told) -> None:
     told.engine.start(ORDER, Secret(SECRET))
     starts = told.started
     daemon_and_job, unbound = starts[:2], starts[2:]
-    assert all("--memory 64000000000 --memory-swap 64000000000 --cpus 16" in line for line in daemon_and_job)
+    parts = {"podman": (64, 64), "docker": (56, 8)}[told.engine.kind]
+    for line, part in zip(daemon_and_job, parts, strict=True):
+        assert f"--memory {part}000000000 --memory-swap {part}000000000 --cpus 16" in line
     assert not any(option in line for option in ("--memory", "--cpus") for line in unbound)
     bounded = ("--pids-limit 16384", "--ulimit nofile=16384:16384")
     assert all(option in line for option in bounded for line in starts)
+
+
+@pytest.mark.parametrize(
+    ("store", "builds", "job", "daemon"), [(True, True, 4, 12), (True, False, 12, 4), (False, True, 16, 0)]
+)
+def test_without_pods_a_job_and_its_daemon_get_parts_of_the_memory(
+    *, store: bool, builds: bool, job: int, daemon: int
+) -> None:
+    order = replace(ORDER, memory=16 * 10**9, store=store, builds=builds)
+    assert slot_memory.parts(order) == (job * 10**9, daemon * 10**9)
+
+
+def test_the_containers_of_a_slot_are_in_one_pod_with_its_memory(told: Told) -> None:
+    told.engine.prepare(ORDER)
+    told.engine.start(replace(ORDER, memory=64 * 10**9, cores=16), Secret(SECRET))
+    pods = [line for line in told.told if line.startswith("pod")]
+    runs = [line for line in told.told if line.startswith("run")]
+    pod = f"{ORDER.name}-slot"
+    if told.engine.kind == "docker":
+        assert not pods
+        assert not any("--pod" in line for line in runs)
+        return
+    [created] = pods
+    assert created.startswith(f"pod create --name {pod} --infra-name {ORDER.name}-pod ")
+    assert created.endswith("--memory 64000000000 --memory-swap 64000000000 --cpus 16")
+    assert f"--label io.github.ci-compiler.serves={ORDER.name}" in created
+    assert len(runs) == 5
+    assert all(f" --pod {pod} " in line and line.count(" --network ") == 1 for line in runs)
+    (told.folder / "names").write_text(f"{ORDER.name}-pod\n", "utf-8")
+    told.engine.remove(ORDER.name)
+    assert [line for line in told.told if line.startswith(("pod rm", "rm"))] == [f"pod rm --force --time 0 {pod}"]
 
 
 def test_the_toolkit_runs_in_the_image_as_a_job_would(told: Told) -> None:
@@ -255,9 +293,11 @@ def test_the_toolkit_runs_in_the_image_as_a_job_would(told: Told) -> None:
     assert ended.out == "the spec"
     daemon, words = told.started
     assert "--name ci-runner-check-builder-1-nix " in daemon
-    assert words.startswith("run --rm --interactive --network container:ci-runner-check-builder-1-net --pull never")
+    together = " --pod ci-runner-check-builder-1-slot" if told.engine.kind == "podman" else ""
+    network = "--network container:ci-runner-check-builder-1-net"
+    assert words.startswith(f"run --rm --interactive{together} {network} --pull never")
     assert words.endswith(f" {IMAGE} /opt/ci-compiler/bin/ci-runner doctor --json")
-    assert all(option in words for option in ("--cap-drop all", "GPU-1", "--memory 1000000000"))
+    assert all(option in words for option in ("--cap-drop all", "GPU-1", "--memory "))
     assert JIT not in words
 
 
@@ -278,6 +318,20 @@ def test_a_stop_gives_up_what_takes_long(told: Told) -> None:
     told.engine.stopped = lambda: True
     with pytest.raises(EngineError, match="run --rm: given up to stop"):
         told.engine.toolkit(ORDER, ("doctor",))
+
+
+def test_a_stop_waits_less_for_an_engine_that_hangs(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ci_compiler.runner.controller.containers._HURRIED", 0)
+    (told.folder / "slow").touch()
+    told.engine.stopped = lambda: True
+    with pytest.raises(EngineError, match="image inspect: given up to stop"):
+        told.engine.image_id(IMAGE)
+
+
+def test_what_a_container_has_written_is_read(told: Told) -> None:
+    (told.folder / "inspected").write_text("12345678\n", "utf-8")
+    assert told.engine.written("one") == 12345678
+    assert told.told[-1] == "container inspect --size --format {{.SizeRw}} one"
 
 
 LOG = """\
@@ -384,7 +438,7 @@ def test_a_failure_is_one_line_without_the_secret(told: Told) -> None:
     (told.folder / "broken").touch()
     with pytest.raises(EngineError) as raised:
         told.engine.start(ORDER, Secret(SECRET))
-    assert str(raised.value) == f"{told.engine.kind} run --detach: Error: no such device, with ***"
+    assert str(raised.value) == f"{told.engine.kind} exec --interactive: Error: no such container, with ***"
 
 
 def test_containers_are_read(told: Told) -> None:

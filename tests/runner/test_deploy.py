@@ -148,6 +148,14 @@ def test_a_job_addresses_the_scale_set_by_its_name(spec: Spec) -> None:
     assert all(len(one["runnerScaleSetName"]) <= 45 for one in found.values())
 
 
+def test_the_chart_accepts_the_numbers_and_labels(spec: Spec) -> None:
+    """Its templates fail for other numbers of runners and for labels that are empty or have 256 characters or more."""
+    for found in values(spec).values():
+        assert 0 <= found["minRunners"] <= found["maxRunners"]
+        assert all(0 < len(label) < 256 for label in found.get("scaleSetLabels", []))
+        assert isinstance(found["githubConfigSecret"], str)  # a mapping would make a secret of the chart's own
+
+
 @pytest.mark.parametrize("name", ["4090", "1e3", "null", "on", "no", "y", "true"])
 def test_the_chart_prints_names_without_quotes(name: str) -> None:
     """Its templates have `name: {{ … }}` and `runnerGroup: {{ . }}`, which YAML must read as text."""
@@ -685,3 +693,12 @@ def test_a_load_beyond_the_requests_of_a_token_is_a_warning(spec: Spec) -> None:
     assert "they register 60,000 times an hour (4090: 60,000), and a token has 5,000 requests" in finding.message
     assert "give the machines 13 GitHub Apps" in finding.message
     assert "builder" not in registrations(large), "a scale set registers without the controllers' token"
+
+
+def test_the_daemons_of_runners_trust_both_keys_while_one_replaces_the_other() -> None:
+    old, builder = f"old-1:{'A' * 43}=", f"builder-1:{'B' * 43}="
+    cache = CACHE["cache"] | {"further-keys": [old], "builder-keys": [builder]}
+    for found in values(spec_of(small(cache=cache))).values():
+        [daemon] = [one for one in pod(found)["initContainers"] if one["name"] == "nix-daemon"]
+        keys = next(one["value"] for one in daemon["env"] if one["name"] == "CI_RUNNER_TRUSTED_KEYS")
+        assert keys.split() == [cache["public-key"], old, builder]

@@ -126,3 +126,19 @@ def test_a_job_that_takes_longer_than_any_may_is_ended(world: World) -> None:
     controller = world.controller(replace(WORK, longest=3600.0))
     until_finished(world, controller, 1)
     assert world.cut_short == [world.orders[0].name]
+
+
+def test_a_job_that_fills_the_disk_of_its_neighbours_is_ended(world: World) -> None:
+    controller = world.controller(replace(WORK, count=2, disk=10**9))
+    world.run_until(controller, lambda: sum(runner["busy"] for runner in world.github.of()) == 2)
+    first, second = (order.name for order in world.orders)
+    world.sizes |= {first: 10**9 + 1, second: 10**9}
+    until_finished(world, controller, 1)
+    assert world.cut_short == [first]
+    assert any(f"{first}: its job has written 1 GB, and may write 1 GB" in line for line in world.said)
+
+
+def test_what_a_job_writes_is_not_asked_for_without_a_bound(world: World) -> None:
+    world.faults["written"] = ["before"]
+    until_finished(world, world.controller(), 1)
+    assert world.faults["written"]

@@ -90,6 +90,7 @@ class World:
     devices: list[Json] = field(default_factory=list)
     checked: list[tuple[RunnerOrder, tuple[str, ...], str]] = field(default_factory=list)
     stopped: Callable[[], bool] = lambda: False
+    sizes: dict[str, int] = field(default_factory=dict)
     logs: bool = False
     """Whether the engine reads the output of runners, as that of containers does."""
 
@@ -240,6 +241,10 @@ class World:
     def job_failed(self, name: str) -> bool | None:
         self._trouble("job_failed")
         return self.containers[name].failed
+
+    def written(self, name: str) -> int:
+        self._trouble("written")
+        return self.sizes.get(name, 0)
 
     def last_words(self, name: str) -> str:
         self._trouble("last_words")

@@ -29,7 +29,7 @@ SCRIPTS = [file for file in SCRIPTS if re.match(rb"#!.*\bbash( -p)?\n", file.rea
 
 def test_there_is_something_to_judge() -> None:
     assert [file.parent.name for file in CONTAINERFILES] == ["builder", "compiler", "controller", "gpu-tester"]
-    assert len(SCRIPTS) == 12
+    assert len(SCRIPTS) == 13
 
 
 @pytest.mark.parametrize("file", CONTAINERFILES, ids=lambda file: file.parent.name)

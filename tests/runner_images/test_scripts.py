@@ -329,6 +329,30 @@ def test_without_its_configuration_nothing_starts(environment: dict[str, str]) -
     assert b"no ACTIONS_RUNNER_INPUT_JITCONFIG" in done.stderr
 
 
+def test_a_secret_comes_through_a_pipe_that_is_gone_then(environment: dict[str, str], home: Path) -> None:
+    pipe = home / "ci-runner-secret"
+    del environment["ACTIONS_RUNNER_INPUT_JITCONFIG"]
+    given = environment | {"STANDIN": "job", "CI_RUNNER_SECRET_PIPE": "true", "CI_RUNNER_SECRET_FOLDER": str(home)}
+    with subprocess.Popen([BUILDER / "entrypoint"], env=given, stdout=subprocess.PIPE, encoding="utf-8") as process:
+        words = [BUILDER / "secret-pipe", "--in"]
+        subprocess.run(words, input="s3cr3t\n", env=given, encoding="utf-8", check=True, timeout=MINUTES)
+        until((home / "_work/notes/at-work").exists)
+        assert not pipe.exists()
+        (home / "_work/notes/go").touch()
+        assert process.wait(MINUTES) == 0
+    kept = (home / "_work/notes/environment").read_text("utf-8")
+    assert "s3cr3t" not in kept
+    assert "SECRET_PIPE" not in kept
+
+
+def test_without_its_secret_nothing_starts(environment: dict[str, str], home: Path) -> None:
+    pipe = {"CI_RUNNER_SECRET_PIPE": "true", "CI_RUNNER_SECRET_FOLDER": str(home)}
+    given = environment | pipe | {"CI_RUNNER_SECRET_SECONDS": "0.1"}
+    done = subprocess.run([BUILDER / "entrypoint"], env=given, capture_output=True, encoding="utf-8", check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "secret-pipe: the controller handed nothing over\n"
+
+
 def test_a_configuration_on_the_command_line_is_refused_and_not_repeated(environment: dict[str, str]) -> None:
     command = [BUILDER / "entrypoint", "--jitconfig", "s3cr3t"]
     done = subprocess.run(command, env=environment, capture_output=True, check=False)

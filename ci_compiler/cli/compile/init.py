@@ -13,23 +13,26 @@ from pathlib import Path
 from ci_compiler.checkout import head_branch
 from ci_compiler.cli.console import note, print_findings
 from ci_compiler.cli.drift import missing_recipes
+from ci_compiler.cli.progress import progress
 from ci_compiler.cli.questions import QUESTIONS, TEMPLATE, answered, asked, at_terminal
 from ci_compiler.cli.where import SCHEMA_BESIDE, SPEC, root_of
 from ci_compiler.codes import Code
-from ci_compiler.errors import InputError, about, escaped, nearest
+from ci_compiler.errors import InputError, about, escaped, nearest, wrong
 from ci_compiler.files.atomic import change_folders, reporting
 from ci_compiler.files.drift import GITHUB, apply, compare, in_the_way, obstacle, writing
 from ci_compiler.outside import bytes_of
 from ci_compiler.plan.pipeline import plan
+from ci_compiler.recipes.nixpkgs_hash import fetched_hash, with_hashes
 from ci_compiler.recipes.render import recipes, territories
 from ci_compiler.reports.missing import missing
+from ci_compiler.runner.scale_sets import WITHOUT_CACHE, needs_cache
 from ci_compiler.spec.build import STARTERS, parse_spec, starters
 from ci_compiler.spec.carried import template_paths
 from ci_compiler.spec.model import RecipeKind, Spec
 from ci_compiler.spec.schema import schema_text
 from ci_compiler.sync.compiled import compile_files
 from ci_compiler.units import counted
-from ci_compiler.update.answers import OWNER, with_branch
+from ci_compiler.update.answers import OWNER, PUBLISH_TO, with_branch
 from ci_compiler.variant import recipe_names
 
 
@@ -40,7 +43,11 @@ def run(arguments: argparse.Namespace) -> int:
     """
     root, ask = root_of(arguments), at_terminal()
     given = {question: getattr(arguments, question.name) for question in QUESTIONS}
-    whole = ask or any(answer is not None for question, answer in given.items() if question.option != OWNER)
+    whole = (
+        ask
+        or arguments.kubernetes
+        or any(answer is not None for question, answer in given.items() if question.option != OWNER)
+    )
     files = _files(_template(arguments.template, ask=ask))
     if problems := {path: problem for path, text in files.items() if (problem := _problem(root, path, text))}:
         raise InputError(in_the_way(path.as_posix(), problem) for path, problem in problems.items())
@@ -48,9 +55,20 @@ def run(arguments: argparse.Namespace) -> int:
     for question, answer in given.items():
         if whole or answer is not None or question.option != OWNER:
             text = answered(text, question, answer, root, ask=ask)
-    files[SPEC] = text
     spec = parse_spec(text.encode(), shown=SPEC.as_posix())
+    if arguments.kubernetes:
+        text, spec = _for_pods(text, spec)
+    files[SPEC] = text
     return _compiled(root, spec, files) if whole else _first(root, spec, files)
+
+
+def _for_pods(text: str, spec: Spec) -> tuple[str, Spec]:
+    """The spec with what jobs need whose pods share no store: a cache, and the hashes for what is published into it."""
+    if needs_cache(spec):
+        raise wrong("--kubernetes", Code.PODS_WITHOUT_CACHE, f"{WITHOUT_CACHE}; give it with {PUBLISH_TO}")
+    with progress("fetching nixpkgs"):
+        text, _ = with_hashes(text, spec, fetched_hash)
+    return text, parse_spec(text.encode(), shown=SPEC.as_posix())
 
 
 def _template(given: str | None, *, ask: bool) -> str:

@@ -106,6 +106,7 @@ def _work(spec: Spec, pool: Pool, github: Registrar, arguments: argparse.Namespa
         longest=longest(spec, pool) + SLACK,
         spec=json.dumps(spec.document.value),
         health=arguments.health,
+        disk=0 if arguments.host else pool.disk * GB // arguments.count,
     )
 
 

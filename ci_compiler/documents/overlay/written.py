@@ -127,7 +127,7 @@ def _fleet(plan: Plan, fetched: Mapping[str, Fetched], known: Proofs) -> str:
     published = list(_published(plan, known))
     said = list(dict.fromkeys(str(known[cell.branch, one.name]) for cell, one in published))
     cache = cache_of(plan.spec)
-    served = {"url": nix.string(cache.url), "publicKey": nix.string(cache.public_key)} if cache else {}
+    served = {"url": nix.string(cache.url), "publicKeys": nix.words(cache.keys)} if cache else {}
     branches = {cell.branch: _folder(cell.branch, fetched.get(cell.branch)) for cell, _ in published}
     further = _further(plan)
     variants = [
@@ -215,7 +215,7 @@ def _words(plan: Plan) -> dict[str, str]:
     cache = cache_of(spec)
     settings = {
         "extra-substituters": nix.words([cache.url, *_others(cache)]),
-        "extra-trusted-public-keys": nix.words([cache.public_key]),
+        "extra-trusted-public-keys": nix.words(cache.keys),
     } if cache else {}  # fmt: skip
     return {
         "heading": _heading(spec),
@@ -253,8 +253,8 @@ def _notes(spec: Spec, cache: Cache | None, *, fetched: bool) -> Iterator[str]:
         yield "There is none: Nix builds what you use, which takes hours."
         return
     yield (
-        f"The cache is `{cache.url}`, and its paths are signed with `{cache.public_key}`. The flake names both, and "
-        "Nix asks before it uses them. The NixOS module sets them. Otherwise, add them to `substituters` and "
+        f"The cache is `{cache.url}`, and its paths are signed with `{'` or `'.join(cache.keys)}`. The flake names "
+        "them, and Nix asks before it uses them. The NixOS module sets them. Otherwise, add them to `substituters` and "
         "`trusted-public-keys` in nix.conf."
     )
     if cache.push is CachePush.OWN:

@@ -1,8 +1,8 @@
 """Runners in containers of podman or docker.
 
-The configuration of a runner reaches the container through the environment of the engine's process, by name, and so is
-in no argument, which `ps` would show. The engine keeps it, as all of a container's environment, in files of its own
-(SECURITY, "Known gaps"). The engine itself gets no GitHub credential that it could pass on.
+The configuration of a runner and the key of the builders reach a container through a pipe in it (`secret-pipe` of the
+images). They are in no argument, which `ps` would show, and not in the environment of a container, which the engine
+keeps in files of its own. The engine itself gets no GitHub credential that it could pass on.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from ci_compiler.process import PAST_LIMIT, Ended, ask
 from ci_compiler.runner.controller import answers, runner_logs
 from ci_compiler.runner.controller.engine import (
     CHECK_SECONDS,
-    JIT,
     RUNNER_ENVIRONMENT,
     EngineError,
     InstanceStatus,
@@ -45,8 +44,8 @@ from ci_compiler.runner.controller.job_network import (
     network_name,
 )
 from ci_compiler.runner.controller.runner_names import LABEL, PREFIX, mark, marks
+from ci_compiler.runner.controller.slot_memory import in_pod, parts, pod_arguments, pod_member, pod_name
 from ci_compiler.runner.controller.store_daemon import (
-    BUILDER_KEY,
     SERVES,
     STORE,
     bounds,
@@ -74,6 +73,12 @@ TOOLKIT = f"{TOOLKIT_PREFIX}/bin/ci-runner"
 PYTHON = f"{TOOLKIT_PREFIX}/bin/python"
 """The toolkit's interpreter in the images."""
 
+PIPE = "/usr/local/lib/ci-runner/secret-pipe"
+"""The program of the images that passes on a secret."""
+
+PIPED = ("--env", "CI_RUNNER_SECRET_PIPE=true")
+"""The options of a container whose program waits for a secret."""
+
 SHARED_MEMORY = "8g"
 """The size of /dev/shm in a container: the data loaders of torch pass batches through it."""
 
@@ -81,9 +86,8 @@ FRESH = 3600.0
 """Seconds after which an image that a tag names is pulled again."""
 
 _Made = TypeVar("_Made")
-_NOTHING: Mapping[str, Secret] = {}
-_SHORT, _LONG = 120, 3600
-"""Time limits in seconds: of a query to the engine, and of a pull or garbage collection."""
+_SHORT, _LONG, _HURRIED = 120, 3600, 20
+"""Time limits in seconds: of a query to the engine, of a pull or garbage collection, and of a query during a stop."""
 
 
 @dataclass(slots=True)
@@ -190,36 +194,56 @@ class ContainerEngine:
             self.remove(order.name)  # a hung check must not hold the GPU
 
     def start(self, order: RunnerOrder, jit: Secret) -> None:
-        """Closes a network, starts the daemon of the store and a new container, with the configuration."""
+        """Closes a network, starts the daemon of the store and a new container, and gives it the configuration."""
         self._start_services(order)
-        self._ask(self.command(order), secrets={JIT: jit})
+        self._ask(self.command(order))
+        self._hand(order.name, jit)
 
     def _start_services(self, order: RunnerOrder) -> None:
-        self._ask(holder_arguments(order))
-        self._ask(closer_arguments(order, network_name(order.name), PYTHON))
+        together = self._in_pod(order)
+        if together:
+            self._ask(pod_arguments(order))
+        own = (*together, "--network", "private") if together else ()
+        self._ask(holder_arguments(order, *own))
+        self._ask(closer_arguments(order, network_name(order.name), PYTHON, *together))
         if order.store:
-            key = {BUILDER_KEY: self._builder_key} if self._builder_key else {}
-            volume = self._stores[order.pool, order.slot]
-            self._ask(daemon_arguments(order, self.kind, volume, *families(order), signs=bool(key)), secrets=key)
-            self._ask(closer_arguments(order, daemon_name(order.name), PYTHON))
+            volume, daemon, key = self._stores[order.pool, order.slot], daemon_name(order.name), self._builder_key
+            how = (*own, *families(order), *(PIPED if key else ()))
+            memory = self._shares(order)[1]
+            self._ask(daemon_arguments(replace(order, memory=memory), self.kind, volume, *how))
+            if key:
+                self._hand(daemon, key)
+            self._ask(closer_arguments(order, daemon, PYTHON, *together))
+
+    def _in_pod(self, order: RunnerOrder) -> Sequence[str]:
+        """The options of a container of `order`, if it has a pod."""
+        return in_pod(order) if self.kind == "podman" and order.memory else ()
+
+    def _shares(self, order: RunnerOrder) -> tuple[int, int]:
+        """The memory of the job and of the daemon: in a pod, each may have all of what they share."""
+        return parts(order) if self.kind == "docker" else (order.memory, order.memory)
+
+    def _hand(self, container: str, secret: Secret) -> None:
+        """Passes `secret` to the program of `container`, which waits for it."""
+        self._ask(["exec", "--interactive", container, PIPE, "--in"], secret=secret)
 
     def command(self, order: RunnerOrder) -> list[str]:
         """The arguments that start `order`."""
         identity = order.identity | {"gpus": ",".join(order.gpus)}
-        return self._job(order, identity, ("--detach", *_hostname(order, self.kind), "--env", JIT), RUNNER_ENVIRONMENT)
+        return self._job(order, identity, ("--detach", *_hostname(order, self.kind), *PIPED), RUNNER_ENVIRONMENT)
 
     def _job(
         self, order: RunnerOrder, identity: Mapping[str, object], how: Sequence[str], variables: Mapping[str, str]
     ) -> list[str]:
         """The arguments that start a container like that of a job: what it may use, and what it may not."""
         return [
-            *started(order.name, identity, *how, *joined(order)),
+            *started(order.name, identity, *how, *self._in_pod(order), *joined(order)),
             *options("--env", {**variables, **_environment(order)}),
             *("--cap-drop", "all", "--security-opt", "no-new-privileges"),
             *("--shm-size", SHARED_MEMORY),
             *(("--volume", f"{self._stores[order.pool, order.slot]}:{STORE}:ro") if order.store else ()),
             *machines_of(order.family).options(self.kind, order.gpus),
-            *bounds(order.memory, order.cores),
+            *bounds(self._shares(order)[0], order.cores),
             order.image,
         ]
 
@@ -248,6 +272,9 @@ class ContainerEngine:
     def remove(self, name: str) -> None:
         """Removes the container, the daemon of its store and the network, with their anonymous volumes."""
         there = self._names()
+        if pod_member(name) in there:
+            self._ask(["pod", "rm", "--force", "--time", "0", pod_name(name)])
+            there = self._names()
         for one in (name, daemon_name(name), *network_containers(name)):
             if one in there:
                 self._ask(["rm", "--force", "--volumes", one])
@@ -267,6 +294,11 @@ class ContainerEngine:
     def job_failed(self, name: str) -> bool | None:
         """Whether its log says so."""
         return runner_logs.job_failed(self._run(["logs", "--tail", "100", name]).out)
+
+    def written(self, name: str) -> int:
+        """The size of what its container has beyond its image."""
+        words = ["container", "inspect", "--size", "--format", "{{.SizeRw}}", name]
+        return answers.read(self._ask(words), answers.number, self._who(words), str.strip)
 
     def last_words(self, name: str) -> str:
         """The last line of its log."""
@@ -295,25 +327,25 @@ class ContainerEngine:
     def _who(self, words: Sequence[str]) -> str:
         return f"{self.kind} {' '.join(words[:2])}"
 
-    def _ask(self, words: Sequence[str], secrets: Mapping[str, Secret] = _NOTHING, timeout: int = _SHORT) -> str:
+    def _ask(self, words: Sequence[str], *, secret: Secret | None = None, timeout: int = _SHORT) -> str:
         """The output of the engine for `words`. Raises EngineError with its last line if it fails."""
-        ended = self._run(words, secrets, timeout)
+        ended = self._run(words, timeout, f"{secret.reveal()}\n" if secret else "", secret)
         if ended.status:
             said = answers.last_line(ended.out + ended.err) or f"exit code {ended.status}"
             raise EngineError(f"{self._who(words)}: {said}")
         return ended.out.strip()
 
-    def _run(
-        self, words: Sequence[str], secrets: Mapping[str, Secret] = _NOTHING, timeout: int = _SHORT, stdin: str = ""
-    ) -> Ended:
-        """Runs the engine with `secrets` (at most one) in its environment."""
+    def _run(self, words: Sequence[str], timeout: int = _SHORT, stdin: str = "", secret: Secret | None = None) -> Ended:
+        """Runs the engine with `stdin`, which `secret` is part of."""
         env = {name: value for name, value in os.environ.items() if name not in CREDENTIALS}
-        env |= {name: secret.reveal() for name, secret in secrets.items()}
-        secret = next(iter(secrets.values()), None)
+        hurried = time.monotonic() + (0 if timeout > _SHORT else _HURRIED)
+
+        def given_up() -> bool:
+            return self.stopped() and time.monotonic() >= hurried
+
         with engine_errors():  # in the caller's group: podman starts processes that must outlive it
-            stopped = self.stopped if timeout > _SHORT else None
             command = [self._program, *words]
-            ended = ask(command, seconds=timeout, env=env, stdin=stdin, secret=secret, group=False, stopped=stopped)
+            ended = ask(command, seconds=timeout, env=env, stdin=stdin, secret=secret, group=False, stopped=given_up)
         if ended.status == PAST_LIMIT:
             why = "given up to stop" if self.stopped() else f"no answer in {timeout} s"
             raise EngineError(f"{self._who(words)}: {why}")

@@ -154,6 +154,9 @@ class RunnerEngine(Protocol):
     def keep_log(self, name: str) -> None:
         """Keeps the output of `name`, whose runner is lost, beyond its removal."""
 
+    def written(self, name: str) -> int:
+        """Bytes that the job of `name` keeps on the disk, outside the store; 0 if that is not measured."""
+
     def last_words(self, name: str) -> str:
         """The last line of output of `name`."""
 

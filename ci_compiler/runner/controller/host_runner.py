@@ -161,6 +161,10 @@ class ProcessEngine:
     def job_failed(self, _: str) -> None:
         """Always None: the output goes straight to the standard error of the controller."""
 
+    def written(self, _: str) -> int:
+        """Always 0: the disk is the machine's, and no other slot has a part of it."""
+        return 0
+
     def last_words(self, _: str) -> str:
         """Always '': the output goes straight to the standard error of the controller."""
         return ""

@@ -51,10 +51,10 @@ def families(order: RunnerOrder) -> Sequence[str]:
     return ("--sysctl", "net.ipv6.conf.all.disable_ipv6=1") if order.untrusted else ()
 
 
-def holder_arguments(order: RunnerOrder) -> list[str]:
+def holder_arguments(order: RunnerOrder, *together: str) -> list[str]:
     """The engine's arguments that start the holder, which ends at once when it is removed."""
     identity = {SERVES: order.name, **order.identity}
-    how = ("--detach", "--hostname", order.name, "--stop-signal", "KILL", *families(order))
+    how = ("--detach", *together, "--hostname", order.name, "--stop-signal", "KILL", *families(order))
     return [
         *started(network_name(order.name), identity, *how),
         *("--user", "65534:65534", "--cap-drop", "all", "--security-opt", "no-new-privileges"),
@@ -63,11 +63,11 @@ def holder_arguments(order: RunnerOrder) -> list[str]:
     ]
 
 
-def closer_arguments(order: RunnerOrder, container: str, python: str) -> list[str]:
+def closer_arguments(order: RunnerOrder, container: str, python: str, *together: str) -> list[str]:
     """The engine's arguments that close the network of `container` with the image's `python`, or fail."""
     identity = {SERVES: order.name, **order.identity}
     return [
-        *started(_closer_name(container), identity, "--rm", *_in_network_of(container)),
+        *started(_closer_name(container), identity, "--rm", *together, *_in_network_of(container)),
         *as_root("NET_ADMIN"),
         *bounds(_MEMORY, 0),
         *("--entrypoint", python, order.image, *CLOSER, closed_of(order)),

@@ -38,6 +38,7 @@ from ci_compiler.runner.controller.removal import GRACE, Remover, StillBusyError
 from ci_compiler.runner.controller.runner_names import RunnerName
 from ci_compiler.runner.controller.slots import (
     CHECK,
+    MEASURE,
     SHARE,
     STEADY,
     YOUNG,
@@ -264,6 +265,7 @@ class Controller(ControllerPart):
                 slot.enter(Phase.CLEANING)
         else:
             self._look(slot)
+            self._measure(slot)
             if self._draining and slot.phase is Phase.RUNNING and not slot.kept and now >= slot.next_cleanup:
                 self._remover.take_back(slot, unreachable=self._hopeless(slot))
 
@@ -293,6 +295,18 @@ class Controller(ControllerPart):
         if why := slot.stuck(self._clock.passed(), self._work.longest):
             slot.overdue = slot.busy_since is not None and slot.away_since is None
             self._give_up(slot, why)
+
+    def _measure(self, slot: Slot) -> None:
+        """Gives up a job that has written more than its share of the disk, which its neighbours need too."""
+        now, most, written = self._clock.passed(), self._work.disk, 0
+        if not most or now < slot.next_measure or slot.phase is not Phase.RUNNING:
+            return
+        slot.next_measure = now + MEASURE
+        with suppress(EngineError):
+            written = self._engine.written(slot.name)
+        if written > most:
+            slot.overdue = True
+            self._give_up(slot, f"its job has written {size(written)}, and may write {size(most)}")
 
     def _unwatched(self, slot: Slot) -> None:
         """The engine does not answer. On stop, the controller ends without it after a while."""

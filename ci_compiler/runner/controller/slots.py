@@ -21,6 +21,9 @@ READY = 300.0
 YOUNG = 2 * READY
 """Seconds by which a registration without a container may be older, or newer, than the clock says and still starts."""
 
+MEASURE = 60.0
+"""Seconds between two looks at how much a job has written."""
+
 LOST = 900.0
 """Seconds for which a runner may lose its connection; GitHub gives up on its job earlier."""
 
@@ -46,8 +49,8 @@ class RunnerPlan(JobNeeds):
 
     `gpu` and `gpus`: the architecture and number of GPUs that each runner is given; 0 for none, or for all of the
     machine's. `fleet`: the machines of all pools, with which it shares GitHub's limits. `longest`: seconds after which
-    a job counts as hung. `spec`: the spec as JSON, against which the doctor checks. `health`: the socket of the host's
-    health service; '' for none.
+    a job counts as hung. `disk`: bytes that it may have written outside the store; 0 for no bound. `spec`: the spec as
+    JSON, against which the doctor checks. `health`: the socket of the host's health service; '' for none.
     """
 
     labels: tuple[str, ...]
@@ -60,6 +63,7 @@ class RunnerPlan(JobNeeds):
     longest: float
     spec: str
     health: str = ""
+    disk: int = 0
 
 
 @dataclass(slots=True)
@@ -87,11 +91,11 @@ class Phase(StrEnum):
 class Slot:
     """A place for one runner; a slot beyond the plan's count is only cleaned up. Times are the clock's `passed()`.
 
-    `next_cleanup`, `next_round` and `next_look`: the earliest times of its next cleanup, its next cycle, and the next
-    look at its runner. `asked`: when GitHub was last asked about it. `may_be_registered`: whether the answer to its
-    registration was lost, so that GitHub may have a runner whose id is unknown. `trouble_since`: when the step that it
-    is at first failed. `asked_to_end`: whether the runner itself decides when to end, since GitHub could not be asked.
-    `overdue`: whether it is ended even if it has a job.
+    `next_cleanup`, `next_round`, `next_look` and `next_measure`: the earliest times of its next cleanup, its next
+    cycle, and the next looks at its runner and at what its job has written. `asked`: when GitHub was last asked about
+    it. `may_be_registered`: whether the answer to its registration was lost, so that GitHub may have a runner whose id
+    is unknown. `trouble_since`: when the step that it is at first failed. `asked_to_end`: whether the runner itself
+    decides when to end, since GitHub could not be asked. `overdue`: whether it is ended even if it has a job.
 
     `gpus`: the UUIDs of its GPUs. `refused`: those with which it failed a proof. `sick`: why it is in quarantine, or
     ''. `mark`: the slot whose registration shows that. In a row, `checks` counts failed proofs, `strikes` failed
@@ -107,6 +111,7 @@ class Slot:
     next_cleanup: float = 0.0
     next_round: float = 0.0
     next_look: float = 0.0
+    next_measure: float = 0.0
     asked: float = 0.0
     failures: int = 0
     trouble_since: float | None = None

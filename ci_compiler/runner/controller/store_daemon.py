@@ -22,9 +22,6 @@ STORE = "/nix"
 DAEMON = "/usr/local/lib/ci-runner/daemon"
 """The program of the images that serves the store (`runner-images/builder/daemon`)."""
 
-BUILDER_KEY = "CI_RUNNER_BUILDER_KEY"
-"""The variable from which the daemon reads the secret key that it signs builds with."""
-
 TRUSTED_KEYS = "CI_RUNNER_TRUSTED_KEYS"
 """The variable from which the daemon reads the public keys whose paths jobs may fetch, separated by spaces."""
 
@@ -52,11 +49,10 @@ def daemon_name(runner: str) -> str:
     return f"{runner}-nix"
 
 
-def daemon_arguments(order: RunnerOrder, kind: str, volume: str, *how: str, signs: bool) -> list[str]:
-    """The engine's arguments that start the daemon of `order`. `signs`: the environment has `BUILDER_KEY`."""
+def daemon_arguments(order: RunnerOrder, kind: str, volume: str, *how: str) -> list[str]:
+    """The engine's arguments that start the daemon of `order`."""
     return [
         *started(daemon_name(order.name), {SERVES: order.name, **order.identity}, "--detach", *how),
-        *(("--env", BUILDER_KEY) if signs else ()),
         *options("--env", {TRUSTED_KEYS: " ".join(order.trusted_keys)}),
         *as_root(*CAPABILITIES),
         *(word for option in SANDBOX[kind] if order.builds for word in ("--security-opt", option)),
@@ -92,9 +88,13 @@ def options(option: str, values: Mapping[str, str]) -> list[str]:
 
 
 def bounds(memory: int, cores: int) -> list[str]:
-    """The options for `memory` in bytes, without swap, and `cores`; 0 means no bound. The rest is always bounded."""
-    words = ["--pids-limit", str(PROCESSES), "--ulimit", f"nofile={FILES}:{FILES}"]
-    words += ["--memory", str(memory), "--memory-swap", str(memory)] if memory else []
+    """The options for `memory` and `cores` of a container, and for what is always bounded."""
+    return ["--pids-limit", str(PROCESSES), "--ulimit", f"nofile={FILES}:{FILES}", *bounds_of_pod(memory, cores)]
+
+
+def bounds_of_pod(memory: int, cores: int) -> list[str]:
+    """The options for `memory` in bytes, without swap, and `cores` that a pod takes as well; 0 means no bound."""
+    words = ["--memory", str(memory), "--memory-swap", str(memory)] if memory else []
     return [*words, "--cpus", str(cores)] if cores else words
 
 

@@ -21,6 +21,7 @@ from ci_compiler.errors import ExitCode, Finding, InputError
 from ci_compiler.files.drift import MARK
 from ci_compiler.hardware.families import DEFAULT, facts, has_facts
 from ci_compiler.hardware.families.host_signs import seen_by_host
+from ci_compiler.plan.pins import named_commits
 from ci_compiler.recipes.nix_text import string
 from ci_compiler.runner.controller.containers import TOOLKIT_PREFIX
 from ci_compiler.runner.controller.store_daemon import CAPABILITIES, DAEMON
@@ -29,7 +30,7 @@ from ci_compiler.runner.deployment.rendering import FOLDER, Facts, render, text_
 from ci_compiler.runner.fence import METADATA
 from ci_compiler.runner.host_health import SOCKET
 from ci_compiler.runner.limits import builds_in, longest, room_of, trusted_keys
-from ci_compiler.runner.scale_sets import scale_set_of
+from ci_compiler.runner.scale_sets import WITHOUT_CACHE, needs_cache, scale_set_of
 from ci_compiler.spec.build import BUNDLED_SHOWN
 from ci_compiler.spec.model import Pool, Spec
 from ci_compiler.workflows.writer import dump, quoted
@@ -58,6 +59,9 @@ BESIDE_CORES, BESIDE_MEMORY = 2, 8
 SHARED_MEMORY = 8
 """One part in so many of a pod's memory may be shared memory, through which torch's data loaders pass batches."""
 
+AND_HASHES = ", and `nixpkgs-hash` beside each `nixpkgs`, which `ci-compile hash` fills in"
+"""What a spec with a cache needs besides."""
+
 RESTART = {"Restart": "always", "RestartSec": "30", "RestartPreventExitStatus": str(ExitCode.RUNNER_DEPRECATED.value)}
 """run.sh exits with 0 after most failures, so the policy is `always`; a restart cannot fix a version that GitHub no
 longer serves (actions/runner, run-helper.sh)."""
@@ -84,11 +88,9 @@ def deployment(spec: Spec, target: str, *, scale_set_labels: bool = False) -> De
     if not served:
         message = "every pool is a runner scale set; `ci-runner deploy arc` writes their files"
         raise InputError([spec.finding(("runners",), Code.NO_LABEL_SET, message, key=True)])
-    if target == ARC and spec.cache is None and not spec.backend.uses_artifacts:
-        message = (
-            "jobs in Kubernetes share no store: what one pod builds reaches the next only through a binary cache; add "
-            "`cache: {url: URL, public-key: KEY}`"
-        )
+    if target == ARC and needs_cache(spec):
+        hashes = "" if all(pin.hash for pin in named_commits(spec)) else AND_HASHES
+        message = f"{WITHOUT_CACHE}; add `cache: {{url: URL, public-key: KEY}}`{hashes}"
         raise InputError([spec.finding(("runners",), Code.PODS_WITHOUT_CACHE, message, key=True)])
     files = render(target, _facts(spec, target, served), [_pool_facts(spec, pool) for pool in served])
     left_out = tuple(_left_out(spec, pool, target) for pool in spec.pools if pool not in served)

@@ -20,7 +20,7 @@ from ci_compiler.backends.nar import hex_digest
 from ci_compiler.backends.nix_store import Store
 from ci_compiler.backends.own_store import store_of
 from ci_compiler.backends.protocol import BinaryCache
-from ci_compiler.backends.tested import tested_there
+from ci_compiler.backends.tested import key_name, tested_there
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, StageError, failure, wrong
 from ci_compiler.plan.lookup import BuiltVariant, built_variants
@@ -84,11 +84,13 @@ class Verifier:
 
     def _signed(self, path: str) -> str:
         """The hash of the content of `path` that the key of the cache signed, in base 16."""
-        where, key = self.cache.url, self.cache.public_key.partition(":")[0]
+        where = self.cache.url
         if self.store.lacks([path], where):
             raise failure(path, Code.CLOSURE_MISSING, f"is not in {where}")
         if not self.store.signed(self.cache, [path]):
-            message = f"{where} holds it, but it or something that it needs has no valid signature by {key}"
+            message = (
+                f"{where} holds it, but it or something that it needs has no valid signature by {key_name(self.cache)}"
+            )
             raise failure(path, Code.PUBLISH_UNSIGNED, message)
         return hex_digest(self.store.contents([path], where)[path])
 

@@ -111,6 +111,15 @@ def test_a_foreign_key_is_refused(published: World, capsys: pytest.CaptureFixtur
     assert "has no valid signature by other-1 [publish-unsigned]" in capsys.readouterr().err
 
 
+def test_the_old_key_counts_while_it_is_a_further_key(published: World, capsys: pytest.CaptureFixture[str]) -> None:
+    old, new = published.cache(), published.cache("next")["public-key"]
+    published.spec(cache=old | {"public-key": new, "further-keys": [old["public-key"]]}, attest=True)
+    assert verify() == 0
+    published.spec(cache=old | {"public-key": new}, attest=True)
+    assert verify() == 1
+    assert "has no valid signature by next-1 [publish-unsigned]" in capsys.readouterr().err
+
+
 def test_another_commit_is_refused(published: World, capsys: pytest.CaptureFixture[str]) -> None:
     built, path = published.head, published.manifest["store_path"]
     published.git("checkout", "--quiet", "main")

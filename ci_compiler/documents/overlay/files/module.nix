@@ -28,7 +28,7 @@ in
     environment.systemPackages = lib.optional cfg.install pkgs.fleetPackages.environment;
     nix.settings = lib.mkIf (fleet.cache != null) {
       substituters = [ fleet.cache.url ];
-      trusted-public-keys = [ fleet.cache.publicKey ];
+      trusted-public-keys = fleet.cache.publicKeys;
     };
   };
 }
