@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -83,7 +84,7 @@ def disk(folder: Path | None = None) -> str:
         with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
             file.write(written)
             os.fsync(file.fileno())
-            if hasattr(os, "posix_fadvise"):
+            if sys.platform == "linux":
                 os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
             file.seek(0)
             return "" if file.read() == written else "a file that was just written has another content"

@@ -152,7 +152,7 @@ def of_manifest(
 
 def of_python(spec: Spec, name: str, branch: str, stage: Stage, python: Path, given: Mapping[str, Any]) -> SmokeSubject:
     """The package in the interpreter `python`, whoever built it. Raises InputError and StageError."""
-    program = shutil.which(python)
+    program = shutil.which(os.fspath(python))
     if program is None:
         raise failure(str(python), Code.NO_PYTHON, "is not an executable program")
     # The link is not resolved: Python finds a virtual environment by the path of the link.
