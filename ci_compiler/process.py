@@ -75,10 +75,20 @@ Background = subprocess.Popen[bytes]
 
 def find_program(name: str, *, install: str, code: Code = Code.PROGRAM_MISSING, folders: Sequence[str] = ()) -> str:
     """The path of a program on PATH or in `folders`. Raises InputError (`code`), which says how to `install` it."""
-    found = shutil.which(name, path=os.pathsep.join((os.environ.get("PATH", os.defpath), *folders)))
+    found = located(name, folders)
     if found is None:
         raise wrong(name, code, f"{name} is not on PATH; {install}")
     return found
+
+
+def located(name: str, folders: Sequence[str] = ()) -> str | None:
+    """The path of a program on PATH, in `folders`, or beside another one (`SYSTEM.beside`); None if there is none."""
+    path = os.pathsep.join((os.environ.get("PATH", os.defpath), *folders))
+    if name not in SYSTEM.beside:
+        return shutil.which(name, path=path)
+    other, below = SYSTEM.beside[name]
+    around = Path(shutil.which(other, path=path) or "").parents
+    return next((str(folder / below) for folder in around if (folder / below).is_file()), None)
 
 
 @contextmanager

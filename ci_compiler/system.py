@@ -26,9 +26,10 @@ else:
 
 
 @record
-class System:
+class OperatingSystem:
     """An operating system.
 
+    `beside` has the programs that are not taken from PATH: each is at a path below a folder that another program is in.
     `programs` is the folder of programs in a virtual environment, `suffix` the end of their names, and `magic` the
     first bytes of machine code. `pythons` are the commands that may start a Python of a version, the best first.
     `starts_scripts`: a script starts by its first line. `stop` is the signal with which GitHub's runner cancels a step,
@@ -40,6 +41,7 @@ class System:
     statuses of programs that a fault ended, with the signal that other systems send then.
     """
 
+    beside: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     programs: str = "bin"
     suffix: str = ""
     magic: tuple[bytes, ...] = (b"\x7fELF",)
@@ -57,19 +59,20 @@ class System:
     crashes: Mapping[int, str] = field(default_factory=dict)
 
 
-LINUX = System()
+LINUX = OperatingSystem()
 
 _POWERSHELL = ("powershell", "-NoProfile", "-NonInteractive", "-Command")
 
-SYSTEMS: Mapping[str, System] = {
+SYSTEMS: Mapping[str, OperatingSystem] = {
     "linux": LINUX,
-    "darwin": System(
+    "darwin": OperatingSystem(
         magic=(b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe"),  # Mach-O of 64 bits, and for several architectures
         locale="en_US.UTF-8",
         processor=("sysctl", "-n", "machdep.cpu.brand_string"),
         memory=("sysctl", "-n", "hw.memsize"),
     ),
-    "win32": System(
+    "win32": OperatingSystem(
+        beside={"bash": ("git", "bin/bash.exe")},  # the one on PATH may be that of WSL
         programs="Scripts",
         suffix=".exe",
         magic=(b"MZ",),

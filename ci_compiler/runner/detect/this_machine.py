@@ -95,10 +95,11 @@ def record(*, trial: bool = True, software: bool = True) -> Recorded:
 
 
 def _asked(texts: Recorded) -> Recorded:
-    """`texts` with the processor and memory that programs print, as Linux writes them to cpuinfo and meminfo."""
+    """`texts` with what programs print of the system, the processor and the memory, as the files of Linux have it."""
     model, memory = (printed(*command).strip() for command in (SYSTEM.processor, SYSTEM.memory))
     size = f"MemTotal: {int(memory) // 1024} kB\n" if memory.isdigit() else ""
-    return replace(texts, cpuinfo=f"model name : {model}\n", meminfo=size)
+    title = platform.platform(aliased=True, terse=True)
+    return replace(texts, cpuinfo=f"model name : {model}\n", meminfo=size, os_release=f'PRETTY_NAME="{title}"\n')
 
 
 def trial_build() -> Answer | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import sys
 import tempfile
 import time
@@ -15,6 +14,7 @@ from pathlib import Path
 import ci_compiler
 from ci_compiler.backends.protocol import NixUse
 from ci_compiler.hardware.texts import MISSING, Answer, answer, printed, text_of
+from ci_compiler.process import located
 from ci_compiler.runner.detect.this_machine import this_machine
 from ci_compiler.runner.doctor.evidence import TRIED, Assignment, ClockReading, Evidence
 from ci_compiler.runner.fence import CLOSED, FENCE, reachable
@@ -47,7 +47,7 @@ def gather(work: Assignment) -> Evidence:
         clock=clock(),
         attempts=tuple(work.machines.attempts(deep=work.deep)) if uses_gpu else (),
         runner=runner_version(),
-        tools=frozenset(filter(shutil.which, programs)),
+        tools=frozenset(filter(located, programs)),
         secret=secret,
         lacks=tuple(name for name in work.spec.required_secrets if name not in given),
         answer=answer(*command) if command else None,

@@ -205,7 +205,7 @@ def ask_isolated(
     env = {name: os.environ[name] for name in kept if name in os.environ}
     if subject.declared:
         env |= subject.variables
-    with tempfile.TemporaryDirectory(prefix="ci-runner-smoke-") as empty:
+    with tempfile.TemporaryDirectory(prefix="ci-runner-smoke-", ignore_cleanup_errors=True) as empty:
         home, driver = Path(empty, "home"), Path(empty, "driver")
         home.mkdir()
         env |= dict.fromkeys((*SYSTEM.homes, *SYSTEM.temporaries), str(home)) | {"LC_ALL": SYSTEM.locale, **variables}

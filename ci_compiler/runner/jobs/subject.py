@@ -88,7 +88,7 @@ class SmokeSubject:
     @property
     def variables(self) -> dict[str, str]:
         """The variables that its commands get, with the folder of what it needs."""
-        needs = {"VARIANT_NEEDS": os.fspath(self.needs)} if self.needs else {}
+        needs = {"VARIANT_NEEDS": self.needs.as_posix()} if self.needs else {}
         return environment(self.spec, self.built, self.stage, self.values) | needs
 
     def write_result(self, path: Path, *, passed: bool, recorded: bool, seconds: float, **more: Any) -> str:
