@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Never, TypeVar
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError, Place
+from ci_compiler.system import READ
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
@@ -100,7 +101,7 @@ def bytes_of(path: str | PathLike[str], most: int = LARGEST) -> bytes:
     if path == STANDARD_INPUT:
         data: bytes = sys.stdin.buffer.read(most + 1)
     else:
-        descriptor = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)  # a pipe would block
+        descriptor = os.open(name, READ)
         with open(descriptor, "rb") as file:  # noqa: PTH123  (a descriptor)
             mode = os.fstat(descriptor).st_mode
             if stat.S_ISDIR(mode):

@@ -5,7 +5,8 @@ running in the background.
 
 All but `start` have a time limit. By default, the program leads a process group of its own, and the whole group has
 ended when the function returns or raises (Ctrl-C, SIGTERM within `ending_in_order`). The group gets SIGTERM first, then
-SIGKILL. All functions raise InputError (`cannot-start`) for a program that cannot be started.
+SIGKILL. On Windows, it gets Ctrl-Break, and then the program ends with all that it and its children started. All
+functions raise InputError (`cannot-start`) for a program that cannot be started.
 """
 
 from __future__ import annotations
@@ -13,12 +14,11 @@ from __future__ import annotations
 import math
 import os
 import re
-import resource
 import select
-import selectors
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -31,6 +31,7 @@ from typing import IO, NamedTuple, Never
 from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
 from ci_compiler.secret import Secret, cut_secrets
+from ci_compiler.system import SYSTEM, limit_memory, readable
 
 GRACE = 5.0
 """Seconds between SIGTERM and SIGKILL. A cancelled step has 7.5 seconds to end (the source of actions/runner)."""
@@ -40,6 +41,9 @@ PAST_LIMIT = 124
 
 TAIL = 40
 """Lines of output that `follow` keeps."""
+
+_STOP: signal.Signals = getattr(signal, SYSTEM.stop)
+"""The signal with which GitHub's runner cancels a step."""
 
 _REAP = 2.0
 """Seconds that a killed program gets to end. A call into a driver that crashed may never return."""
@@ -71,28 +75,38 @@ Background = subprocess.Popen[bytes]
 
 def find_program(name: str, *, install: str, code: Code = Code.PROGRAM_MISSING, folders: Sequence[str] = ()) -> str:
     """The path of a program on PATH or in `folders`. Raises InputError (`code`), which says how to `install` it."""
-    found = shutil.which(name, path=os.pathsep.join((os.environ.get("PATH", os.defpath), *folders)))
+    found = located(name, folders)
     if found is None:
         raise wrong(name, code, f"{name} is not on PATH; {install}")
     return found
 
 
+def located(name: str, folders: Sequence[str] = ()) -> str | None:
+    """The path of a program on PATH, in `folders`, or beside another one (`SYSTEM.beside`); None if there is none."""
+    path = os.pathsep.join((os.environ.get("PATH", os.defpath), *folders))
+    if name not in SYSTEM.beside:
+        return shutil.which(name, path=path)
+    other, below = SYSTEM.beside[name]
+    around = Path(shutil.which(other, path=path) or "").parents
+    return next((str(folder / below) for folder in around if (folder / below).is_file()), None)
+
+
 @contextmanager
 def ending_in_order() -> Iterator[None]:
-    """Within it, SIGTERM raises SystemExit(143), so that every `finally` runs. A second SIGTERM is ignored."""
+    """Within it, SIGTERM (or Ctrl-Break) raises SystemExit(143), so that every `finally` runs. A second is ignored."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
     def end(*_: object) -> Never:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        signal.signal(_STOP, signal.SIG_IGN)
         raise SystemExit(128 + signal.SIGTERM)
 
-    before = signal.signal(signal.SIGTERM, end)
+    before = signal.signal(_STOP, end)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        signal.signal(_STOP, before)
 
 
 def ask(  # noqa: PLR0913 - each is a plain fact about how to run a program
@@ -175,9 +189,8 @@ def follow_errors(
     start = time.monotonic()
     process = _spawn(command, env=env, streams=(subprocess.DEVNULL, subprocess.DEVNULL, subprocess.PIPE))
     with _ending(process, grace=0.0):
-        if hasattr(resource, "prlimit"):
-            with suppress(OSError, ValueError):
-                resource.prlimit(process.pid, resource.RLIMIT_AS, (memory, memory))
+        with suppress(OSError, ValueError):
+            limit_memory(process.pid, memory)
         status = _hear(process, process.stderr, on_line, start + seconds, patience)
     return Ended(status=status, seconds=time.monotonic() - start)
 
@@ -203,7 +216,7 @@ def _spawn(
     stdin, stdout, stderr = streams
     try:
         return subprocess.Popen(
-            command, stdin=stdin, stdout=stdout, stderr=stderr, env=env, cwd=folder, start_new_session=group
+            command, stdin=stdin, stdout=stdout, stderr=stderr, env=env, cwd=folder, **(SYSTEM.group if group else {})
         )
     except OSError as error:
         raise wrong(command[0], Code.CANNOT_START, f"cannot be started: {error.strerror}") from None
@@ -231,6 +244,15 @@ def _ending(process: subprocess.Popen[bytes], *, group: bool = True, grace: floa
 
 def _end_group(process: subprocess.Popen[bytes], grace: float) -> None:
     """Sends SIGTERM to the group and SIGKILL `grace` seconds later; only SIGKILL if its leader has ended."""
+    if sys.platform == "win32":
+        with suppress(OSError, subprocess.TimeoutExpired):  # the process has no console
+            if grace and process.poll() is None:
+                os.kill(process.pid, signal.CTRL_BREAK_EVENT)
+                process.wait(grace)
+        kill = ["taskkill", "/T", "/F", "/PID", str(process.pid)]
+        with suppress(OSError, subprocess.TimeoutExpired):
+            subprocess.run(kill, stdin=subprocess.DEVNULL, capture_output=True, timeout=GRACE, check=False)
+        return
     with suppress(ProcessLookupError, PermissionError):  # the group is gone; macOS refuses signals to its zombies
         if grace and process.poll() is None:
             os.killpg(process.pid, signal.SIGTERM)
@@ -244,20 +266,24 @@ def _end_group(process: subprocess.Popen[bytes], grace: float) -> None:
 
 def _wait(process: subprocess.Popen[bytes], deadline: float, stopped: Callable[[], bool] | None = None) -> int:
     """The status of the program; PAST_LIMIT if it still runs at `deadline`, or when `stopped` returns True."""
-    with suppress(OSError, AttributeError):  # Popen.wait polls, and returns up to 50 ms late; elsewhere than on Linux
-        descriptor = os.pidfd_open(process.pid)
-        try:
-            while (left := deadline - time.monotonic()) > 0:
-                if select.select([descriptor], [], [], min(left, 1.0) if stopped else left)[0]:
-                    break
-                if stopped and stopped():
-                    deadline = 0.0
-        finally:
-            os.close(descriptor)
-    try:
-        return process.wait(max(0.0, deadline - time.monotonic()))
-    except subprocess.TimeoutExpired:
-        return PAST_LIMIT
+    if sys.platform == "linux":
+        with suppress(OSError):  # Popen.wait polls, and returns up to 50 ms late
+            descriptor = os.pidfd_open(process.pid)
+            try:
+                while (left := deadline - time.monotonic()) > 0:
+                    if select.select([descriptor], [], [], min(left, 1.0) if stopped else left)[0]:
+                        break
+                    if stopped and stopped():
+                        deadline = 0.0
+            finally:
+                os.close(descriptor)
+    while True:
+        left = deadline - time.monotonic()
+        with suppress(subprocess.TimeoutExpired):
+            status = process.wait(max(0.0, min(left, 1.0) if stopped else left))
+            return -getattr(signal, SYSTEM.crashes[status]) if status in SYSTEM.crashes else status
+        if left <= 0 or (stopped and stopped()):
+            return PAST_LIMIT
 
 
 def _hear(
@@ -270,23 +296,21 @@ def _hear(
     """Passes on the lines of `stream` and returns the status; a child that holds the stream open is not waited for."""
     assert stream is not None  # noqa: S101 - the caller asked for a pipe
     rest, quiet, since = b"", 0, time.monotonic()
-    with selectors.DefaultSelector() as selector:
-        selector.register(stream, selectors.EVENT_READ)
-        while (left := min(deadline, since + patience) - time.monotonic()) > 0:
-            if not selector.select(min(1.0, left)):
-                quiet += process.poll() is not None
-                if quiet < 2:
-                    continue
-                break
-            chunk = os.read(stream.fileno(), 1 << 20)
-            if not chunk:
-                break
-            *lines, rest = (rest + chunk).split(b"\n")
-            for line in lines:
-                if on_line(line.decode(errors="replace")):
-                    since = time.monotonic()
-        else:  # a limit has passed
-            deadline = 0.0
+    while (left := min(deadline, since + patience) - time.monotonic()) > 0:
+        if not readable(stream, min(1.0, left)):
+            quiet += process.poll() is not None
+            if quiet < 2:
+                continue
+            break
+        chunk = os.read(stream.fileno(), 1 << 20)
+        if not chunk:
+            break
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            if on_line(line.decode(errors="replace").removesuffix("\r")):
+                since = time.monotonic()
+    else:  # a limit has passed
+        deadline = 0.0
     if rest:
         on_line(rest.decode(errors="replace"))
     return _wait(process, deadline)

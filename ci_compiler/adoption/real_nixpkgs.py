@@ -12,6 +12,7 @@ import json
 import os
 import re
 import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -319,6 +320,8 @@ def _row(line: str) -> dict[str, Any]:
 
 def _workers() -> int:
     """How many evaluations the machine has cores and memory for."""
+    if sys.platform == "win32":
+        return 1
     try:
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (OSError, ValueError):  # the system does not say

@@ -18,6 +18,7 @@ from ci_compiler.backends.forms import FILE
 from ci_compiler.backends.job import JoinedVariant
 from ci_compiler.codes import Code
 from ci_compiler.errors import failure
+from ci_compiler.system import NO_LINK, READ
 
 FOLDER = "files"
 """Where the files are, from the folder of the manifest."""
@@ -129,7 +130,9 @@ def _take(name: str, root: Path, path: Path, target: Path, taken: Mapping[str, s
 
 def _copy(source: Path, target: Path) -> str:
     """Copies the regular file `source`, and returns the hash of what was copied. Raises OSError for anything else."""
-    descriptor = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    if not NO_LINK and source.is_symlink():
+        raise OSError
+    descriptor = os.open(source, READ | NO_LINK)
     with open(descriptor, "rb") as file:  # noqa: PTH123  (a descriptor)
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise OSError

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -45,10 +46,11 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import failure, wrong
 from ci_compiler.files.folders import SBOM_FILE
 from ci_compiler.git import Git
-from ci_compiler.process import Ended, find_program, follow
+from ci_compiler.process import Ended, ask, find_program, follow
 from ci_compiler.publishing.plan import Upload, expired, other_commit, release_of, waits_for
 from ci_compiler.publishing.target import Target, place_failures, planned, upload
 from ci_compiler.secret import Secret
+from ci_compiler.system import SYSTEM
 from ci_compiler.units import counted, duration
 
 _PIP = "python -m pip --disable-pip-version-check install --no-input "
@@ -63,6 +65,31 @@ def _installation(setup: str, files: Iterable[Path]) -> str:
 def shell(line: str) -> list[str]:
     """The command that runs a declared line, and ends at the first failure. Raises InputError if there is no Bash."""
     return [find_program(BASH.name, install=BASH.install), "-euo", "pipefail", "-c", line]
+
+
+def _python(version: str) -> list[str]:
+    """The command of the Python of `version`. Raises InputError if there is none."""
+    named, *others = ([word.format(version) for word in words] for words in SYSTEM.pythons)
+    for command in () if shutil.which(named[0]) else others:
+        program = shutil.which(command[0])
+        if program and ask([program, *command[1:], "-c", _VERSION], seconds=60).out.strip() == version:
+            return [program, *command[1:]]
+    return [find_program(named[0], install="install it, with its module venv")]
+
+
+_VERSION = (
+    "import sys, sysconfig; "
+    "print('%d.%d' % sys.version_info[:2] + 't' * bool(sysconfig.get_config_var('Py_GIL_DISABLED')))"
+)
+
+
+def _lines_checked(script: str, root: Path) -> Path:
+    """The path of a script below `root`. Raises InputError if its lines end as on Windows, which no shell reads."""
+    with (root / script).open("rb") as file:
+        if file.readline(200).endswith(b"\r\n"):
+            message = f"its lines end with CR LF; write `{script} text eol=lf` to .gitattributes, and check out again"
+            raise wrong(script, Code.CANNOT_START, message)
+    return root / script
 
 
 def _result(
@@ -112,9 +139,10 @@ class CommandPrograms:
         every = {*map(open_pattern, commands.files), *(pattern for variant in members for pattern in variant.patterns)}
         before = matching(root, sorted(every))
         started = datetime.now(UTC)
-        script = os.fspath(root / commands.build)
+        script = _lines_checked(commands.build, root).as_posix()
         with contained(self.job.container, root, self._given(), self._needed()) as prefix:
-            words, env = [*prefix, script], self._environment()
+            words = [*prefix, script] if prefix or SYSTEM.starts_scripts else shell(shlex.quote(script))
+            env = self._environment()
             ended = follow(words, show, seconds=self.job.seconds, log=order.log, env=env, folder=root)
         check_built(order, ended)
         if len(members) > 1:
@@ -162,19 +190,20 @@ class CommandPrograms:
         if not line:
             lacks = "has no wheel, and the package declares no `setup` that installs its files"
             return Interpreter(program="", home=self._files(), lacks=lacks)
-        python = find_program(f"python{self.job.values['python'] or '3'}", install="install it, with its module venv")
         home = scratch / "environment"
-        self._set_up(build.name, [python, "-m", "venv", os.fspath(home)], self._environment())
-        path = os.pathsep.join((os.fspath(home / "bin"), os.environ.get("PATH", os.defpath)))
+        programs = home / SYSTEM.programs
+        python = _python(self.job.values["python"] or "3")
+        self._set_up(build.name, [*python, "-m", "venv", os.fspath(home)], self._environment())
+        path = os.pathsep.join((os.fspath(programs), os.environ.get("PATH", os.defpath)))
         env = self._environment(VIRTUAL_ENV=os.fspath(home), PATH=path)
         for needed in self.job.needed:
             if first := _installation(needed.setup, sorted(needed.folder.iterdir())):
-                given = {**variables(needed.values), "VARIANT_FILES": os.fspath(needed.folder)}
+                given = {**variables(needed.values), "VARIANT_FILES": needed.folder.as_posix()}
                 self._set_up(
                     build.name, shell(first), env | given, of=f"the files of {needed.package}, which it needs,"
                 )
         self._set_up(build.name, shell(line), env | {"VARIANT_FILES": self._files()})
-        return Interpreter(program=os.fspath(home / "bin" / "python"), home=os.fspath(home))
+        return Interpreter(program=os.fspath(programs / f"python{SYSTEM.suffix}"), home=os.fspath(home))
 
     def prove(self, build: BuildRecord, recipe: str) -> None:  # noqa: ARG002
         """Verifies the files: a build script evaluates to nothing that could be compared."""
@@ -289,7 +318,7 @@ class CommandPrograms:
 
     def _given(self) -> dict[str, str]:
         """The variables of the variant."""
-        needs = {"VARIANT_NEEDS": os.fspath(self.job.needs)} if self.job.needs else {}
+        needs = {"VARIANT_NEEDS": self.job.needs.as_posix()} if self.job.needs else {}
         return {**self.job.environment, **needs}
 
     def _needed(self) -> list[Path]:
@@ -299,7 +328,7 @@ class CommandPrograms:
 
     def _files(self) -> str:
         """The absolute path of the folder of the files; the commands run in the root of the repository."""
-        return os.fspath((self.job.folder / FOLDER).absolute())
+        return (self.job.folder / FOLDER).absolute().as_posix()
 
     def _commands(self) -> DeclaredCommands:
         if self.job.commands is None:

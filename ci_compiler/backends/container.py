@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
 
+from ci_compiler.codes import Code
+from ci_compiler.errors import wrong
 from ci_compiler.process import ask, find_program
 
 _ENGINES = ("docker", "podman")
@@ -30,6 +33,8 @@ def contained(image: str, root: Path, names: Iterable[str], read: Iterable[Path]
     if not image:
         yield []
         return
+    if sys.platform == "win32":
+        raise wrong(image, Code.CANNOT_START, "images are of Linux, and this system runs none; build on another one")
     engine = next(filter(None, map(shutil.which, _ENGINES)), "")
     engine = engine or find_program(_ENGINES[0], install="install Docker or Podman: the build runs in a container")
     folder, name = root.resolve(), f"ci-runner-{uuid4().hex}"

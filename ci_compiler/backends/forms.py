@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ci_compiler.backends.protocol import OutputForms, Tool
 
-BASH = Tool(name="bash", install="install bash")
+BASH = Tool(name="bash", install="install bash; on Windows, install Git, which has it")
 FLOX = Tool(name="flox", install="install it from https://flox.dev/docs/install-flox, for the runner's user")
 
 CACHE_KEY = "NIX_CACHE_SIGNING_KEY"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import socket
+import sys
 from typing import TYPE_CHECKING
 
 from ci_compiler.cli.progress import progress
@@ -31,6 +32,9 @@ Engine = ContainerEngine | ProcessEngine
 
 def engine_of(arguments: argparse.Namespace) -> Engine:
     """The engine that runs runners here: `--host`, `--engine`, or the first one installed. Raises InputError."""
+    if sys.platform == "win32" or (arguments.host and sys.platform != "linux"):
+        message = "ci-runner starts no runners on this system; install GitHub's own service there"
+        raise wrong("this machine", Code.CANNOT_START, message)
     if arguments.host:
         return ProcessEngine(arguments.host)
     return find_engine(arguments.engine, _builder_key())

@@ -96,7 +96,7 @@ class _Digest:
             self.words(path, status.st_ino, status.st_size, status.st_ctime_ns)
             return
         self.words(path, status.st_size)
-        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        file = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
         self._hash.update(os.read(file, status.st_size + 1))
         os.close(file)
 

@@ -27,6 +27,7 @@ from pathlib import Path
 from ci_compiler.checkout import checkout_around, git_folder
 from ci_compiler.codes import Code
 from ci_compiler.errors import InputError, wrong
+from ci_compiler.system import runs
 
 _STAGING = ".ci-compile-"
 
@@ -111,19 +112,8 @@ def sweep(path: Path) -> None:
         return
     for one in left:
         pid = one.name.removeprefix(mine).split("-")[0]
-        if not pid.isdigit() or not _runs(int(pid)):
+        if not pid.isdigit() or not runs(int(pid)):
             _remove(one)
-
-
-def _runs(pid: int) -> bool:
-    """Whether there is a process with this number."""
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except OSError:  # of another user
-        return True
-    return True
 
 
 def cannot_write(file: str | os.PathLike[str], error: OSError) -> InputError:
@@ -194,6 +184,8 @@ def _prepare(staging: Path, folder: Path, texts: Mapping[str, str | None]) -> _C
 
 def _exchange_all(changes: Sequence[_Change]) -> bool:
     """Exchanges every folder for its copy, or none; False if the kernel or a file system cannot. Raises OSError."""
+    if sys.platform == "win32":
+        return False
     if len(changes) < 2:
         return all(map(_enter, changes))
     child = os.fork()

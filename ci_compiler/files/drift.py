@@ -8,7 +8,6 @@ folder wait for each other.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import stat
@@ -22,6 +21,7 @@ from ci_compiler.checkout import EntryKind
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError, Place
 from ci_compiler.files.folders import FUNCTIONS, RECIPES, SHARED
+from ci_compiler.system import lock
 
 MARK = "Compiled by ci-compile"
 """The mark in the first line of every compiled file, after the comment sign of its format."""
@@ -97,7 +97,7 @@ def compare(root: Path, files: Mapping[str, str], territories: Sequence[Territor
     """
     with ExitStack() as locks:
         for folder in sorted({(root / territory.folder).parent for territory in territories}):
-            locks.enter_context(_locked(folder, fcntl.LOCK_SH))
+            locks.enter_context(_locked(folder, shared=True))
         return _compare(root, files, territories)
 
 
@@ -265,22 +265,22 @@ def writing(*folders: Path) -> Iterator[None]:
 
     with ExitStack() as locks:
         for parent in sorted({folder.parent for folder in folders}):
-            locks.enter_context(_locked(parent, fcntl.LOCK_EX))
+            locks.enter_context(_locked(parent))
         for folder in folders:
             sweep(folder)
         yield
 
 
 @contextmanager
-def _locked(folder: Path, kind: int) -> Iterator[None]:
-    """Waits for a lock on `folder`: LOCK_SH to read its files, LOCK_EX to write them.
+def _locked(folder: Path, *, shared: bool = False) -> Iterator[None]:
+    """Waits for a lock on `folder`, `shared` to read its files.
 
     The kernel releases the lock of a process that is killed.
     """
     handle = None
-    with suppress(OSError):  # the folder is missing or unreadable, or its file system has no locks
+    with suppress(OSError):  # the folder is missing or unreadable, or the system has no locks of folders
         handle = os.open(folder, os.O_RDONLY)
-        fcntl.flock(handle, kind)
+        lock(handle, shared=shared)
     try:
         yield
     finally:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import shutil
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from ci_compiler.outside import bytes_of
+from ci_compiler.system import lock
 
 
 class Stored(NamedTuple):
@@ -117,5 +117,5 @@ class FolderStore:
     def _lock(self) -> Iterator[None]:
         self._root.mkdir(parents=True, exist_ok=True)
         with (self._root / ".lock").open("w") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+            lock(file.fileno())
             yield

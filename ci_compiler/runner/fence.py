@@ -92,6 +92,8 @@ def _address(word: str) -> str:
 
 def _route(action: int, to: str, kind: int, *, device: str = "", gateway: str = "") -> None:
     """Adds or deletes a route of the main table. Raises OSError."""
+    if sys.platform != "linux":
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS), to)
     network = ipaddress.ip_network(to)
     family = socket.AF_INET if network.version == 4 else socket.AF_INET6
     scope = _LINK if device and not gateway else 0

@@ -134,6 +134,8 @@ def judged(verdict: HostVerdict, *, family: str, gpus: Sequence[str], now: float
 
 def _heard(path: str) -> bytes:
     """All that the service at `path` sends. Raises OSError if that is too much or takes too long."""
+    if not hasattr(socket, "AF_UNIX"):
+        raise OSError("this system has no such sockets")
     end, heard = time.monotonic() + PATIENCE, b""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(PATIENCE)

@@ -161,11 +161,11 @@ def _complete_pool(pool: Pool, spec: Spec, left_out: frozenset[Stage]) -> Pool:
 
 
 def _system_of(pool: Pool, spec: Spec) -> str:
-    """The Nix system that the labels X64, ARM64 and macOS name (GitHub ignores case); '' if they name none."""
+    """The system that the labels X64, ARM64, macOS and Windows name (GitHub ignores case); '' if they name none."""
     labels = {label.lower() for label in pool.runs_on.labels}
     systems = [system for system in spec.hardware.systems.values() if system.label.lower() in labels]
-    on_macos = "macos" in labels
-    return next((system.name for system in systems if (system.os == "macOS") == on_macos), "")
+    named = labels & {"macos", "windows"} or {"linux"}
+    return next((system.name for system in systems if system.os.lower() in named), "")
 
 
 def _image(kind: str, owner: str) -> str:

@@ -67,7 +67,7 @@ def nodes(spec: Spec, shards: Sequence[Shard]) -> dict[str, Mapping[str, Node]]:
     compiled |= {part.path: shard.workflow(spec, part).node() for part in shards}
     if findings := [*unknown_pins(spec), *_image_problems(spec)]:
         raise InputError(findings)
-    return {path: _pinned(one, spec) for path, one in compiled.items()}
+    return {path: _with_bash(_pinned(one, spec), spec) for path, one in compiled.items()}
 
 
 def _workflows(spec: Spec, called: Collection[str], shards: Sequence[Shard]) -> Iterator[tuple[str, Workflow]]:
@@ -112,6 +112,16 @@ def _image_problems(spec: Spec) -> Iterable[Finding]:
 def _pinned(workflow: Mapping[str, Node], spec: Spec) -> Mapping[str, Node]:
     """The workflow with the commits of actions that the spec has in place of the bundled ones."""
     return {key: overruled(value, spec.pins) for key, value in workflow.items()} if spec.pins else workflow
+
+
+def _with_bash(workflow: Mapping[str, Node], spec: Spec) -> Mapping[str, Node]:
+    """The workflow with Bash for every step if it may run on Windows, where GitHub takes PowerShell otherwise."""
+    jobs = workflow.get("jobs")
+    windows = {system.name for system in spec.hardware.systems.values() if system.os == "Windows"}
+    if jobs is None or not any(pool.system in windows for pool in spec.pools):
+        return workflow
+    before = {key: value for key, value in workflow.items() if key != "jobs"}
+    return before | {"defaults": {"run": {"shell": "bash"}}, "jobs": jobs}
 
 
 def _actionlint(pools: Iterable[Pool]) -> dict[str, Node]:

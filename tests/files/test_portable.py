@@ -7,6 +7,7 @@ import errno
 import io
 import json
 import os
+import platform
 import resource
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from ci_compiler.hardware import tables, texts
 from ci_compiler.hardware.texts import Answer
 from ci_compiler.process import ask
 from ci_compiler.runner.detect import this_machine as detect
+from ci_compiler.system import SYSTEMS
 from tests.processes import MINUTES
 from tests.specs import small
 
@@ -133,7 +135,9 @@ def test_a_group_of_zombies_that_refuses_signals_has_ended(monkeypatch: pytest.M
 @pytest.mark.usefixtures("mac")
 def test_a_mac_is_detected(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     says = {"machdep.cpu.brand_string": "Apple M4", "hw.memsize": "34359738368"}
-    monkeypatch.setattr(os, "uname", lambda: os.uname_result(("Darwin", "mac", "24.6.0", "Darwin Kernel", "arm64")))
+    uname = platform.uname_result("Darwin", "mac", "24.6.0", "Darwin Kernel", "arm64")
+    monkeypatch.setattr(platform, "uname", lambda: uname)
+    monkeypatch.setattr(detect, "SYSTEM", SYSTEMS["darwin"])
     for module in (detect, texts):
         monkeypatch.setattr(
             module, "answer", lambda *words, **_: Answer(status=0, out=says[words[2]]) if words[0] == "sysctl" else None

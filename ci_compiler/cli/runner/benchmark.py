@@ -32,7 +32,7 @@ def run(arguments: argparse.Namespace, _: Secrets) -> int:
     spec, start = spec_of(arguments), time.monotonic()
     settings = _settings(spec, arguments)
     floor = spec.benchmark.floor if arguments.floor is None else arguments.floor
-    with TemporaryDirectory(prefix="ci-runner-benchmark-") as scratch:
+    with TemporaryDirectory(prefix="ci-runner-benchmark-", ignore_cleanup_errors=True) as scratch:
         own = _own(spec, arguments, Path(scratch, "own"))
         other, remark = _beside(spec, arguments, Path(scratch, "beside"))
         with progress(f"measuring {arguments.name}"):

@@ -35,7 +35,7 @@ def run(arguments: argparse.Namespace, secrets: Secrets) -> int:
     client = client_of(arguments, root)
     os.environ.pop("GITHUB_TOKEN", None)  # a command `fetch` of the repository may run
     job = Job(decided.spec, root, secrets)
-    with TemporaryDirectory(prefix="ci-runner-earlier-") as scratch:
+    with TemporaryDirectory(prefix="ci-runner-earlier-", ignore_cleanup_errors=True) as scratch:
         chosen = chosen_of(arguments).get("", [])
         handed = hand_over(job, every, arguments.needs, Path(scratch), chosen)
         wanted = inputs_of(job, leader_first(every), handed, os.environ)

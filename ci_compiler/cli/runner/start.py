@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import fcntl
 import json
 import os
 import signal
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -124,6 +124,10 @@ def _refuse_public(github: Registrar, work: RunnerPlan, arguments: argparse.Name
 @contextlib.contextmanager
 def only_one(pool: str) -> Iterator[None]:
     """Refuses a second controller of `pool` on this machine, which would take over the first one's containers."""
+    if sys.platform == "win32":  # `engine_of` refuses it
+        return
+    import fcntl
+
     folder = Path(os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir())
     path = folder / f"ci-runner-{pool}-{os.getuid()}.lock"
     try:

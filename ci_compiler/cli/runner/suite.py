@@ -25,7 +25,7 @@ def run(arguments: argparse.Namespace, _: Secrets) -> int:
     spec, name, root = spec_of(arguments), arguments.name, root_of(arguments)
     shard = shard_of(arguments.shard)
     suite = suite_of(package_of(spec, name), arguments.suite)
-    with TemporaryDirectory(prefix="ci-runner-suite-") as scratch:
+    with TemporaryDirectory(prefix="ci-runner-suite-", ignore_cleanup_errors=True) as scratch:
         job, path = Job(spec, Path.cwd()), arguments.manifest
         subject = of_manifest(
             job, name, arguments.branch, suite.stage, path, {}, scratch=Path(scratch), needs=arguments.needs

@@ -138,11 +138,11 @@ class ProcessEngine:
     def end(self, name: str) -> None:
         """Sends SIGTERM to the runner and its children, unless it has a job: GitHub's run.sh would abort that."""
         if not _has_job(self._read().get("pid", 0)):
-            self._signal(name, signal.SIGTERM)
+            self._signal(name, kill=False)
 
     def remove(self, name: str) -> None:
         """Kills the runner and its children, and removes its files from the folder, except for the jobs' files."""
-        self._signal(name, signal.SIGKILL)
+        self._signal(name, kill=True)
         if self._read().get("name") == name:
             if self._child is not None:
                 self._child.wait()
@@ -178,11 +178,13 @@ class ProcessEngine:
             message = f"{self._record}: cannot be read; check that no runner runs there, then delete it"
             raise EngineError(message) from None
 
-    def _signal(self, name: str, number: signal.Signals) -> None:
+    def _signal(self, name: str, *, kill: bool) -> None:
+        if sys.platform == "win32":  # `cli.engines` refuses it
+            return
         record = self._read()
         if record.get("name") == name and _born(record["pid"]) == record["born"]:
             with engine_errors(), suppress(ProcessLookupError):
-                os.killpg(record["pid"], number)
+                os.killpg(record["pid"], signal.SIGKILL if kill else signal.SIGTERM)
 
     def _forget(self) -> None:
         with engine_errors():

@@ -122,7 +122,7 @@ class Recorded:
 
 def machine(recorded: Recorded, hardware: Hardware) -> Machine:
     """The machine that `recorded` describes."""
-    system = f"{_ARCHITECTURES.get(recorded.machine, recorded.machine)}-{recorded.os_name.lower()}"
+    system = f"{_ARCHITECTURES.get(recorded.machine.lower(), recorded.machine)}-{recorded.os_name.lower()}"
     model, part, common = processors(recorded.cpuinfo)
     listed = fields(recorded.lscpu)
     flags = common or frozenset(listed.get("Flags", "").split())

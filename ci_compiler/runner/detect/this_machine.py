@@ -6,9 +6,12 @@ Nothing is decided here. A tool that is missing, cannot be started or does not a
 from __future__ import annotations
 
 import os
+import platform
+import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from tempfile import gettempdir
 from uuid import uuid4
 
 from ci_compiler.hardware import Hardware
@@ -16,6 +19,7 @@ from ci_compiler.hardware.families.machines import known_machines
 from ci_compiler.hardware.machine import Machine, StorageFolder
 from ci_compiler.hardware.texts import MISSING, Answer, answer, printed, text_of
 from ci_compiler.runner.detect.recorded import Mount, Recorded, build_folder, machine, mount_of, mounts
+from ci_compiler.system import SYSTEM
 
 ROOT = Path("/")
 """The parent of /proc, /sys and /etc."""
@@ -61,12 +65,12 @@ def this_machine(hardware: Hardware, *, trial: bool = True, software: bool = Tru
 
 def record(*, trial: bool = True, software: bool = True) -> Recorded:
     """Everything that the files and tools of this machine show; the parameters are those of `this_machine`."""
-    uname = os.uname()
+    uname = platform.uname()
     groups = [*control_groups("memory")]
     limits = [text_of(group / name) for group in groups for name in ("memory.max", "memory.limit_in_bytes")]
     texts = Recorded(
         machine=uname.machine,
-        os_name=uname.sysname,
+        os_name=uname.system,
         kernel=uname.release,
         os_release=text_of(ROOT / "etc/os-release"),
         cpuinfo=text_of(ROOT / "proc/cpuinfo"),
@@ -87,14 +91,15 @@ def record(*, trial: bool = True, software: bool = True) -> Recorded:
             flox=answer("flox", "--version"),
             engines={name: shown for name, command in _ENGINES.items() if (shown := answer(*command)) is not None},
         )
-    return _with_folders(_of_macos(texts) if uname.sysname == "Darwin" else texts)
+    return _with_folders(_asked(texts) if SYSTEM.processor else texts)
 
 
-def _of_macos(texts: Recorded) -> Recorded:
-    """`texts` with the processor and memory of a Mac (sysctl(3)), as Linux writes them to cpuinfo and meminfo."""
-    model, memory = (printed("sysctl", "-n", key).strip() for key in ("machdep.cpu.brand_string", "hw.memsize"))
+def _asked(texts: Recorded) -> Recorded:
+    """`texts` with what programs print of the system, the processor and the memory, as the files of Linux have it."""
+    model, memory = (printed(*command).strip() for command in (SYSTEM.processor, SYSTEM.memory))
     size = f"MemTotal: {int(memory) // 1024} kB\n" if memory.isdigit() else ""
-    return replace(texts, cpuinfo=f"model name : {model}\n", meminfo=size)
+    title = platform.platform(aliased=True, terse=True)
+    return replace(texts, cpuinfo=f"model name : {model}\n", meminfo=size, os_release=f'PRETTY_NAME="{title}"\n')
 
 
 def trial_build() -> Answer | None:
@@ -113,18 +118,17 @@ def folder(role: str, path: str, known: Sequence[Mount]) -> StorageFolder | None
     try:
         while not place.exists() and place != place.parent:
             place = place.parent
-        size = os.statvfs(place)
-        numbers = place.stat().st_dev
+        size, device = shutil.disk_usage(place), place.stat().st_dev
     except OSError:
         return None
     mount = mount_of(known, str(place))
     return StorageFolder(
         role=role,
         path=path,
-        device=mount.device if mount else f"{os.major(numbers)}:{os.minor(numbers)}",
+        device=mount.device if mount else str(device),
         kind=mount.kind if mount else "",
-        size=size.f_blocks * size.f_frsize,
-        free=size.f_bavail * size.f_frsize,
+        size=size.total,
+        free=size.free,
     )
 
 
@@ -132,7 +136,7 @@ def _with_folders(recorded: Recorded) -> Recorded:
     known = mounts(text_of(ROOT / "proc/self/mountinfo"))
     paths = {
         "store": STORE,
-        "build": build_folder(recorded, known, os.environ.get("TMPDIR", "/tmp")),  # noqa: S108  (Nix's default)
+        "build": build_folder(recorded, known, os.environ.get("TMPDIR", gettempdir())),
         "work": os.environ.get("GITHUB_WORKSPACE", str(Path.cwd())),
     }
     return replace(recorded, folders=tuple(filter(None, (folder(role, path, known) for role, path in paths.items()))))

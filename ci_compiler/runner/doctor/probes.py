@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -14,6 +14,7 @@ from pathlib import Path
 import ci_compiler
 from ci_compiler.backends.protocol import NixUse
 from ci_compiler.hardware.texts import MISSING, Answer, answer, printed, text_of
+from ci_compiler.process import located
 from ci_compiler.runner.detect.this_machine import this_machine
 from ci_compiler.runner.doctor.evidence import TRIED, Assignment, ClockReading, Evidence
 from ci_compiler.runner.fence import CLOSED, FENCE, reachable
@@ -46,7 +47,7 @@ def gather(work: Assignment) -> Evidence:
         clock=clock(),
         attempts=tuple(work.machines.attempts(deep=work.deep)) if uses_gpu else (),
         runner=runner_version(),
-        tools=frozenset(filter(shutil.which, programs)),
+        tools=frozenset(filter(located, programs)),
         secret=secret,
         lacks=tuple(name for name in work.spec.required_secrets if name not in given),
         answer=answer(*command) if command else None,
@@ -83,7 +84,7 @@ def disk(folder: Path | None = None) -> str:
         with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
             file.write(written)
             os.fsync(file.fileno())
-            if hasattr(os, "posix_fadvise"):
+            if sys.platform == "linux":
                 os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
             file.seek(0)
             return "" if file.read() == written else "a file that was just written has another content"

@@ -65,7 +65,7 @@ def build(job: Job, name: str, branch: str, out: Path, given: Given = NOTHING) -
     """
     built = find(job.spec, name, branch)
     output_folder(out, (MANIFEST_FILE, SBOM_FILE, SUBJECTS_FILE, INPUTS_FILE, LOG))
-    with reporting(name, BUILD), TemporaryDirectory(prefix="ci-runner-build-") as scratch:
+    with reporting(name, BUILD), TemporaryDirectory(prefix="ci-runner-build-", ignore_cleanup_errors=True) as scratch:
         handed = hand_over(job, [built], given.needs, Path(scratch), given.chosen)
         manifest, others = _build(job, built, out, given, handed)
     for remark in others:

@@ -49,7 +49,10 @@ def build_joined(job: Job, built: BuiltVariant, out: Path, given: Given = NOTHIN
     """
     spec, every = job.spec, members(job.spec, built)
     output_folder(out, (SUBJECTS_FILE, INPUTS_FILE, LOG))
-    with reporting(built.cell.joined, BUILD), TemporaryDirectory(prefix="ci-runner-build-") as scratch:
+    with (
+        reporting(built.cell.joined, BUILD),
+        TemporaryDirectory(prefix="ci-runner-build-", ignore_cleanup_errors=True) as scratch,
+    ):
         manifests = _run(job, every, out, given, hand_over(job, every, given.needs, Path(scratch), given.chosen))
     digests = {}
     for manifest in manifests:

@@ -7,6 +7,7 @@ build takes the same, and so does publishing.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Collection, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
@@ -118,12 +119,20 @@ def hand_over(
             contents[name] = _fetched(job, built, folder)
         at = root / package / name if packages.count(package) > 1 or name in gathered else root / package
         at.parent.mkdir(parents=True, exist_ok=True)
-        at.symlink_to((folder / FOLDER).resolve(), target_is_directory=True)
+        _link(at, (folder / FOLDER).resolve())
         command = job.spec.packages[package].command
         files.append(
             NeededFiles(package, at, command.setup if command else "", values_of(job.spec, built), name in gathered)
         )
     return HandedOver(root, tuple(files), contents, names)
+
+
+def _link(at: Path, folder: Path) -> None:
+    """Makes `at` lead to `folder`, or a copy of it where only administrators may make links (Windows)."""
+    try:
+        at.symlink_to(folder, target_is_directory=True)
+    except (OSError, NotImplementedError):
+        shutil.copytree(folder, at)
 
 
 def _manifests(folders: Sequence[Path], wanted: Sequence[BuiltVariant]) -> dict[str, tuple[Manifest, Path]]:

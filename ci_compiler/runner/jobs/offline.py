@@ -11,7 +11,7 @@ The module uses only the standard library, since it runs in an isolated interpre
 """
 
 import ctypes
-import fcntl
+import errno
 import os
 import socket
 import struct
@@ -50,6 +50,8 @@ def main(arguments: list[str]) -> int:
 
 def _enter(hidden: list[Path]) -> None:
     """Enters the namespaces and gives up every capability. Raises OSError."""
+    if sys.platform != "linux":
+        raise OSError(errno.ENOSYS, f"{sys.platform} has no namespaces")
     libc = ctypes.CDLL(None, use_errno=True)
     user, group = os.geteuid(), os.getegid()
     _check(libc.unshare(NEW_USER | NEW_NETWORK | NEW_MOUNTS))
@@ -77,6 +79,10 @@ def _check(status: int) -> None:
 
 def _start_loopback() -> None:
     """Sets the loopback interface up, which is down in a new network namespace."""
+    if sys.platform != "linux":
+        return
+    import fcntl
+
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
         asked = struct.pack("16sH14x", b"lo", 0)
         _, flags = struct.unpack_from("16sH", fcntl.ioctl(control, _GET_FLAGS, asked))

@@ -23,6 +23,7 @@ from ci_compiler.runner.jobs.junit import TestResult
 from ci_compiler.runner.jobs.subject import SmokeSubject
 from ci_compiler.spec.placeholders import fill
 from ci_compiler.spec.suites import SmokeTest
+from ci_compiler.system import SYSTEM
 from ci_compiler.units import duration
 
 DECLARED = "smoke"
@@ -31,16 +32,16 @@ DECLARED = "smoke"
 START = "import sys; sys.path.insert(0, sys.argv[1]); from smoke_probe.{} import main; del sys.path[0]; main()"
 """What the interpreter runs: a script, whose folder is on the import path only while it is imported itself."""
 
-_KEPT = ("PATH", *(name for known in known_machines().values() for name in known.visible))
-"""The variables that the probe inherits: where programs are, and which GPUs the job may use."""
+_KEPT = ("PATH", *SYSTEM.kept, *(name for known in known_machines().values() for name in known.visible))
+"""The variables that the probe inherits: where programs are, what they need, and which GPUs the job may use."""
 
 _CRASHES = {
-    signal.SIGILL: "it uses an instruction that this CPU lacks. The CPU supports {isa}, so the build goes beyond {isa}",
-    signal.SIGSEGV: "a library of another build is loaded, or the driver is broken; {log} shows where it crashed",
-    signal.SIGBUS: "it ran out of shared memory (/dev/shm), or a mapped file was truncated",
-    signal.SIGABRT: "a library aborted; {log} shows which one",
-    signal.SIGFPE: "it divided by zero, possibly in code for another CPU or driver; {log} shows where it crashed",
-    signal.SIGKILL: "the system killed it, most likely because it ran out of memory",
+    "SIGILL": "it uses an instruction that this CPU lacks. The CPU supports {isa}, so the build goes beyond {isa}",
+    "SIGSEGV": "a library of another build is loaded, or the driver is broken; {log} shows where it crashed",
+    "SIGBUS": "it ran out of shared memory (/dev/shm), or a mapped file was truncated",
+    "SIGABRT": "a library aborted; {log} shows which one",
+    "SIGFPE": "it divided by zero, possibly in code for another CPU or driver; {log} shows where it crashed",
+    "SIGKILL": "the system killed it, most likely because it ran out of memory",
 }
 
 
@@ -80,10 +81,10 @@ def run_package(subject: SmokeSubject, log: Path, seconds: float, emulator: Sequ
 
 
 def is_binary(program: Path) -> bool:
-    """Whether a file is machine code (ELF), and no script."""
+    """Whether a file is machine code of this system, and no script."""
     try:
         with program.open("rb") as file:
-            return file.read(4) == b"\x7fELF"
+            return file.read(4).startswith(SYSTEM.magic)
     except OSError:
         return False
 
@@ -91,12 +92,14 @@ def is_binary(program: Path) -> bool:
 def program_of(subject: SmokeSubject, line: str) -> list[str]:
     """The command of a declared program, whose `line` starts with its path below the package's root."""
     program, *arguments = shlex.split(line)
-    return [os.fspath(subject.home / program), *arguments]
+    path = subject.home / program
+    return [os.fspath(path if path.is_file() else path.with_name(f"{path.name}{SYSTEM.suffix}")), *arguments]
 
 
 def script_command(subject: SmokeSubject, script: str) -> list[str]:
     """The command with which the package's interpreter runs a script of `smoke_probe`."""
-    return [subject.interpreter.program, "-I", "-B", "-c", START.format(script), str(Path(__file__).parent)]
+    start = ["-c", START.format(script), str(Path(__file__).parent)]
+    return [subject.interpreter.program, "-I", "-B", "-X", "utf8", *start]
 
 
 def _run_program(
@@ -181,7 +184,7 @@ def crash(subject: SmokeSubject, ended: Ended, at: str, log: Path) -> str:
         return f"{what} ended with status {ended.status} during {at}: {ended.said or 'it printed nothing'}"
     number = -ended.status
     name = signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
-    known = {int(one): text for one, text in _CRASHES.items()}.get(number, "{log} may say more")
+    known = _CRASHES.get(name, "{log} may say more")
     return f"{at} was ended by {name}: {known.format(isa=subject.built.cell.isa, log=log.name)}"
 
 
@@ -202,10 +205,10 @@ def ask_isolated(
     env = {name: os.environ[name] for name in kept if name in os.environ}
     if subject.declared:
         env |= subject.variables
-    with tempfile.TemporaryDirectory(prefix="ci-runner-smoke-") as empty:
+    with tempfile.TemporaryDirectory(prefix="ci-runner-smoke-", ignore_cleanup_errors=True) as empty:
         home, driver = Path(empty, "home"), Path(empty, "driver")
         home.mkdir()
-        env |= {"HOME": str(home), "TMPDIR": str(home), "LC_ALL": "C.UTF-8", **variables}
+        env |= dict.fromkeys((*SYSTEM.homes, *SYSTEM.temporaries), str(home)) | {"LC_ALL": SYSTEM.locale, **variables}
         if subject.machines.link(subject.attempts, driver):
             env["LD_LIBRARY_PATH"] = str(driver)
         isolated = [*isolated_here().prefix, *command]

@@ -88,7 +88,7 @@ class SmokeSubject:
     @property
     def variables(self) -> dict[str, str]:
         """The variables that its commands get, with the folder of what it needs."""
-        needs = {"VARIANT_NEEDS": os.fspath(self.needs)} if self.needs else {}
+        needs = {"VARIANT_NEEDS": self.needs.as_posix()} if self.needs else {}
         return environment(self.spec, self.built, self.stage, self.values) | needs
 
     def write_result(self, path: Path, *, passed: bool, recorded: bool, seconds: float, **more: Any) -> str:
@@ -152,7 +152,7 @@ def of_manifest(
 
 def of_python(spec: Spec, name: str, branch: str, stage: Stage, python: Path, given: Mapping[str, Any]) -> SmokeSubject:
     """The package in the interpreter `python`, whoever built it. Raises InputError and StageError."""
-    program = shutil.which(python)
+    program = shutil.which(os.fspath(python))
     if program is None:
         raise failure(str(python), Code.NO_PYTHON, "is not an executable program")
     # The link is not resolved: Python finds a virtual environment by the path of the link.

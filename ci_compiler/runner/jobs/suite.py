@@ -169,7 +169,7 @@ class _SuiteRun(NamedTuple):
         """Runs the command and adds what its JUnit files hold to `results`; yields what is wrong apart from that."""
         patterns = [self.suite.junit] if self.suite.junit else []
         before = matching(self.root, patterns)
-        with TemporaryDirectory(prefix="ci-runner-suite-") as folder:
+        with TemporaryDirectory(prefix="ci-runner-suite-", ignore_cleanup_errors=True) as folder:
             command = [*isolated.prefix, *shell(self.suite.command)]
             env = self.environment(Path(folder, "driver"), Path(folder, "shards"))
             env |= {"ATTEMPT": str(attempt)} if self.suite.flaky else {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import re
 import shutil
 import sys
@@ -35,7 +36,7 @@ def attempts(megabytes: int = 1) -> Iterator[Attempt]:
     link = Path(DRIVER_LINK, LIBRARY)
     if link.exists():
         yield try_cuda(str(link), linked=True, megabytes=megabytes)
-    for path in cached_libraries(_loader_cache(), LIBRARY, os.uname().machine):
+    for path in cached_libraries(_loader_cache(), LIBRARY, platform.machine()):
         yield try_cuda(path, linked=False, megabytes=megabytes)
 
 

@@ -102,7 +102,7 @@ def code_of(library: Path, target: str) -> tuple[bool, str]:
 def fat_architectures(path: Path) -> Architectures:
     """The architectures of the code for GPUs in a library."""
     found: dict[str, set[int]] = {kind: set() for kind in _KINDS.values()}
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as content:
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
         for kind, architecture in _entries(content):
             if kind in _KINDS:
                 found[_KINDS[kind]].add(architecture)

@@ -251,7 +251,7 @@ def device_options(kind: str, gpus: Sequence[str], root: Path = Path("/")) -> li
     if "all" in gpus:
         names = sorted(path.name for path in (root / "dev/dri").glob("renderD*"))
     paths = [root / "dev/kfd", *(root / "dev/dri" / name for name in names)]
-    if kind == "podman" and os.geteuid():
+    if kind == "podman" and hasattr(os, "geteuid") and os.geteuid():
         groups = ["keep-groups"]
     else:
         groups = sorted({str(path.stat().st_gid) for path in paths if path.exists()})

@@ -91,14 +91,14 @@ def code_of(library: Path, target: str) -> tuple[bool | None, str]:
 
 def targets_in(path: Path) -> set[str]:
     """The targets of the bundled code in a library; those of compressed bundles are not among them."""
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as content:
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
         matches = [_IDENTIFIER.fullmatch(one) for one in _identifiers(content)]
     return {match["target"].decode() for match in matches if match}
 
 
 def is_compressed(path: Path) -> bool:
     """Whether a library has a section of code for GPUs, and a bundle in it may be compressed."""
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as content:
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
         return content.find(b".hip_fatbin") >= 0 and content.find(_COMPRESSED) >= 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -53,7 +54,7 @@ def disturbed(load: float, cpus: int) -> str:
 @contextmanager
 def pinned(cores: Sequence[int]) -> Iterator[None]:
     """Within it, this thread and the programs that it starts run on `cores`, where the system allows that."""
-    if not hasattr(os, "sched_setaffinity"):
+    if sys.platform != "linux":
         yield
         return
     before = os.sched_getaffinity(0)

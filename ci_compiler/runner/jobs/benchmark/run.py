@@ -169,7 +169,8 @@ def benchmark(
     chosen = cores.chosen(cores.available(), machine.cores)
     end = time.monotonic() + job_seconds(own.spec.timeouts[own.stage])
     session = _Session(settings=settings, cores=chosen, log=out / LOG, end=end)
-    session.remark(*filter(None, [remark, cores.disturbed(os.getloadavg()[0], os.cpu_count() or 1)]))
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+    session.remark(*filter(None, [remark, cores.disturbed(load, os.cpu_count() or 1)]))
     gpu = _gpu_of(own, machine, session) if GPU in settings.devices else ""
     attempts = tuple(own.machines.attempts()) if gpu and own.store_path else ()
     arms = [Arm(name, replace(build, attempts=attempts)) for name, build in ((OWN, own), (BESIDE, other)) if build]

@@ -42,8 +42,10 @@ def collectives(device: str) -> str:
 
 
 def loaded() -> list[str]:
-    """The files that this process has mapped, each once."""
-    rows = (line.split(maxsplit=5) for line in Path("/proc/self/maps").read_text("utf-8").splitlines())
+    """The files that this process has mapped, each once; [] where the system does not say."""
+    maps = Path("/proc/self/maps")
+    lines = maps.read_text("utf-8").splitlines() if maps.exists() else ()
+    rows = (line.split(maxsplit=5) for line in lines)
     return list(dict.fromkeys(row[5] for row in rows if len(row) == 6 and row[5].startswith("/")))
 
 

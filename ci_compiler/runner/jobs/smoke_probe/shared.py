@@ -6,13 +6,15 @@ import faulthandler
 import importlib
 import json
 import os
-import resource
 import runpy
 import site
 import sys
 from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any, TextIO
+
+if sys.platform != "win32":
+    import resource
 
 
 class WrongError(Exception):
@@ -36,7 +38,8 @@ class Script:
     def main(cls) -> None:
         """Runs the script: what is wanted comes from standard input, and other output goes to standard error."""
         faulthandler.enable()
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # an emulator would write its whole memory
+        if sys.platform != "win32":
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # an emulator would write its whole memory
         wanted = json.load(sys.stdin)
         with os.fdopen(os.dup(1), "w", encoding="utf-8") as output:
             os.dup2(2, 1)
