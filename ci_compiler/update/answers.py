@@ -29,8 +29,11 @@ FLOXHUB = "floxhub"
 
 _PLACEHOLDER = "owner: my-org"
 _HOSTED = "ubuntu-24.04"
-_SYSTEM = "x86_64-linux"
-"""The system of every starter's machines."""
+_SYSTEM, _ARM = "x86_64-linux", "aarch64-linux"
+"""The system of every starter's machines, and the other one that they can have."""
+
+_OF_ARM = {_SYSTEM: _ARM, "x86-": "arm-", ", x64,": ", arm64,"}
+"""What machines with ARM have in place of what the starters have: systems, names of pools, labels."""
 
 _GPU_ROWS = re.compile(r"^  gpus:.*\n(?P<rows>(?:    .*\n)+)", re.MULTILINE)
 _GPU_POOL = re.compile(r"^  [\w-]+: \{runs-on: .*\b(?:gpu|accelerator): .*\}\n", re.MULTILINE)
@@ -124,8 +127,8 @@ def with_builder(spec: Spec, text: str, answer: str) -> str:
         raise wrong(BUILDER, error.code, f"{error}; or {GITHUB}") from None
     except ValueError as error:
         raise wrong(BUILDER, Code.WRONG_HARDWARE, str(error)) from None
-    if cpu.system != _SYSTEM:
-        message = f"{cpu.name} is a CPU of {cpu.system}; the starters are for {_SYSTEM}: edit the spec for another"
+    if cpu.system not in {_SYSTEM, _ARM}:
+        message = f"{cpu.name} is a CPU of {cpu.system}; the starters are for {_SYSTEM} and {_ARM}: edit the spec"
         raise wrong(BUILDER, Code.WRONG_HARDWARE, message)
     included = {name for isa in cpu.isas for name in hardware.isa(isa).includes}
     text = re.sub(r"\bcpu: \[[\w, ]*\]", f"cpu: {flow([isa for isa in cpu.isas if isa not in included])}", text)
@@ -134,7 +137,10 @@ def with_builder(spec: Spec, text: str, answer: str) -> str:
         kept = [isa for isa in re.findall(r"\w+", found[2]) if isa in cpu.isas]
         return f"{found[1]}{flow(kept or cpu.isas[-1:])}"
 
-    return re.sub(rf"^( *(?:{_SYSTEM}|isa): )\[(.*)\]", runs, text, flags=re.MULTILINE)
+    text = re.sub(rf"^( *(?:{_SYSTEM}|isa): )\[(.*)\]", runs, text, flags=re.MULTILINE)
+    for ours, arms in _OF_ARM.items() if cpu.system == _ARM else ():
+        text = text.replace(ours, arms)
+    return text
 
 
 def with_destination(spec: Spec, text: str, answer: str) -> str:

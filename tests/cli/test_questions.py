@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -140,6 +141,16 @@ def test_every_template_takes_gpus_and_a_builder(template: str, tmp_path: Path) 
     expected = {"gfx942", "gfx90a"} if amd else {"rtx-4090", "h100"}
     assert pools == expected
     assert run(PROGRAM, ["--check", "--root", str(tmp_path), "--branch", "main"]) == (1 if template == "own" else 0)
+
+
+@pytest.mark.parametrize("template", [name for name in starters() if not name.endswith("-rocm")])
+def test_every_template_takes_machines_with_arm(template: str, tmp_path: Path) -> None:
+    words = ("--template", template, "--owner", "acme", "--gpus", "GH200", "--builder", "Graviton4")
+    assert init(tmp_path, *words) == (1 if template == "own" else 0), "recipes of one's own are still to be written"
+    text = (tmp_path / SPEC).read_text("utf-8")
+    assert not re.search(r"x86|x64|avx", text)
+    assert {pool.system for pool in spec_at(tmp_path).pools} == {"aarch64-linux"}
+    assert {isa for pool in spec_at(tmp_path).pools for isa in pool.cpu} <= {"armv9"}
 
 
 def test_a_matrix_of_targets_keeps_the_cpu_and_the_instruction_sets_that_the_builder_runs(tmp_path: Path) -> None:
