@@ -6,12 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from ci_compiler.adoption.adopt import adopt
 from ci_compiler.adoption.audit import audit
 from ci_compiler.adoption.self_test import self_test
 from ci_compiler.plan.rules import judge
 from ci_compiler.recipes.render import recipes
 from ci_compiler.spec.model import Spec
 from tests.adoption.helpers import needs_nix
+from tests.adoption.test_adopt import folder_of
 from tests.processes import MINUTES
 from tests.recipes.test_rocm import CELL, spec_with
 
@@ -78,3 +80,37 @@ def test_the_self_test_plants_what_recipes_for_rocm_can_have(tmp_path: Path) -> 
     assert seen["an ISA flag too many"] == {"flags-exceed-isa"}
     assert all(one.seen for one in made if one.recipe)
     assert "CUDA turned off" not in seen
+
+
+OWN = """\
+{ pkgs ? import <nixpkgs> { } }:
+let
+  pinned = import (builtins.fetchTarball {
+    url = "https://github.com/NixOS/nixpkgs/archive/6a030d535719c5190187c4cec156f335e95e3211.tar.gz";
+  }) { config.rocmSupport = true; };
+in
+(pinned.python313Packages.torch.override { rocmSupport = true; gpuTargets = [ "@target@" ]; }).overrideAttrs (old: {
+  pname = "@name@";
+  meta = old.meta // { platforms = [ "x86_64-linux" ]; };
+  preConfigure = old.preConfigure + ''
+    export CXXFLAGS="-mavx2 -mfma -mf16c $CXXFLAGS"
+  '';
+})
+"""
+
+
+@needs_nix
+def test_an_adopted_fleet_is_audited_by_its_targets(tmp_path: Path) -> None:
+    def recipe(target: str, built: str) -> str:
+        return OWN.replace("@target@", built).replace("@name@", f"pytorch-python313-rocm6_4-{target}-avx2")
+
+    targets = ("gfx90a", "gfx942", "gfx1100")
+    folder_of(tmp_path, {f"pytorch-python313-rocm6_4-{one}-avx2": recipe(one, one) for one in targets})
+    adopted = adopt([tmp_path])
+    assert {cell.axes["target"] for cell in adopted.judged.cells} == {*targets}
+    spec, branch = adopted.spec, next(iter(adopted.spec.branches))
+    assert audit(tmp_path, spec, branch, timeout=MINUTES).defects == ()
+    wrong = next(tmp_path.rglob("*gfx1100*.nix"))
+    wrong.write_text(recipe("gfx1100", "gfx942"), "utf-8")
+    (cause,) = audit(tmp_path, spec, branch, timeout=MINUTES).defects
+    assert [one.message for one in cause.findings] == ["gpuTargets is gfx942, and its name says gfx1100"]

@@ -11,7 +11,7 @@ from ci_compiler.cli.where import plan_of, profiled
 from ci_compiler.codes import Code
 from ci_compiler.errors import nearest, wrong
 from ci_compiler.files.atomic import reporting
-from ci_compiler.hardware.families import DEFAULT, family_of, nixpkgs
+from ci_compiler.hardware.families import DEFAULT, family_of, files_of, nixpkgs
 from ci_compiler.plan.limits import limit
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.reports.accuracy import Accuracy, accuracy
@@ -21,7 +21,7 @@ from ci_compiler.reports.history import History, read_history
 from ci_compiler.reports.without import Substitute, axis_values, substitutes, without
 from ci_compiler.spec.model import Spec
 from ci_compiler.spec.triggers import PUSH
-from ci_compiler.units import counted, duration, guess, machine_hours, size
+from ci_compiler.units import counted, duration, grouped, guess, machine_hours, size
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -143,13 +143,21 @@ def _lines(found: Forecast) -> Iterator[tuple[str, str]]:
     for package, hits in found.seeds.items():
         share = f"{hits.found / hits.of:.1%} of the host objects of recorded builds of {package}"
         yield "seeds", f"{share}, {hits.found:,} of {hits.of:,}, came from compiler seeds"
-    if found.capabilities:
-        gpus = ", ".join(found.capabilities)
-        count = f"{sum(found.capabilities.values()):,} variants"
-        known, kit = nixpkgs(DEFAULT)["capabilities"], family_of(DEFAULT).toolkit
-        yield f"{kit} libraries", f"built again for {gpus}, because {count} set config.{known}; not in the times"
+    for family, gpus in grouped(found.capabilities, _family_with).items():
+        count = f"{sum(found.capabilities[gpu] for gpu in gpus):,} variants"
+        option = nixpkgs(family)["capabilities"]
+        why = f"{count} set config.{option}" if option else f"nixpkgs has none for the target of {count} alone"
+        yield (
+            f"{family_of(family).toolkit} libraries",
+            f"built again for {', '.join(gpus)}, because {why}; not in the times",
+        )
     saved = f"{machine_hours(found.alone_seconds - found.seconds)} machine-hours"
     yield "shared builds", f"save {saved} and {duration(found.alone_end - found.end)} of a full build"
+
+
+def _family_with(target: str) -> str:
+    """The family of those that nixpkgs builds for that has `target`."""
+    return next((family for family in files_of("nixpkgs.json") if family_of(family).is_target(target)), DEFAULT)
 
 
 def _path_lines(found: Forecast) -> Iterator[tuple[str, str]]:
