@@ -210,7 +210,7 @@ class _Builder:
     def _scalar(self, node: ScalarNode, path: Path_) -> str | int | float | bool | None:
         text = self._text(node, lines=len(path) == 3 and path[::2] in _OF_LINES)
         match str(node.tag).removeprefix(_CORE):
-            case "str" | "timestamp":
+            case "str":
                 return text
             case "null":
                 return None

@@ -96,7 +96,7 @@ def _check_smoke(spec: Spec) -> Iterator[Finding]:
         path: Path_ = ("packages", package.name, "smoke")
         tables = {"cpu": package.smoke.cpu, "gpu": package.smoke.gpu}
         own: dict[Path_, SmokeTest] = {(*path, name): one for name, one in tables.items() if one}
-        if not own or package.smoke.python or package.smoke.run or package.smoke.expect:
+        if not own or package.smoke.run or package.smoke.expect:  # a file alone is right
             own[path] = package.smoke
         for where, test in own.items():
             yield from _check_smoke_test(spec, where, test)

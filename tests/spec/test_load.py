@@ -147,6 +147,11 @@ REFUSED: list[tuple[bytes, tuple[str, int, int, str]]] = [
     (b"a: 1\nb: [1\n", ("spec-syntax", 2, 4, "this [ is not closed; write ] at its end, and a comma between entries")),
     (b"a: 1\nb: x\x01\n", ("spec-syntax", 2, 5, "not YAML: control characters are not allowed")),
     (b"a: !!set {x}\n", ("spec-tag", 1, 4, "the tag tag:yaml.org,2002:set is not allowed in a spec; remove it")),
+    (b"a: !!seq x\n", ("spec-tag", 1, 4, "the tag tag:yaml.org,2002:seq is not allowed in a spec; remove it")),
+    (
+        b"a: !!timestamp 2027-01-01\n",
+        ("spec-tag", 1, 4, "the tag tag:yaml.org,2002:timestamp is not allowed in a spec; remove it"),
+    ),
     (b"a: !x [1]\n", ("spec-tag", 1, 4, "the tag !x is not allowed in a spec; remove it")),
     (b"a: !x 1\n", ("spec-tag", 1, 4, "the tag !x is not allowed in a spec; remove it")),
     (b"a: 1\n[1]: 2\n", ("spec-key", 2, 1, "a key must be a word, not a list or a mapping")),

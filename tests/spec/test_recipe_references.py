@@ -85,6 +85,7 @@ CASES: dict[str, tuple[dict[str, Any], list[Said]]] = {
     ),
     "a placeholder in the environment": (package(environment={"A": "@thing@"}), placeholder("thing", '"@thing@"')),
     "a placeholder in attributes": (package(attributes={"cpu": {"a": "@thing@"}}), placeholder("thing", '"@thing@"')),
+    "a placeholder in inputs": (package(inputs={"buildInputs": ["x", "@thing@"]}), placeholder("thing", '"@thing@"')),
     "placeholders in flags": (
         package(**{"cmake-flags": {"gpu": ["-D", "@thing@"]}, "build-flags": ["@other-thing@"]}),
         placeholder("thing", '"@thing@"') + placeholder("other-thing", '"@other-thing@"'),
@@ -117,6 +118,11 @@ CASES: dict[str, tuple[dict[str, Any], list[Said]]] = {
         smoke(python="a.py", run="a"),
         [("wrong-test", either(f"{SHOWN}.smoke", both=True), "{")],
     ),
+    "a common smoke test that says both": (
+        smoke(python="a.py", run="a", gpu={"run": "a"}),
+        [("wrong-test", either(f"{SHOWN}.smoke", both=True), '{"python"')],
+    ),
+    "a common smoke test in a file": (smoke(python="a.py", gpu={"run": "a"}), []),
     "a smoke test that says nothing": (smoke(), [("wrong-test", either(f"{SHOWN}.smoke", both=False), "{}")]),
     "a smoke test for GPUs that says nothing": (
         smoke(gpu={}),
