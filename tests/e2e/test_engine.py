@@ -147,8 +147,10 @@ class Engine:
         """A command in `container`, which is ended with the block."""
         command = [self.program, "exec", container, *words]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, encoding="utf-8") as process:
-            yield process
-            process.kill()
+            try:
+                yield process
+            finally:
+                process.kill()
 
 
 def _settings(folder: Path) -> None:
