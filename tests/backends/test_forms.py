@@ -28,7 +28,7 @@ def test_a_build_with_nix_reports_store_paths_and_hashes(form: str, text: str, f
 
 
 def test_programs_and_the_key_have_their_names() -> None:
-    assert BASH == ("bash", "install bash")
+    assert BASH == ("bash", "install bash; on Windows, install Git, which has it")
     assert FLOX == ("flox", "install it from https://flox.dev/docs/install-flox, for the runner's user")
     assert CACHE_KEY == "NIX_CACHE_SIGNING_KEY"
     assert path_name(path("torch-2.8.0")) == "torch-2.8.0"
