@@ -18,7 +18,7 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import InputError
 from ci_compiler.git import Git
 from ci_compiler.spec.build import parse_spec
-from ci_compiler.sync.fork_code import MOST_FILES, fork_tree
+from ci_compiler.sync.fork_code import fork_tree
 from tests.checkers import require
 from tests.github.conftest import github
 from tests.github.state import REPOSITORY, TOKEN, GitHub
@@ -194,10 +194,14 @@ def test_links_and_submodules_are_refused_and_programs_are_not(base: Repository)
 
 
 def test_what_the_branch_changed_as_well_is_refused(base: Repository) -> None:
-    commit = forked(base, {OWN: "{ }: 1\n"})
+    commit = forked(base, {OWN: "{ }: 1\n", "README.md": "theirs\n"})
     base.write(OWN, "{ }: 2\n")
+    base.write("README.md", "ours\n")
     base.commit()
-    assert refusals(base, commit) == {OWN: "was also changed on main; merge main into the pull request first"}
+    assert refusals(base, commit) == {
+        OWN: "was also changed on main; merge main into the pull request first",
+        "README.md": "is neither a recipe nor a source that the spec declares",
+    }
 
 
 @pytest.mark.parametrize(
@@ -209,7 +213,8 @@ def test_nothing_of_the_branch_gives_way_to_a_path_of_the_fork(base: Repository,
     commit = forked(base, {theirs: "{ }: 1\n"})
     base.write(ours, "{ }: 2\n")
     base.commit()
-    assert list(refusals(base, commit)) == [ours]
+    message = "a file and a folder of the same name meet here; merge main into the pull request first"
+    assert refusals(base, commit) == {ours: message}
 
 
 def test_a_fork_of_an_older_time_cannot_put_a_file_in_the_place_of_all_recipes(base: Repository) -> None:
@@ -248,8 +253,8 @@ def test_a_commit_without_a_common_ancestor_is_compared_with_the_branch(base: Re
 
 
 def test_a_commit_of_very_many_files_is_refused(base: Repository) -> None:
-    commit = forked(base, {f".flox/pkgs/lib/{number}.nix": "1\n" for number in range(MOST_FILES + 1)})
-    assert list(refusals(base, commit)) == ["main"]
+    commit = forked(base, {f".flox/pkgs/lib/{number}.nix": "1\n" for number in range(301)})
+    assert refusals(base, commit) == {"main": "changes 301 files; a build of a fork takes at most 300"}
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -92,6 +93,14 @@ def test_what_a_push_starts_is_said_or_refused(monkeypatch: pytest.MonkeyPatch) 
     assert [str(one) for one in raised.value.findings] == [
         f"{branch}: {message} workflow instead [too-many-files]" for branch in ("main", "next")
     ]
+
+
+def test_what_github_would_cancel_is_refused_unless_in_waves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ci_compiler.sync.starts.load_of", lambda *_, **__: SimpleNamespace(refusal="too many jobs"))
+    check_starts(decided(), [plan_of()], print, waves=True)
+    with pytest.raises(InputError) as raised:
+        check_starts(decided(), [plan_of()], print, waves=False)
+    assert str(raised.value) == "--push: too many jobs [queue-too-long]"
 
 
 @pytest.mark.parametrize(
