@@ -38,8 +38,11 @@ let
   });
   # What nixpkgs refuses, such as a broken package, has no data.
   described = drv:
-    let whole = tryEval (builtins.deepSeq (describe drv) (describe drv));
-    in if whole.success then whole.value else null;
+    let
+      data = describe drv;
+      whole = tryEval (builtins.deepSeq data data);
+    in
+    if whole.success then whole.value else null;
   describe = drv: let inside = reached drv; in {
     inherit (drv) name pname system;
     version = toString drv.version;

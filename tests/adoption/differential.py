@@ -39,7 +39,8 @@ PLAIN = (
 )  # fmt: skip
 BY_NAME = ("exports", "attributes", "passthru", "meta")
 _STORE = re.compile(
-    r"/nix/store/[0-9a-z]{32}-((?:python3\.\d+-)?[A-Za-z_][\w+]*(?:-[A-Za-z_][\w+]*)*)(?:-[0-9][\w.]*)?"
+    r"/nix/store/[0-9a-z]{32}-((?:python3\.\d+-)?[A-Za-z_][\w+]*(?:-[A-Za-z_][\w+]*)*?)"
+    r"(?:-[0-9][\w.]*)?(?:-(?:bin|dev|lib|static))?(?![\w+-])"
 )
 _LEAST: Mapping[str, Any] = {
     "package": "", "attribute": "", "python": "", "pin": "", "unknown": [], "changes": [],
