@@ -61,7 +61,16 @@ def probed(site: Path, asked: Expectation, **behaviour: Any) -> dict[str, tuple[
     """The verdict and the message of each check of a build that behaves as `behaviour`."""
     (site / "behaviour.json").write_text(json.dumps(BUILD | behaviour), "utf-8")
     found = subprocess.run(
-        [sys.executable, "-I", "-B", "-X", "utf8", "-c", probing.START.format("script"), str(Path(probing.__file__).parent)],
+        [
+            sys.executable,
+            "-I",
+            "-B",
+            "-X",
+            "utf8",
+            "-c",
+            probing.START.format("script"),
+            str(Path(probing.__file__).parent),
+        ],
         input=replace(asked, paths=(str(site),)).as_json(),
         capture_output=True,
         text=True,
