@@ -46,6 +46,7 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import failure, wrong
 from ci_compiler.files.folders import SBOM_FILE
 from ci_compiler.git import Git
+from ci_compiler.outside import bytes_of, reading
 from ci_compiler.process import Ended, ask, find_program, follow
 from ci_compiler.publishing.plan import Upload, expired, other_commit, release_of, waits_for
 from ci_compiler.publishing.target import Target, place_failures, planned, upload
@@ -85,8 +86,8 @@ _VERSION = (
 
 def _lines_checked(script: str, root: Path) -> Path:
     """The path of a script below `root`. Raises InputError if its lines end as on Windows, which no shell reads."""
-    with (root / script).open("rb") as file:
-        if file.readline(200).endswith(b"\r\n"):
+    with reading(script, Code.CANNOT_START):
+        if bytes_of(root / script).partition(b"\n")[0].endswith(b"\r"):
             message = f"its lines end with CR LF; write `{script} text eol=lf` to .gitattributes, and check out again"
             raise wrong(script, Code.CANNOT_START, message)
     return root / script
