@@ -33,9 +33,9 @@ class OperatingSystem:
     `programs` is the folder of programs in a virtual environment, `suffix` the end of their names, and `magic` the
     first bytes of machine code. `pythons` are the commands that may start a Python of a version, the best first.
     `starts_scripts`: a script starts by its first line. `stop` is the signal with which GitHub's runner cancels a step,
-    and `group` the options of `Popen` for a program that leads a group. `code_pages`: text is not UTF-8 with `\\n`
-    unless a program asks for it. `homes`, `temporaries` and `kept` are the variables that name a user's folder, the one
-    for temporary files, and those without which programs do not start; `locale` is one with UTF-8.
+    and `group` the options of `Popen` for a program that leads a group. `homes`, `temporaries` and `kept` are the
+    variables that name a user's folder, the one for temporary files, and those without which programs do not start;
+    `locale` is one with UTF-8.
 
     `processor` and `memory` are commands that print the model and the bytes; (): files say it. `crashes` are the
     statuses of programs that a fault ended, with the signal that other systems send then.
@@ -49,7 +49,6 @@ class OperatingSystem:
     starts_scripts: bool = True
     stop: str = "SIGTERM"
     group: Mapping[str, Any] = field(default_factory=lambda: {"start_new_session": True})
-    code_pages: bool = False
     homes: tuple[str, ...] = ("HOME",)
     temporaries: tuple[str, ...] = ("TMPDIR",)
     kept: tuple[str, ...] = ()
@@ -80,7 +79,6 @@ SYSTEMS: Mapping[str, OperatingSystem] = {
         starts_scripts=False,
         stop="SIGBREAK",
         group={"creationflags": 0x200},  # CREATE_NEW_PROCESS_GROUP
-        code_pages=True,
         homes=("HOME", "USERPROFILE"),
         temporaries=("TMPDIR", "TEMP", "TMP"),
         kept=("SYSTEMROOT", "SYSTEMDRIVE", "WINDIR", "COMSPEC", "PATHEXT", "PROCESSOR_ARCHITECTURE"),

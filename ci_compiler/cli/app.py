@@ -18,7 +18,6 @@ from importlib import import_module
 from ci_compiler import __version__
 from ci_compiler.cli import quiet_interrupts
 from ci_compiler.cli.program import CommandParser, Program, add_options
-from ci_compiler.system import SYSTEM
 
 
 class _Completion(argparse.Action):
@@ -41,7 +40,7 @@ def run(program: Program, argv: Sequence[str] | None = None) -> int:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by the parent process
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115, PTH123
-        elif SYSTEM.code_pages:
+        elif sys.platform == "win32":  # without `ci_compiler.system`, which takes longer to import than all else here
             getattr(sys, name).reconfigure(encoding="utf-8", newline="\n")
     gc.set_threshold(_ALLOCATIONS)
     atexit.register(gc.freeze)  # spares the interpreter's last search for garbage, a tenth of the time of a check
