@@ -59,10 +59,16 @@ def outcome(case: Path, root: Path) -> dict[str, str]:
 
 
 @cache
+def of_example(name: str) -> Mapping[str, str]:
+    """The files that an example compiles to, and what was printed."""
+    with TemporaryDirectory() as scratch:
+        return outcome(EXAMPLES / "good" / name, Path(scratch, "root"))
+
+
+@cache
 def whole() -> Mapping[str, Mapping[str, str]]:
     """The files of the cases of `WHOLE`, by the name of the case."""
-    with TemporaryDirectory() as scratch:
-        return {name: outcome(EXAMPLES / "good" / name, Path(scratch, name)) for name in WHOLE}
+    return {name: of_example(name) for name in WHOLE}
 
 
 def difference(one: str, other: str) -> str:

@@ -24,6 +24,7 @@ from ci_compiler.plan.pipeline import plan
 from ci_compiler.workflows.render import render
 from tests.github.state import _ANSWERS
 from tests.specs import STARTED, small, spec_of
+from tests.test_examples import GOOD, of_example
 
 TABLE = Path(__file__).with_name("derived.toml")
 ROOT = Path(__file__).parents[2]
@@ -37,18 +38,18 @@ _NAMED = {"needs": 1, "steps": 1, "jobs": 1, "inputs": 1, "matrix": 1, "vars": 1
 _INTO = frozenset({"concurrency", "environment", "strategy", "runs-on", "permissions"})
 
 
-def compiled() -> list[Path]:
-    """Every workflow that is compiled in the repository: of the examples, and its own."""
-    return [
-        *sorted(ROOT.glob("tests/examples/good/*/expected/.github/workflows/*.yml")),
-        *sorted(path for path in ROOT.glob(".github/workflows/*.yml") if path.read_text("utf-8")[:10] == "# Compiled"),
-    ]
+def compiled() -> Iterator[str]:
+    """Every compiled workflow: of the examples, and the repository's own."""
+    for case in GOOD:
+        yield from (text for path, text in of_example(case.name).items() if path.startswith(".github/workflows/"))
+    texts = (path.read_text("utf-8") for path in sorted(ROOT.glob(".github/workflows/*.yml")))
+    yield from (text for text in texts if text.startswith("# Compiled"))
 
 
 @cache
 def written() -> frozenset[str]:
     """The constructs in everything that the compiler writes, and the calls of GitHub's API."""
-    texts = [path.read_text("utf-8") for path in compiled()]
+    texts = [*compiled()]
     zoned = plan(spec_of(small(schedule={"days": ["sat"], "build": "all", "timezone": "Europe/Berlin"})))
     texts.append(render(zoned.spec, zoned.shards)[".github/workflows/schedule.yml"])
     started = plan(spec_of(small(profiles=STARTED)))

@@ -44,7 +44,7 @@ JOB: dict[str, object] = {"runs-on": "ubuntu-24.04", "steps": [{"run": "true"}]}
         ({"on": {"push": {"tags-ignore": ["v*"]}}}, "on.push.tags-ignore"),
         ({"on": ["push", "release"]}, "on.release"),
         ({"on": {"workflow_dispatch": {"inputs": {"a": {"type": "number"}}}}}, "on.workflow_dispatch.inputs.number"),
-        ({"defaults": {}}, "workflow.defaults"),
+        ({"cache-mode": "none"}, "workflow.cache-mode"),
         ({"jobs": {"a": {**JOB, "snapshot": "x"}}}, "job.snapshot"),
         ({"jobs": {"a": {**JOB, "cache-mode": "none"}}}, "job.cache-mode"),
         ({"jobs": {"a": {**JOB, "strategy": {"max-parallel": 2}}}}, "job.strategy.max-parallel"),
@@ -95,7 +95,7 @@ TEN = (
     (EVENTS, 'echo "fork=', 'echo "a-fork=', "no workflow of the canary finds the facts of schedule-fork"),
     (BUILD, "on:\n", "on:\n  release:\n", "on.release has no probe"),
     (PULL, "runs-on: ", "cache-mode: none\n    runs-on: ", "job.cache-mode has no probe"),
-    (PULL, "permissions: {}", "permissions: {}\ndefaults: {}", "workflow.defaults has no probe"),
+    (PULL, "permissions: {}", "permissions: {}\ncache-mode: none", "workflow.cache-mode has no probe"),
     (PULL, "github.base_ref ||", "github.actor ||", "github.actor has no probe"),
     (PULL, "${{ always() }}", "${{ failure() }}", "failure() has no probe"),
 )

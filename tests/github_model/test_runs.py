@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -16,6 +18,7 @@ from tests.github_model.scenarios import FIRST, ROOT, SECOND, Stack, bundled, mi
 from tests.github_model.state import ALL, FAILED, FAILURE, SUCCESS, Frozen, State
 from tests.github_model.switches import AS_REGISTERED
 from tests.github_model.tree import Document, Tree, read_tree, tree_of
+from tests.test_examples import of_example
 
 EXAMPLES = ROOT / "tests/examples/good"
 
@@ -71,7 +74,11 @@ def example(name: str) -> Tree:
     if not name:
         return read_tree(ROOT / ".github/workflows", bundled_spec())
     folder = EXAMPLES / name
-    return read_tree(folder / "expected/.github/workflows", load_spec(folder / "ci-matrix.yaml", shown="spec"))
+    with TemporaryDirectory() as scratch:
+        for path, text in of_example(name).items():
+            Path(scratch, path).parent.mkdir(parents=True, exist_ok=True)
+            Path(scratch, path).write_text(text, "utf-8")
+        return read_tree(Path(scratch, ".github/workflows"), load_spec(folder / "ci-matrix.yaml", shown="spec"))
 
 
 def touched(document: Mapping[str, Any]) -> str:

@@ -177,14 +177,20 @@ def test_a_finding_points_at_the_wrong_entry(case: str) -> None:
         ({"python": "3.13", "platform": "x86_64-windows"}, {}, "the backend flox builds nothing for x86_64-windows"),
         ({"python": "3.13", "platform": "x86_64-windows"}, OWN, "the backend flox builds nothing for x86_64-windows"),
         (
-            {"python": "3.13", "accelerator": ["rocm 7.1", "rocm 7.2"]},
+            {"python": "3.13", "accelerator": ["xpu 2025.3", "xpu 2026.0"]},
             {},
-            "no recipe is compiled for rocm: its arguments are not known",
+            "no recipe is compiled for xpu: its arguments are not known",
+        ),
+        (
+            {"python": "3.13", "accelerator": "rocm 7.1"},
+            {},
+            "a compiled recipe for rocm is that of a toolkit and of targets",
         ),
         ({"python": "3.13", "accelerator": "rocm 7.1"}, OWN, ""),
+        ({"python": "3.13", "accelerator": "rocm 7.1 gfx942"}, {}, ""),
         ({"platform": "x86_64-linux"}, {}, "a compiled recipe is that of a Python"),
         ({"platform": "x86_64-linux"}, OWN, ""),
-        ({"python": "3.13", "accelerator": ["cpu", "cuda 12.8"]}, {}, ""),
+        ({"python": "3.13", "accelerator": ["cpu", "cuda 12.8 sm90"]}, {}, ""),
     ],
 )
 def test_what_the_backend_cannot_build_is_an_error_said_once(

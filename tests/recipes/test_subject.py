@@ -27,7 +27,7 @@ def test_a_variant_for_a_gpu() -> None:
         "python313Packages",
     )
     assert subject.source == spec.branches["main"].sources["pytorch"]
-    assert subject.override == spec.packages["pytorch"].overrides["gpu"]
+    assert subject.override == spec.packages["pytorch"].overrides["cuda"]
     assert subject.capabilities == ("9.0",)
     assert (subject.seeded_by, subject.is_shared) == ("", False)
     assert "cuda-packages" in [piece.name for piece in subject.pieces]

@@ -19,6 +19,7 @@ TRAITS = Traits(
     gpu=True,
     dnn=False,
     source=False,
+    capabilities=False,
     work_arounds=("mine",),
 )
 
@@ -34,6 +35,7 @@ TRAITS = Traits(
         ({"gpu": True, "dnn": False, "source": False}, True),
         ({"gpu": True, "dnn": True}, False),
         ({"family": "rocm", "gpu": True}, False),
+        ({"capabilities": True}, False),
         ({"work-around": True}, True),
         ({"work-around": True, "preset": "torchvision"}, False),
     ],

@@ -12,6 +12,7 @@ import pytest
 from ci_compiler import __version__
 from ci_compiler.errors import InputError
 from ci_compiler.hardware import tables
+from ci_compiler.hardware.families import NONE, files_of
 from ci_compiler.spec.build import (
     BUNDLED,
     BUNDLED_SHOWN,
@@ -25,7 +26,6 @@ from ci_compiler.spec.build import (
 )
 from ci_compiler.spec.load import read_document
 from ci_compiler.spec.model import Pool, Spec
-from ci_compiler.spec.presets import BUILDS
 from ci_compiler.stages import BENCHMARK, BUILD, CPU_TEST, GPU_TEST, PUBLISH, Stage
 from tests.specs import HASH, MAIN, PIN, SOURCE, UNKNOWN_PIN, branches, builder, small, spec_of
 
@@ -153,7 +153,7 @@ def test_a_package_is_called_by_its_name_unless_it_says_otherwise() -> None:
         ("torch", "PyTorch", "torch"),
         ("torchvision", "torchvision", "package"),
     ]
-    assert [set(one.overrides) for one in packages.values()] == [set(BUILDS)] * 2
+    assert [set(one.overrides) for one in packages.values()] == [{NONE, *files_of("presets.json")}] * 2
 
 
 # Pools.
