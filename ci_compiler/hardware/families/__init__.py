@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -55,6 +55,7 @@ def facts(family: str, table: str) -> dict[str, Any]:
     return found
 
 
+@cache
 def has_facts(family: str, table: str) -> bool:
     """Whether `family` has the file `table`."""
     return (Path(__file__).parent / family / f"{table}.json").is_file()
@@ -77,7 +78,8 @@ def folders_of(part: str) -> dict[str, Path]:
     return {name: folder for name, folder in folders.items() if folder.is_dir()}
 
 
-def files_of(name: str) -> dict[str, Path]:
+@cache
+def files_of(name: str) -> Mapping[str, Path]:
     """The file called `name` of each family that has one."""
     files = {family: Path(__file__).parent / family / name for family in FAMILIES}
     return {family: path for family, path in files.items() if path.is_file()}
