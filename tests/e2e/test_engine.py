@@ -302,7 +302,8 @@ class Shift:
                 self.replies += [self.github.connect(secret), self.github.connect(secret)]
                 self.found += _places(self.engine, secret)
                 self.github.runners.pop(runner["id"])
-                self.engine.ask("exec", name, "touch", "/home/runner/go")
+                # Detached: the container may end with the file, before the command in it does.
+                self.engine.ask("exec", "--detach", name, "touch", "/home/runner/go")
         over = not self.hangs and len(self.logs) == self.jobs and not self.engine.ask("ps", "--all", "--quiet")
         if over or not self.rounds:
             self._stop()
