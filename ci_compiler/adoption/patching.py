@@ -48,14 +48,14 @@ _OF_THE_SUMMARY = re.compile(
 class Patched(NamedTuple):
     """How patching a source ended for `recipes`: what is wrong, and what does nothing any more.
 
-    It is that of `package` inside them, or else their own. `unseen`: the package is not among their inputs.
+    It is that of `package` inside them, or else their own. `left_out`: why something was not patched.
     """
 
     recipes: tuple[str, ...]
     problems: tuple[str, ...]
     idle: tuple[str, ...]
     package: str = ""
-    unseen: bool = False
+    left_out: str = ""
 
     def finding(self, path: Path) -> Finding:
         """What is wrong, at the recipe of `path`, which stands for all."""
@@ -81,13 +81,18 @@ def patched(root: Path, plan: Plan, real: BranchEvaluation, branch: str, folder:
     `folder` is as there. Raises InputError.
     """
     own = [(names, "") for names in alike(real.done.derivations)]
-    standin, _ = evaluate(root, [real.paths[name] for name in real.done.derivations])
+    standin, failed = evaluate(root, [real.paths[name] for name in real.done.derivations])
     for names, inside in (*own, *alike_inside(standin)):
         cell = real.built[names[0]].cell
         source = Source(folder=folder, pin=plan.spec.branches[branch].pin(cell.toolkit), system=cell.system)
         ended = patch(root, names[0], real.paths, source, inside=inside)
-        unseen = _NOT_AN_INPUT.search(ended.err)
-        yield Patched(names, (), (), inside, unseen=True) if unseen else read(names, ended, inside)
+        if _NOT_AN_INPUT.search(ended.err):
+            yield Patched(names, (), (), left_out=f"{inside} is not among its inputs, and was not patched")
+        else:
+            yield read(names, ended, inside)
+    for finding in failed:
+        name = name_of(Path(finding.place.file))
+        yield Patched((name,), (), (), left_out=f"what it changes was not patched: {finding.message}")
 
 
 def alike_inside(evaluations: Iterable[Evaluation]) -> list[tuple[tuple[str, ...], str]]:

@@ -156,16 +156,15 @@ def patch(
 ) -> Ended:
     """Unpacks and patches the source of the recipe `name`, one of `siblings`, and does nothing else of its build.
 
-    With `inside`, it is the source of the package of this name that the recipe is built with.
-
-    Whatever that takes is fetched or built first: compilers as a rule, but none of the libraries. Raises InputError if
-    Nix is missing.
+    With `inside`, it is the source of the package of this name that the recipe is built with. Whatever that takes is
+    fetched or built first: compilers as a rule, but none of the libraries. Raises InputError if Nix is missing.
     """
     program = find_program("nix-build", install=INSTALL, folders=(PROFILE,))
     with tempfile.TemporaryDirectory(prefix="ci-compiler-") as scratch, evaluation() as env:
         task = _Task(root=root, recipes={}, siblings=siblings, source=source, scratch=Path(scratch).resolve())
         which = f'inside."{inside}"' if inside else "own"
-        wanted = ("-A", f'patched."{name}".{which}', "--argstr", "batch", str(task.batch({name: {inside: None}})))
+        batch = task.batch({name: {inside: None} if inside else {}})
+        wanted = ("-A", f'patched."{name}".{which}', "--argstr", "batch", str(batch))
         folder = () if source.folder is None else ("-I", f"nixpkgs={source.folder}")
         return ask([program, "--no-out-link", *folder, str(_EXPRESSION), *wanted], seconds=seconds, env=env)
 

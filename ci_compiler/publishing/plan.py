@@ -14,6 +14,7 @@ from ci_compiler.units import grouped
 DATE = "%Y%m%d"
 """How versions of nights spell their date."""
 
+
 UPLOAD_DAYS = 36
 """The fewest days after which an upload counts as abandoned: a run takes 35 at most (GitHub Docs, "Limits")."""
 

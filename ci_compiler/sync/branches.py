@@ -80,7 +80,7 @@ def plan_branch(
 
 def recipes_plan(branch: str, parent: str, texts: Mapping[str, str]) -> BranchPlan:
     """The change to the repository's own recipes of `branch` at `parent`: files with their new texts."""
-    return BranchPlan(branch, parent, texts, texts, {}, 0, 0)
+    return BranchPlan(branch=branch, parent=parent, changes=texts, files=texts, taken={}, added=0, removed=0)
 
 
 def heads_of(git: Git, spec: Spec, remote: str = "") -> dict[str, str]:

@@ -212,7 +212,7 @@ def leads(spec: Spec, branch: Branch, asked: Asked) -> Iterator[Package]:
 
 def _leads(spec: Spec, name: str, asked: Asked) -> Iterator[_Led]:
     branch, names = spec.branches[name], asked.packages
-    there = [package for package in spec.packages.values() if package.name in branch.versions and package.on(name)]
+    there = [package for package in spec.packages.values() if is_on(spec, package, name)]
     known = [package for package in there if package.repository is None and asked.leads(package, name)]
     mine = [_Led(spec, branch, package, upstream) for package in known if (upstream := upstream_of(package))]
     followers = {led.package.name for led in mine if _follows(led.package)}
@@ -221,6 +221,11 @@ def _leads(spec: Spec, name: str, asked: Asked) -> Iterator[_Led]:
         named = {led.package.name} | (followers if led.package.attribute == TORCH else set())
         if not (has_torch and led.package.name in followers) and (not names or named & {*names}):
             yield led
+
+
+def is_on(spec: Spec, package: Package, branch: str) -> bool:
+    """Whether `package` is built on `branch`, and the spec states its version there."""
+    return package.name in spec.branches[branch].versions and package.on(branch)
 
 
 def is_written(package: Package) -> bool:
@@ -241,7 +246,7 @@ def not_looked_up(spec: Spec, asked: Asked) -> Mapping[str, Sequence[str]]:
         "no branch is checked out that has recipes of them": [
             package.name
             for package in own_recipes(spec)
-            if not any(package.name in spec.branches[name].versions for name in asked.checkouts if package.on(name))
+            if not any(is_on(spec, package, name) for name in asked.checkouts)
         ],
         "nothing says where their releases are (`upstream`)": [
             package.name for package in packages if not upstream_of(package)

@@ -188,6 +188,17 @@ def test_the_source_of_a_package_that_a_recipe_changes_is_patched_too(
     assert patch(nixpkgs, capsys) == (0, f"{unseen}patched: 1 source of 1\n")
 
 
+def test_what_the_standin_cannot_look_into_is_named(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    nixpkgs, recipe = repository.parent / "nixpkgs", repository / PLACE
+    known_there = NIXPKGS.replace('pname = "tool";', 'pname = "tool"; level = "3";')
+    (nixpkgs / "default.nix").write_text(known_there, "utf-8")
+    recipe.write_text(recipe.read_text("utf-8").replace('"2.0";', '"2.0"; LEVEL = old.level;'), "utf-8")
+    status, err = patch(nixpkgs, capsys)
+    assert status == 0, err
+    assert "tool-python313-cpu-avx2: what it changes was not patched: attribute 'level' missing" in err
+    assert err.endswith("patched: 1 source of 1\n")
+
+
 def test_another_failure_is_reported_in_the_words_of_the_builder() -> None:
     said = "unpacking source archive\ndo not know how to unpack it\nerror: builder for '/nix/store/x.drv' failed\n"
     failed = read(["a"], Ended(status=1, err=said))

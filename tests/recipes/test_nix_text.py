@@ -65,7 +65,7 @@ def test_any_other_name_is_quoted(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["assert", "else", "if", "in", "inherit", "let", "or", "rec", "then", "with"])
 def test_a_keyword_is_quoted(text: str) -> None:
-    """Nix manual, "Identifiers"; `or` is no keyword everywhere, but is read as one after a selection."""
+    """Nix manual, "Identifiers"; `or` is not a keyword everywhere, but after `a.b` Nix reads it as a keyword."""
     assert nix.attributes({text: "1"}) == f'{{\n  "{text}" = 1;\n}}'
 
 

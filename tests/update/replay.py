@@ -174,7 +174,7 @@ def replayed(folder: Path, bump: Bump, scratch: Path) -> tuple[dict[str, str], l
 
 
 def named(folder: Path) -> str:
-    """The folder's name; that of the one around a bare repository."""
+    """The name of the folder, or for a bare repository that of its parent folder."""
     return folder.parent.name if (folder / "HEAD").exists() else folder.name
 
 

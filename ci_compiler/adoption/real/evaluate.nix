@@ -98,11 +98,11 @@ let
     propagatedBuildInputs = [ ];
     requiredSystemFeatures = [ ];
   });
-  # The packages of these names that a package is built with, at any depth.
   inputsOf = drv: filter (one: isAttrs one && one.type or "" == "derivation") (flatten (map (name: drv.${name} or [ ]) [
     "depsBuildBuild" "nativeBuildInputs" "buildInputs" "propagatedNativeBuildInputs" "propagatedBuildInputs"
   ]));
   flatten = value: if isList value then builtins.concatMap flatten value else [ value ];
+  # The packages called `name` that a package is built with, at any depth, unpacked and patched.
   inside = name: drv:
     let
       item = drv: { key = plain drv.drvPath; inherit drv; };

@@ -79,9 +79,9 @@ def _patched(root: Path, decided: Plan, branch: str, evaluated: BranchEvaluation
     for one in found:
         for text in one.idle:
             note(f"{one.recipes[0]}: {text}; the source may have it already")
-        if one.unseen:
-            note(f"{one.recipes[0]}: {one.package} is not among its inputs, and was not patched")
-    found = [one for one in found if not one.unseen]
+        if one.left_out:
+            note(f"{one.recipes[0]}: {one.left_out}")
+    found = [one for one in found if not one.left_out]
     failed = [one for one in found if one.problems]
     print_findings(_below(root, one.finding(evaluated.paths[one.recipes[0]])) for one in failed)
     note(f"patched: {counted(len(found) - len(failed), 'source')} of {len(found)}")

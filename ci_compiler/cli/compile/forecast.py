@@ -11,7 +11,7 @@ from ci_compiler.cli.where import plan_of, profiled
 from ci_compiler.codes import Code
 from ci_compiler.errors import nearest, wrong
 from ci_compiler.files.atomic import reporting
-from ci_compiler.hardware.families import DEFAULT, family_of, files_of, nixpkgs
+from ci_compiler.hardware.families import family_of, files_of, nixpkgs
 from ci_compiler.plan.limits import limit
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.reports.accuracy import Accuracy, accuracy
@@ -157,7 +157,7 @@ def _lines(found: Forecast) -> Iterator[tuple[str, str]]:
 
 def _family_with(target: str) -> str:
     """The family of those that nixpkgs builds for that has `target`."""
-    return next((family for family in files_of("nixpkgs.json") if family_of(family).is_target(target)), DEFAULT)
+    return next(family for family in files_of("nixpkgs.json") if family_of(family).is_target(target))
 
 
 def _path_lines(found: Forecast) -> Iterator[tuple[str, str]]:

@@ -30,7 +30,7 @@ from ci_compiler.spec.carried import default_branch
 from ci_compiler.spec.model import Spec
 from ci_compiler.units import counted, markdown_table
 from ci_compiler.update.changes import Nixpkgs
-from ci_compiler.update.choice import Asked, Move, is_written, leads, not_looked_up, own_recipes
+from ci_compiler.update.choice import Asked, Move, is_on, is_written, leads, not_looked_up, own_recipes
 from ci_compiler.update.pins import StalePin
 from ci_compiler.update.release_pins import ACTIONS, FILE
 from ci_compiler.update.remote import Remote
@@ -163,18 +163,19 @@ def _asked(arguments: argparse.Namespace, spec: Spec) -> Asked:
 
 
 def _checkouts(arguments: argparse.Namespace, spec: Spec, here: str, trees: ExitStack) -> dict[str, Path]:
-    """The folders of own recipes that can be edited, by branch: what is checked out, and for pull requests all others.
+    """The folders of own recipes that can be edited, by branch: what is checked out, and for pull requests the others.
 
     Those are in `trees`. Raises InputError.
     """
     root = root_of(arguments)
     found = {here: root} if here else {}
-    if arguments.pull_request and here == default_branch(spec) and own_recipes(spec):
+    others = {name for package in own_recipes(spec) for name in spec.branches if is_on(spec, package, name)} - {here}
+    if arguments.pull_request and here == default_branch(spec) and others:
         from ci_compiler.sync.landing import tips
 
         tree = JobCheckout(root).tree
-        others = {branch: tip for branch, tip in tips(Git(root), spec).items() if branch != here}
-        found |= {branch: trees.enter_context(tree(tip)) for branch, tip in others.items()}
+        known = {branch: tip for branch, tip in tips(Git(root), spec).items() if branch in others}
+        found |= {branch: trees.enter_context(tree(tip)) for branch, tip in known.items()}
     return found
 
 
@@ -209,16 +210,16 @@ def _open(arguments: argparse.Namespace, root: Path, done: Updated, meaning: str
     messages = {default: f"{title}\n\n{WRITTEN}"}
     bodies = {default: f"{_list(done)}\n\n{meaning}\n"}
     head = "-".join([HEAD, *arguments.packages])
-    opened = [*open_pull_requests(client, git, REMOTE, plans, messages, bodies, head=head)]
+    for _, address in open_pull_requests(client, git, REMOTE, plans, messages, bodies, head=head):
+        print(address)
     if done.elsewhere:
         heads, own = tips(git, done.spec), {branch: _of(done, branch) for branch in done.elsewhere}
         plans = tuple(recipes_plan(branch, heads[branch], texts) for branch, texts in done.elsewhere.items())
-        messages = {branch: f"Update {', '.join(_names(one))}\n\n{WRITTEN}" for branch, one in own.items()}
-        note_ = f"The pull request of {default} has the spec that says so: merge it too."
-        bodies = {branch: f"{_list(one)}\n\n{note_}\n" for branch, one in own.items()}
-        opened += open_pull_requests(client, git, REMOTE, plans, messages, bodies, head=f"{head}@{{branch}}")
-    for _, address in opened:
-        print(address)
+        messages = {branch: f"Update {', '.join(_names(part))}\n\n{WRITTEN}" for branch, part in own.items()}
+        also = f"The pull request of {default} has the spec that says so: merge it too."
+        bodies = {branch: f"{_list(part)}\n\n{also}\n" for branch, part in own.items()}
+        for _, address in open_pull_requests(client, git, REMOTE, plans, messages, bodies, head=f"{head}@{{branch}}"):
+            print(address)
     return 0
 
 
