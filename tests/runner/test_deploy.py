@@ -12,6 +12,7 @@ from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Any
 
+import kubernetes_validate
 import pytest
 import yaml
 from hypothesis import given, settings
@@ -231,16 +232,22 @@ def test_the_file_says_that_changed_labels_need_a_new_set(spec: Spec) -> None:
     assert "uninstall" not in files["builder.yaml"]
 
 
-def test_the_chart_and_kubernetes_know_every_key(spec: Spec) -> None:
+def test_the_chart_knows_every_key(spec: Spec) -> None:
     for found in values(spec).values():
         assert set(found) <= set(KNOWN["chart"])
         assert "containerMode" not in found
-        assert set(found["template"]) <= set(KNOWN["template"])
-        assert set(pod(found)) <= set(KNOWN["spec"])
-        assert set(pod(found)["securityContext"]) <= set(KNOWN["pod security"])
-        for container in (*pod(found)["initContainers"], *pod(found)["containers"]):
-            assert set(container) <= set(KNOWN["container"])
-            assert set(container["securityContext"]) <= set(KNOWN["security"])
+
+
+@pytest.mark.parametrize("version", ["1.33", "1.37"])
+def test_kubernetes_accepts_the_pods_and_the_policy(version: str) -> None:
+    amd = {"runs-on": "arc-mi300x", "system": "x86_64-linux", "accelerator": "rocm gfx942"}
+    spec = spec_of(small(runners=POOLS | {"mi300x": amd}, **CACHE))
+    template = {"apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": "runner"}}
+    objects = [template | {"template": found["template"]} for found in values(spec).values()]
+    objects.append(yaml.safe_load(arc_of_all(spec).files["network_policy.yaml"]))
+    for found in objects:
+        kubernetes_validate.validate(found, version, strict=True)
+    assert len(objects) == len(POOLS) + 2
 
 
 def test_sizes_come_from_the_pool_and_requests_are_limits(spec: Spec) -> None:
