@@ -1,6 +1,6 @@
-"""A ROCm wheel goes from a spec to the verdict; no GPU is needed, and nothing here has run on one.
+"""A wheel and a recipe for ROCm go from a spec to the verdict; no GPU is needed, and nothing here has run on one.
 
-The machine of the GPU pool has the files of a kernel with one MI300X, and a `rocminfo` (`bin/mi300x`). The wheel is a
+The machine of the GPU pool has the files of a kernel with one MI300X, and a `rocminfo` (`bin/mi300x`). The package is a
 stand-in for PyTorch (`runner/jobs/packages`), which says what a ROCm PyTorch would say there.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,10 +17,11 @@ import pytest
 import ci_compiler
 from tests.backends import wheel
 from tests.backends.wheel import PYTHON, TAG
+from tests.checkers import require
 from tests.runner.jobs.world import PACKAGES
 
 from .test_command import WheelWorld
-from .world import HERE, in_a_folder
+from .world import HERE, World, in_a_folder
 
 if TYPE_CHECKING:
     from .act import Run
@@ -90,8 +92,39 @@ SPEC: dict[str, Any] = {
 }
 
 
-class RocmWorld(WheelWorld):
-    """A world whose GPU is one of AMD's, in a namespace with its files."""
+RECIPE = f"pytorch-{TAG}-rocm6_4-gfx942-avx2"
+FILE_OF_RECIPE = "build-main-rocm6_4-gfx942.yml"
+OF_RECIPE = SPEC | {
+    "backend": "nix",
+    "packages": {"pytorch": {"attribute": "torch", "disk": 1, "memory": 1, "jobs": 1}},
+    "matrix": {"values": {"python": PYTHON, "isa": "avx2", "accelerator": "rocm 6.4 gfx942"}},
+    "runners": {name: pool | {"cpu": ["avx2"]} for name, pool in SPEC["runners"].items()},
+}
+
+
+class AmdWorld(World):
+    """A world with a machine whose GPU is one of AMD's, in a namespace with its files."""
+
+    def plug_in(self, errors: int = 0) -> None:
+        """Gives the machine of the GPU pool its GPU, with a number of uncorrectable errors."""
+        rows = {"gfx_target_version": 90402, "unique_id": 0x8AF705259683161C, "drm_render_minor": 128}
+        files = {
+            "kfd/kfd/topology/nodes/1/properties": "".join(f"{key} {value}\n" for key, value in rows.items()),
+            "drm/renderD128/device/ras/umc_err_count": f"ue: {errors}\nce: 0\n",
+        }
+        for name, text in files.items():
+            path = self.machines / "mi300x/class" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, "utf-8")
+
+    @cached_property
+    def environment(self) -> dict[str, str]:
+        """The environment with the machine of the GPU pool."""
+        return super().environment | {"E2E_GPU": "mi300x"}
+
+
+class RocmWorld(AmdWorld, WheelWorld):
+    """One whose packages are wheels."""
 
     def _make_stores(self) -> None:
         self.apart = True
@@ -114,22 +147,30 @@ class RocmWorld(WheelWorld):
         self.commit("Begin")
         self.git("push", "--quiet", "origin", "main")
 
-    def plug_in(self, errors: int = 0) -> None:
-        """Gives the machine of the GPU pool its GPU, with a number of uncorrectable errors."""
-        rows = {"gfx_target_version": 90402, "unique_id": 0x8AF705259683161C, "drm_render_minor": 128}
-        files = {
-            "kfd/kfd/topology/nodes/1/properties": "".join(f"{key} {value}\n" for key, value in rows.items()),
-            "drm/renderD128/device/ras/umc_err_count": f"ue: {errors}\nce: 0\n",
-        }
-        for name, text in files.items():
-            path = self.machines / "mi300x/class" / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, "utf-8")
 
-    @cached_property
-    def environment(self) -> dict[str, str]:
-        """The environment with the machine of the GPU pool."""
-        return super().environment | {"E2E_GPU": "mi300x"}
+class RecipeWorld(AmdWorld):
+    """One whose packages are compiled recipes."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root, backend="nix", apart=True)
+
+    def _make_stores(self) -> None:
+        super()._make_stores()
+        self.on("mi300x", require("nix-store"), "--init")
+
+    def _make_repository(self) -> None:
+        self._make_origin()
+        pinned = {"nixpkgs": "fe5e41d7ffc0421f0913e8472ce6238ed0daf8e3", "nixpkgs-hash": self.nixpkgs_hash["main"]}
+        spec = OF_RECIPE | {
+            "toolkit": f"ci-compiler=={ci_compiler.__version__}",
+            "branches": {"main": {"versions": {"pytorch": "2.8.0"}, **pinned}},
+            "cache": {"url": f"file://{self.cache}", "public-key": self.public_key},
+        }
+        (self.clone / ".github").mkdir()
+        (self.clone / ".github/ci-matrix.yaml").write_text(json.dumps(spec), "utf-8")
+        self.compile("main")
+        self.commit("Begin")
+        self.git("push", "--quiet", "origin", "main")
 
 
 @pytest.fixture(scope="module")
@@ -187,3 +228,20 @@ def test_what_was_tested_is_what_is_published(world: RocmWorld, well: Run) -> No
     build, *tests = well.row(NAME)[:3]
     assert build == "passed"
     assert all(one.startswith("passed") for one in tests), tests
+
+
+@pytest.fixture(scope="module")
+def recipes(apart: bool) -> Iterator[RecipeWorld]:
+    if not apart:
+        pytest.skip("this user may not make mount namespaces here: unshare --mount")
+    yield from in_a_folder(RecipeWorld)
+
+
+def test_a_recipe_goes_from_its_spec_to_the_verdict(recipes: RecipeWorld) -> None:
+    recipes.plug_in()
+    run = recipes.dispatch(FILE_OF_RECIPE, "main", variant=RECIPE, publish="true")
+    assert run.status == 0, run.log.said
+    found = {row["check"]: row["message"] for row in run.json(f"gpu-test-{RECIPE}", "result.json")["checks"]}
+    assert (found["toolkit"], found["architectures"]) == ("6.4", "gfx942")
+    assert found["gpu"] == "AMD Instinct MI300X, gfx942:sramecc+:xnack-"
+    assert recipes.signed(run.json(f"build-{RECIPE}", "manifest.json")["store_path"])

@@ -473,4 +473,4 @@ def in_a_folder(kind: Callable[[Path], Kind]) -> Iterator[Kind]:
         require(tool)
     root = Path(tempfile.mkdtemp(prefix="ci-compiler-", dir="/var/tmp"))
     yield kind(root)
-    shutil.rmtree(root)
+    _remove(root)

@@ -32,9 +32,9 @@ let
     args = [ "-eu" ./python.sh ];
   };
 
-  package = { module, version, needs ? { }, cuda ? "", architectures ? [ ], standin ? "" }: mkDerivation {
+  package = { module, version, needs ? { }, cuda ? "", hip ? "", architectures ? [ ], standin ? "" }: mkDerivation {
     pname = module;
-    inherit module version cuda architectures standin;
+    inherit module version cuda hip architectures standin;
     imports = builtins.attrNames needs;
     propagated = [ python ] ++ builtins.attrValues needs;
     args = [ "-eu" ./package.sh ];
@@ -48,11 +48,14 @@ let
       concatMapStringsSep = separator: function: items: builtins.concatStringsSep separator (map function items);
       unique = builtins.foldl' (seen: one: if builtins.elem one seen then seen else seen ++ [ one ]) [ ];
       getBin = package: package;
+      hasPrefix = prefix: text: builtins.substring 0 (builtins.stringLength prefix) text == prefix;
     };
 
     cudaPackages = final.cudaPackages_12_8;
     cudaPackages_12_8 = { cudaVersion = "12.8"; cuda_cuobjdump = "/none"; };
     cudaPackages_13.cudaVersion = "13.0";
+    rocmPackages.clr.version = "6.4.3";
+    zstd = "/none";
 
     "python${builtins.replaceStrings [ "." ] [ "" ] here.pythonVersion}Packages" = rec {
       engine = overridable
@@ -74,14 +77,19 @@ let
 
       # The stand-ins for PyTorch and its companions, which say that they are what their recipes ask for.
       torch = overridable
-        ({ cudaSupport, gpuTargets }: package {
+        ({ cudaSupport, rocmSupport, gpuTargets }: package {
           module = "torch";
           version = "2.8.0";
           cuda = if cudaSupport then final.cudaPackages.cudaVersion else "";
+          hip = if rocmSupport then final.rocmPackages.clr.version else "";
           architectures = gpuTargets;
           standin = ./standins/torch;
         })
-        { cudaSupport = config.cudaSupport or false; gpuTargets = [ ]; };
+        {
+          cudaSupport = config.cudaSupport or false;
+          rocmSupport = config.rocmSupport or false;
+          gpuTargets = [ ];
+        };
 
       torchvision = overridable
         ({ torch }: package {
