@@ -28,7 +28,6 @@ from ci_compiler.runner.jobs.files import output_folder, write_json
 from ci_compiler.runner.jobs.manifest import Builder, Manifest
 from ci_compiler.runner.jobs.needed import HandedOver, hand_over
 from ci_compiler.runner.jobs.reuse import inputs_of, note_inputs, result_of, taken, traced
-from ci_compiler.runner.jobs.sbom import sbom_of
 from ci_compiler.runner.jobs.setting import Job
 from ci_compiler.runner.jobs.summary import add_row, reporting
 from ci_compiler.runner.targets import find
@@ -83,6 +82,8 @@ def build(job: Job, name: str, branch: str, out: Path, given: Given = NOTHING) -
 def write_build(manifest: Manifest, out: Path, remarks: Sequence[str] = ()) -> str:
     """Writes what a build leaves to its folder `out`, and its row to the summary; the digest of the manifest."""
     digest = write_json(out / MANIFEST_FILE, manifest.as_json())
+    from ci_compiler.runner.jobs.sbom import sbom_of  # a third of what other stages would import
+
     (out / SBOM_FILE).write_text(sbom_of(manifest, out), "utf-8")
     remarks = remarks if manifest.built else [_not_built(manifest), *remarks]
     size, seconds = manifest.closure_size, manifest.seconds
