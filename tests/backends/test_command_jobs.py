@@ -237,7 +237,16 @@ def test_a_program_proves_the_package(built: Project, smoke: dict[str, Any], res
             "import fastpath, sys\nassert fastpath.double(21) == 42\nsys.exit()\n",
             ("ok", "smoke.py ended without an error"),
         ),
-        ("import fastpath\nassert fastpath.double(21) == 43, 'not 43'\n", ("failed", "AssertionError: not 43")),
+        (
+            "import fastpath\nassert fastpath.double(21) == 43, 'not 43'\n",
+            ("failed", "smoke.py:2: AssertionError: not 43"),
+        ),
+        (
+            "import fastpath\n\n\ndef check():\n    assert fastpath.double(21) == 43\n\n\ncheck()\n",
+            ("failed", "smoke.py:5: AssertionError: assert fastpath.double(21) == 43"),
+        ),
+        ("import fastpath\nfastpath.double()\n", ("failed", "smoke.py:2: TypeError: double() missing")),
+        ("def check(:\n", ("failed", "SyntaxError: invalid syntax (smoke.py, line 1)")),
         ("import os, sys\nsys.exit(os.environ['VARIANT_ISA'])\n", ("failed", "smoke.py ended with avx2")),
         ("import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n", ("failed", "smoke was ended by SIGSEGV")),
         ("import os\nos._exit(0)\n", ("failed", "the interpreter ended with status 0 during smoke")),

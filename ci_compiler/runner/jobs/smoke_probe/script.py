@@ -5,6 +5,7 @@ from __future__ import annotations
 import runpy
 import sys
 import time
+import traceback
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -23,6 +24,14 @@ def script(path: str) -> str:
     except SystemExit as end:
         if end.code not in {None, 0}:
             raise WrongError(f"{Path(path).name} ended with {end.code}") from None
+    except Exception as error:
+        own = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
+        if not own:  # it does not compile, which the error says with its place
+            raise
+        message = reported(error)
+        if not str(error):  # an assertion often has no message
+            message = f"{type(error).__name__}: {own[-1].line}"
+        raise WrongError(f"{Path(path).name}:{own[-1].lineno}: {message}") from None
     return f"{Path(path).name} ended without an error"
 
 
