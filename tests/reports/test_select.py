@@ -350,6 +350,7 @@ def test_the_command_exits_with_1_if_nothing_fits(
         (("--gpu", "none", "--cpu", "armv8.2"), "--cpu: unknown ISA 'armv8.2'; did you mean armv8_2?"),
         (("--gpu", "none", "--cpu", "avx2,armv9"), "'avx2,armv9' holds instruction sets of"),
         (("--gpu", "Radeon VII"), "is not one of NVIDIA's"),
+        (("--gpu", "Standard_ND96isr_MI300X_v5"), "'Instinct MI300X' is not one of NVIDIA's"),
         (
             ("--gpu", "DGX Spark", "--cpu", "Zen 4"),
             "--cpu: sm121 (DGX Spark (GB10)) comes only with",

@@ -83,9 +83,9 @@ def _machine(spec: Spec, arguments: argparse.Namespace) -> Machine:
         message = f"{arguments.driver!r} is not a driver's version such as 580 or 580.65.06{beside}"
         raise wrong("--driver", Code.WRONG_DRIVER, message)
     pasted, gpu = _pasted(spec, arguments) if arguments.machine is not None else None, arguments.gpu
-    if pasted is None and gpu is not None and (whole := _described(spec, arguments)):
-        pasted, gpu = whole, None
     try:
+        if pasted is None and gpu is not None and (whole := _described(spec, arguments)):
+            pasted, gpu = whole, None
         return products.machine(
             spec.hardware,
             gpu=gpu,
