@@ -155,10 +155,14 @@ def nearest(name: str, known: Iterable[str], *, label: str = "did you mean", onl
     from difflib import get_close_matches  # only messages need it
 
     names, plain = sorted(set(known)), _plain(name)
-    alike = [one for one in names if _plain(one) == plain]
-    near = alike or get_close_matches(name, names, n=3, cutoff=0.6)
+    folded = {one.casefold(): one for one in reversed(names)}
+    near = [one for one in names if _plain(one) == plain]
+    parts = [one for one in names if plain[2:] and plain in _plain(one) and len(one) <= 3 * len(plain)]
+    near = near or sorted(parts, key=len)[:3]
+    near = near or [folded[one] for one in get_close_matches(name.casefold(), folded, n=3, cutoff=0.6)]
     if near:
-        return f"; {label} {' or '.join(near)}?"
+        odd = next((f" (U+{ord(char):04X} in it only looks like it)" for char in name if not char.isascii()), "")
+        return f"; {label} {' or '.join(near)}?{odd}"
     if not names or only_near:
         return ""
     shown = ", ".join(names[:12]) + (f", … ({len(names)} in all)" if len(names) > 12 else "")

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import permutations
+from itertools import chain, permutations
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding
@@ -97,7 +97,8 @@ def route(spec: Spec, cells: tuple[Cell, ...]) -> tuple[tuple[Route, ...], tuple
     building = [
         (cell, one.pools[BUILD]) for cell, one in (*zip(cells, routes, strict=True), *forks) if BUILD in one.pools
     ]
-    lacks, unused = router.lacks.values(), _unused_pools(spec, (*distinct, *apart))
+    lacks = chain.from_iterable(map(_at_most_few, router.lacks.values()))
+    unused = _unused_pools(spec, (*distinct, *apart))
     full = _overfull_builders(spec, zip(cells, routes, strict=True))
     shared = _shared_publishers(spec, distinct)
     return routes, (
@@ -136,7 +137,7 @@ class _Router:
         self.pools = [pool for pool in spec.pools if not pool.untrusted]
         self.runs = {pool.name: self._runs(pool) for pool in spec.pools}
         self.known: dict[Needs, Route] = {}
-        self.lacks: dict[str, Finding] = {}
+        self.lacks: dict[tuple[Stage, str], dict[str, Finding]] = {}
         self.pairing = [stage for stage in stages() if stage.neighbours and self._is_on(stage)]
         short = (cell for cell in cells if self.pairing and not cell.named)
         self.cells = {_key(cell, cell.target, cell.isa) for cell in short}
@@ -278,8 +279,15 @@ class _Router:
         if self.spec.tests.get(stage) in {None, TestPolicy.REQUIRED}:
             whose = f"{cell.variants[0].name} on {cell.branch}"
             finding = self.spec.finding(at, Code.NO_POOL, f"{reason} ({whose})", key=True)
-            self.lacks.setdefault(reason, finding)
+            self.lacks.setdefault((stage, cell.system), {}).setdefault(reason, finding)
         return reason
+
+
+def _at_most_few(found: Mapping[str, Finding]) -> Iterator[Finding]:
+    """The first of the findings about one stage and system, of which the last says how many follow it."""
+    first, rest = [*found.values()][:_FEW], len(found) - _FEW
+    yield from first[:-1]
+    yield replace(first[-1], message=f"{first[-1].message}, and {rest} more") if rest > 0 else first[-1]
 
 
 def _key(cell: Cell, gpu: str, isa: str) -> tuple[object, ...]:
@@ -417,8 +425,9 @@ def _unused_pools(spec: Spec, routes: tuple[Route, ...]) -> Iterator[Finding]:
     used = {pool.name for route in routes for pool in (*route.pools.values(), *route.suites.values())}
     for pool in spec.pools:
         if pool.name not in used:
+            gpu = "accelerator" if pool.accelerator else "gpu"
             message = (
-                f"no job goes to {pool.name}; remove it, or compare its `cpu`, `gpu` and `stages` with the variants "
+                f"no job goes to {pool.name}; remove it, or compare its `cpu`, `{gpu}` and `stages` with the variants "
                 "(`ci-compile explain NAME` shows the pools of a variant)"
             )
             yield spec.finding(("runners", pool.name), Code.UNUSED_POOL, message, key=True)

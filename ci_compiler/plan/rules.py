@@ -203,7 +203,11 @@ def _exclude(
 
 def _check_cells(spec: Spec, cells: list[Cell]) -> Iterator[Finding]:
     if not cells:
-        yield spec.finding(("matrix",), Code.EMPTY_MATRIX, "no variant is left; nothing would be built")
+        without = [(*at, "isas") for at, one, _ in spec.matrices if one.isas and not any(one.isas.values())]
+        said = "no variant is left; nothing would be built"
+        yield spec.finding(
+            (without or [("matrix",)])[0], Code.EMPTY_MATRIX, f"{said}; list an ISA, such as avx2" if without else said
+        )
     yield from edge_findings(spec, cells)
     for cell in cells:
         odd = next((v.name for v in cell.variants if not cell.listed and not ATTRIBUTE.fullmatch(v.name)), None)
@@ -291,6 +295,8 @@ def _check_axis_use(spec: Spec, cells: list[Cell], left_out: Iterable[LeftOut]) 
                 why = "; ".join(dict.fromkeys(one.reason for one in mine)) or none
                 message = f"no variant is built for {axis.name}: {why}"
                 yield spec.finding((*root, "gpus", axis.name), Code.UNUSED_GPU, message, key=True)
+                if not spec.toolkits:
+                    break  # the reason is that of every GPU
     yield from unused(spec, cells)
     branches = {cell.branch for cell in cells}
     for name in spec.branches:

@@ -54,8 +54,10 @@ SettingValue = Annotated[str, form(title="a text of one line", pattern=r"^[^\x00
 
 AxisValues = Annotated[tuple[AxisValue, ...], form("axis-values", title="a list of values", minItems=1)]
 
+AnyValues = Annotated[AxisValue | AxisValues, form(title="a value of an axis, or a list of them")]
+
 ValuesByAxis = Annotated[
-    Mapping[AxisName, AxisValue | AxisValues],
+    Mapping[AxisName, AnyValues],
     form(title="a mapping of axes to a value or a list of values", minProperties=1),
 ]
 
@@ -121,7 +123,7 @@ def to_when(value: Mapping[str, Any]) -> When:
 
 
 Conditions = Annotated[
-    Mapping[AxisName, AxisValue | AxisValues],
+    Mapping[AxisName, AnyValues],
     form(
         "when",
         title="a mapping of axes to a value or a list of values",

@@ -194,7 +194,12 @@ class _Builder:
         for key_node, value_node in node.value:
             place = _place(self.shown, key_node)
             if not isinstance(key_node, ScalarNode):
-                _refuse(place, Code.SPEC_KEY, "a key must be a word, not a list or a mapping")
+                said = "a key must be a word, not a list or a mapping"
+                if isinstance(key_node, MappingNode) and not any(value.value for _, value in key_node.value):
+                    said = (
+                        "two braces are a mapping as a key to YAML, and nothing fills in a spec; write the value itself"
+                    )
+                _refuse(place, Code.SPEC_KEY, said)
             key = self._text(key_node)
             if key_node.tag == _CORE + "merge":
                 _refuse(place, Code.SPEC_MERGE, "merge keys (<<) are not part of YAML 1.2; write the keys out")
@@ -232,10 +237,10 @@ class _Builder:
         text: str = node.value
         allowed = "\n" if lines else ""
         if odd := next((char for char in text if not char.isprintable() and char not in allowed), None):
-            name = odd.encode("unicode_escape").decode()
-            _refuse(
-                _place(self.shown, node), Code.SPEC_CHARACTER, f"contains the invisible character {name}; remove it"
-            )
+            said = f"contains the invisible character {odd.encode('unicode_escape').decode()}; remove it"
+            if odd == "\n":
+                said = "a text of several lines; write it on one line, and a list with `- ` before each entry"
+            _refuse(_place(self.shown, node), Code.SPEC_CHARACTER, said)
         return text
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 
 from ci_compiler.codes import Code
-from ci_compiler.errors import Finding, nearest, unknown
-from ci_compiler.hardware import tables
-from ci_compiler.hardware.families import FAMILIES, family_of
+from ci_compiler.errors import Finding, nearest
+from ci_compiler.hardware import UnknownHardwareError, tables
+from ci_compiler.hardware.families import FAMILIES, facts, family_of
+from ci_compiler.hardware.products import device
 from ci_compiler.spec.axes import AXES, PARTS, SHORT_FAMILY, Accelerator, Matrix, When
 from ci_compiler.spec.edges import EVERY
 from ci_compiler.spec.forms import PYTHON_VERSION
@@ -16,12 +18,16 @@ from ci_compiler.spec.load import Path_
 from ci_compiler.spec.model import Package, Spec
 from ci_compiler.spec.open_hardware import hosted, known_platforms
 from ci_compiler.spec.triggers import NIGHTLY, PUSH, RELEASE
-from ci_compiler.spec.unknown_names import look_up
+from ci_compiler.spec.unknown_names import look_up, why_unknown
 from ci_compiler.spec.values import NAMES
 from ci_compiler.stages import Stage
 
 PYTHON = f"{PYTHON_VERSION}t?"
 """A Python version, with `t` for a free-threaded one."""
+
+
+_SHORT = {"python": "python", "isas": "isa", "gpus": "accelerator"}
+"""The keys of the short form of a matrix, and the axes that stand for them in an open one."""
 
 
 def open_findings(spec: Spec) -> Iterator[Finding]:
@@ -32,6 +38,10 @@ def open_findings(spec: Spec) -> Iterator[Finding]:
         if name not in {*AXES, *PARTS, *declared}:
             yield spec.finding(("axes", name), Code.UNKNOWN_AXIS, f"the axis {name} has no values; list them", key=True)
     for path, matrix, _ in spec.matrices:
+        for short, axis in _SHORT.items() if matrix.is_open else ():
+            if (*path, short) in spec.document.keys:
+                message = f"`{short}` has no effect beside `values` and `rows`; write its entries as values of `{axis}`"
+                yield spec.finding((*path, short), Code.WRONG_VALUE, message, key=True)
         yield from _matrix(spec, path, matrix, {*AXES, "branch", *declared})
         for exclusion in matrix.exclude:
             yield from _conditions(spec, (*path, "exclude", exclusion.index, "when"), exclusion.when, known)
@@ -110,7 +120,7 @@ def edge_findings(spec: Spec) -> Iterator[Finding]:
                         for value in listed:
                             yield from _unknown_family(spec, (*at, axis), Accelerator(family=value))
                     elif axis not in PARTS:  # the values of other parts are those of variants
-                        yield from _unknown_values(spec, (*at, axis), axis, listed)
+                        yield from _unknown_values(spec, (*at, axis), axis, values, beside=[EVERY])
 
 
 def _written(matrix: Matrix) -> Iterator[tuple[Path_, Mapping[str, Sequence[str]]]]:
@@ -120,7 +130,7 @@ def _written(matrix: Matrix) -> Iterator[tuple[Path_, Mapping[str, Sequence[str]
 
 
 def _unknown_axis(spec: Spec, path: Path_, axis: str, known: Iterable[str]) -> Finding:
-    message = f"{unknown(Code.UNKNOWN_AXIS, axis, known)}; `axes` declares further ones"
+    message = f"unknown axis {axis!r}, which `axes` may declare{nearest(axis, known)}"
     return spec.finding(path, Code.UNKNOWN_AXIS, message, key=True)
 
 
@@ -140,24 +150,27 @@ def _conditions(spec: Spec, path: Path_, when: When | None, known: Iterable[str]
                 yield from _unknown_family(spec, (*path, axis), Accelerator.parse(text))
 
 
-def _unknown_values(spec: Spec, path: Path_, axis: str, values: Sequence[str]) -> Iterator[Finding]:
+def _unknown_values(
+    spec: Spec, at: Path_, axis: str, values: Sequence[str], *, beside: Iterable[str] = ()
+) -> Iterator[Finding]:
+    """Errors about `values` at `at` that the axis has not; `beside` are words that may stand there as well."""
     row = spec.axes.get(axis)
-    declared = {*row.values, *row.serves} if row else set()
+    declared = {*row.values, *row.serves, *beside} if row else {*beside}
     if axis == "branch":
         declared |= set(spec.branches)
     elif axis == "platform":
         declared |= set(known_platforms(spec))
-    for value in values:
+    for index, value in enumerate(values):
         if value in declared:
             continue
+        path = (*at, index) if (*at, index) in spec.document.values else at
         if axis == "accelerator":
             yield from _unknown_accelerator(spec, path, Accelerator.parse(value))
         elif axis == "isa":
             yield from look_up(spec, path, spec.hardware.isa, value)
         elif axis != "python":
-            yield spec.finding(
-                path, _CODES.get(axis, Code.UNKNOWN_VALUE), f"unknown {axis} {value!r}{nearest(value, declared)}"
-            )
+            message = why_unknown(path, value) or f"unknown {axis} {value!r}{nearest(value, declared)}"
+            yield spec.finding(path, _CODES.get(axis, Code.UNKNOWN_VALUE), message)
         elif not re.fullmatch(PYTHON, value):
             message = f"{value!r} is not a Python version from 3.9 to 3.15, which `t` may follow; `axes` may declare it"
             yield spec.finding(path, Code.UNKNOWN_VALUE, message)
@@ -169,9 +182,23 @@ _CODES = {"platform": Code.UNKNOWN_SYSTEM, "branch": Code.UNKNOWN_BRANCH}
 def _unknown_family(spec: Spec, path: Path_, accelerator: Accelerator) -> Iterator[Finding]:
     known = [*FAMILIES, *spec.hardware_rows.families]
     if accelerator.family not in known:
-        near = nearest(accelerator.family, known)
-        message = f"unknown family {accelerator.family!r}{near}; `hardware: {{families: …}}` declares one"
-        yield spec.finding(path, Code.UNKNOWN_FAMILY, message)
+        message = f"unknown family {accelerator.family!r}, which `hardware: {{families: …}}` may declare"
+        why = why_unknown(path, accelerator.family) or _misspelled(accelerator.family)
+        yield spec.finding(path, Code.UNKNOWN_FAMILY, why or f"{message}{nearest(accelerator.family, known)}")
+
+
+def _misspelled(text: str) -> str:
+    """The message about what stands where a family must, and is a target, or an accelerator without blanks."""
+    words = re.split("[-_:/]+", text)
+    if words[1:] and words[0] in FAMILIES:
+        return f"{text!r} has other signs than blanks between its parts; write {' '.join(words)}"
+    of = _family_of_target(text)
+    return f"{text!r} is a target of {of}, and the family comes first; write {of} VERSION {text}" if of else ""
+
+
+def _family_of_target(name: str) -> str:
+    """The family whose targets are called like `name`; '' if none is, of those with such a rule."""
+    return next((one for one in FAMILIES if family_of(one).prefix and family_of(one).is_target(name)), "")
 
 
 def _unknown_accelerator(spec: Spec, path: Path_, accelerator: Accelerator) -> Iterator[Finding]:
@@ -189,8 +216,21 @@ def _unknown_accelerator(spec: Spec, path: Path_, accelerator: Accelerator) -> I
         if toolkit and toolkit not in {*known, *of_series, *listed, *served, *spec.toolkits}:
             yield from look_up(spec, path, tables().toolkit, toolkit)
     if target and target not in {*listed, *served} and not family_of(family).is_target(target):
-        message = f"{target!r} is not a target of {family}"
+        message = f"{target!r} is not a target of {family}{_meant(spec, family, target)}"
         yield spec.finding(path, Code.UNKNOWN_GPU, message)
+
+
+def _meant(spec: Spec, family: str, target: str) -> str:
+    """The clause about what `target` is, if it is none of `family`: one of another family, a product, a slip."""
+    if other := _family_of_target(target):
+        return f", but one of {other}"
+    targets = [*(facts(family, "names")["products"] if family_of(family).lists_products else ()), *spec.hardware.gpus]
+    near = nearest(target, [one for one in targets if family_of(family).is_target(one)], only_near=True)
+    with suppress(UnknownHardwareError, ValueError):
+        found = device(spec.hardware, target)
+        if found and found.family == family and found.target != target:
+            return f"; it is a product with the target {found.target or found.sm}"
+    return near
 
 
 def _pools(spec: Spec) -> Iterator[Finding]:
@@ -198,7 +238,8 @@ def _pools(spec: Spec) -> Iterator[Finding]:
         root: Path_ = ("runners", pool.name)
         if pool.hosted and pool.hosted not in hosted():
             message = f"unknown GitHub-hosted machine {pool.hosted!r}{nearest(pool.hosted, hosted())}"
-            yield spec.finding((*root, "hosted"), Code.UNKNOWN_VALUE, message)
+            why = why_unknown((*root, "hosted"), pool.hosted)
+            yield spec.finding((*root, "hosted"), Code.UNKNOWN_VALUE, why or message)
         for key, names in (("builds", pool.builds), ("runs", pool.runs)):
             for index, name in enumerate(names):
                 if name not in known_platforms(spec):

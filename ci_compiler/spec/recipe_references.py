@@ -41,7 +41,7 @@ def _check_package(spec: Spec, package: Package) -> Iterator[Finding]:
     for pattern, kind in package.recipes:
         if kind is RecipeKind.TEMPLATE and not package.template:
             by_pattern = (*path, "recipes", pattern)
-            message = f"recipes of {package.name} come from a template, and `template` names none"
+            message = f"recipes of {package.name} come from a template; add `template: FILE`"
             yield spec.finding(by_pattern, Code.TEMPLATE_MISSING, message)
     for key in _WITH_PLACEHOLDERS:
         yield from _check_texts(spec, (*path, key), _written(spec, (*path, key)))

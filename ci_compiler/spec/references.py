@@ -16,12 +16,14 @@ from ci_compiler.hardware import CPU
 from ci_compiler.hardware.families import family_of
 from ci_compiler.spec.axes import SHORT_FAMILY
 from ci_compiler.spec.command import Command
+from ci_compiler.spec.declare import keys_of
 from ci_compiler.spec.edges import circle, circle_in_words
 from ci_compiler.spec.load import Path_
 from ci_compiler.spec.model import Branch, GpuAxis, Matrix, Package, Spec
 from ci_compiler.spec.packages import RecipeKind
 from ci_compiler.spec.patterns import matcher
 from ci_compiler.spec.publishers import REGISTRY
+from ci_compiler.spec.recipe_keys import RecipeKeys
 from ci_compiler.spec.recipe_references import placeholder_findings, proof_findings, recipe_findings
 from ci_compiler.spec.triggers import Profiles
 from ci_compiler.spec.unknown_names import look_up, why_unknown
@@ -44,7 +46,7 @@ def reference_findings(spec: Spec) -> list[Finding]:
         from ci_compiler.spec.open_references import edge_findings
 
         opened = [*opened, *edge_findings(spec)]
-    return [
+    found = [
         *opened,
         *_check_branches(spec),
         *_check_packages(spec),
@@ -60,6 +62,7 @@ def reference_findings(spec: Spec) -> list[Finding]:
         *_check_cache(spec),
         *alike_findings(spec),
     ]
+    return list(dict.fromkeys(found))  # an alias puts what is wrong below several keys
 
 
 def _check_branches(spec: Spec) -> Iterator[Finding]:
@@ -162,6 +165,7 @@ def _check_packages(spec: Spec) -> Iterator[Finding]:
 
 def _check_commands(spec: Spec) -> Iterator[Finding]:
     """With a backend that builds no recipes, each package declares its commands; with another one, none does."""
+    of_recipes = {"attribute", "recipes", *(one.name for one in keys_of(RecipeKeys))}
     for package in spec.packages.values():
         path: Path_ = ("packages", package.name)
         if spec.backend.has_recipes or package.repository:
@@ -172,6 +176,11 @@ def _check_commands(spec: Spec) -> Iterator[Finding]:
             message = f"{package.name} declares no `command`, which the backend {spec.backend} builds and publishes by"
             yield spec.finding(path, Code.COMMAND_MISSING, message, key=True)
         else:
+            for key in sorted(of_recipes & spec.document.value["packages"][package.name].keys()):
+                message = (
+                    f"{package.name}: `{key}` is about recipes, and the backend {spec.backend} has none; remove it"
+                )
+                yield spec.finding((*path, key), Code.COMMAND_UNUSED, message, key=True)
             sources = _sources(package)
             sources += [
                 f"`versions` of {branch.name}"
@@ -348,11 +357,12 @@ def _check_pools(spec: Spec) -> Iterator[Finding]:
         if pool.gpus > 1 and not pool.gpu:
             message = f"{pool.name} has {pool.gpus} GPUs but names no `gpu`"
             yield spec.finding((*path, "gpus"), Code.MISSING_GPU, message)
-        if not pool.system:
-            message = f"no label of {pool.name} says x64 or arm64; add one, or give its `system: x86_64-linux`"
-            yield spec.finding(path, Code.MISSING_SYSTEM, message, key=True)
-        else:
+        if pool.system:
             yield from _check_system(spec, path, pool.system)
+        elif not pool.hosted:
+            why = next(filter(None, (why_unknown((*path, "runs-on"), label) for label in pool.runs_on.labels)), "")
+            message = f"no label of {pool.name} says x64 or arm64; add one, or give its `system: x86_64-linux`"
+            yield spec.finding(path, Code.MISSING_SYSTEM, why or message, key=True)
         if pool.untrusted and PUBLISH in pool.stages:
             message = f"{pool.name} is for untrusted code, which publishes nothing; leave {PUBLISH} out"
             yield spec.finding((*path, "stages"), Code.UNTRUSTED_POOL, message)
@@ -407,12 +417,12 @@ def _known_branches(spec: Spec, path: Path_, names: Iterable[str], *, key: bool 
 def alike_findings(spec: Spec) -> Iterator[Finding]:
     """An error for names that differ only in case or in `/` and `-`, a branch below another one, and a shared tag."""
     yield from _tags_shared(spec)
-    for path, kind, names in (("packages", "package", spec.packages), ("branches", "branch", spec.branches)):
+    for path, names in (("packages", spec.packages), ("branches", spec.branches)):
         seen: dict[str, str] = {}
         for name in names:
             key = name.replace("/", "-").casefold()
             if key in seen:
-                message = f"the {kind} {name!r} and {seen[key]!r} cannot be told apart in file names"
+                message = f"the {path} {name!r} and {seen[key]!r} cannot be told apart in file names"
                 yield spec.finding((path, name), Code.DUPLICATE_NAME, message, key=True)
             seen[key] = name
     for name in spec.branches:

@@ -29,9 +29,35 @@ def schema_findings(document: Document, rule: Mapping[str, Any] | None = None) -
 
     judge = extend(Draft202012Validator, {"uniqueItems": _repeated})  # type: ignore[no-untyped-call]
     errors = list(judge(rule).iter_errors(document.value))
+    if (
+        rule is schema()
+        and isinstance(document.value, dict)
+        and not {*document.value} & {*rule["properties"]} - {"version"}
+    ):
+        first = [key for key in schema()["properties"] if key in schema()["anyOf"][1]["required"]]
+        message = f"is no spec: none of the keys {', '.join(first[1:])} is in it; `ci-compile init` writes a first one"
+        return [Finding(place=document.place(()), code=Code.MISSING_KEY, message=message)]
+    deep = [
+        at
+        for error in errors
+        for one in (error, *error.context[-1:])
+        if one.validator == "required"
+        for at in _too_deep(document, one).values()
+    ]
     meant = {(tuple(one.absolute_path), right) for one in errors for right in _meant(one)}
-    findings = [finding for error in errors for finding in _findings(document, error, meant)]
+    findings = [
+        finding
+        for error in errors
+        if not any(tuple(error.absolute_path)[: len(at) - 1] == at[:-1] for at in deep)
+        for finding in _findings(document, error, meant)
+    ]
     return sorted(set(findings), key=lambda finding: (finding.place, finding.code, finding.message))
+
+
+def _too_deep(document: Document, error: Any) -> dict[str | int, Path_]:
+    """The required keys that are missing because they stand in the mapping above them, each with its path there."""
+    path, missing = tuple(error.absolute_path), {key for key in error.validator_value if key not in error.instance}
+    return {at[-1]: at for at in document.keys if at[-1] in missing and at[:-2] == path and len(at) == len(path) + 2}
 
 
 def _repeated(_validator: Any, _wanted: Any, value: Any, _rule: Any) -> Iterator[Any]:
@@ -62,7 +88,10 @@ def _unknown_keys(error: Any) -> Iterator[tuple[str, str]]:
         if key not in known:
             many = "; `ci-compile schema` describes its keys" if len(known) > _FEW else ""
             top = not error.absolute_path
-            clauses = (_elsewhere(key, _FEW_PLACES if top or many else 0), nearest(key, known, only_near=True))
+            clauses = (
+                _elsewhere(key, _FEW_PLACES if top or many else 0) or (_entry_of(error.instance[key]) if top else ""),
+                nearest(key, known, only_near=True),
+            )
             near = next(filter(None, clauses if top else clauses[::-1]), "")
             yield key, key_hint(key, known) or near or nearest(key, known, only_near=bool(many)) or many
 
@@ -78,6 +107,14 @@ def _elsewhere(key: str, most: int) -> str:
     return ""
 
 
+def _entry_of(value: Any) -> str:
+    """The clause that says of which mapping of the spec `value` is an entry, by its keys; '' if of none or several."""
+    rules = dict(_below("", schema()))
+    entries = {name: dict(_below("", rule)).get("NAME", {}).get("properties", {}) for name, rule in rules.items()}
+    of = [name for name, keys in entries.items() if isinstance(value, dict) and value and value.keys() <= keys.keys()]
+    return f"; its keys are those of an entry of {of[0]}: indent it there" if len(of) == 1 else ""
+
+
 def _below(where: str, rule: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """The rules of the values of a mapping, by path; NAME stands for a name that the spec chooses."""
     for name, one in {"NAME": rule.get("additionalProperties"), **rule.get("properties", {})}.items():
@@ -88,9 +125,9 @@ def _below(where: str, rule: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[s
 def _meant(error: Any) -> Iterator[str]:
     """The required keys that are there in another spelling."""
     if error.validator == "additionalProperties":
-        hints = [hint for _, hint in _unknown_keys(error) if "did you mean" in hint]
+        hints = [hint for _, hint in _unknown_keys(error) if "did you mean" in hint or "write" in hint]
         for key in error.schema.get("required", error.schema["properties"]):
-            if any(re.search(rf"[ ]{re.escape(key)}[ ?]", hint) for hint in hints):
+            if any(re.search(rf"[ `]{re.escape(key)}[ ?:`]", hint) for hint in hints):
                 yield key
 
 
@@ -107,11 +144,16 @@ def _findings(document: Document, error: Any, meant: Collection[tuple[Path_, str
             if missing:
                 what = f"key {missing[0]!r}" if len(missing) == 1 else f"keys {', '.join(missing)}"
                 place = document.place(path, key=True)
-                yield Finding(place=place, code=Code.MISSING_KEY, message=f"{_where(path)} lacks the required {what}")
+                deep = {document.place(at, key=True).line for at in _too_deep(document, error).values()}
+                hint = f"; what stands on line {min(deep)} is indented too far" if deep else ""
+                message = f"{_where(path)} lacks the required {what}{hint}"
+                yield Finding(place=place, code=Code.MISSING_KEY, message=message)
         case "anyOf" if {one.validator for one in error.context} == {"required"}:
             yield from _findings(document, error.context[-1], meant)
         case "anyOf" if near := [one for one in error.context if len(one.absolute_path) > len(path)]:
-            yield from _findings(document, near[0], meant)
+            branch = [one for one in near if one.schema_path[0] == near[0].schema_path[0]]
+            for one in {tuple(one.absolute_path): one for one in reversed(branch)}.values():
+                yield from _findings(document, one, meant)
         case _:
             is_name = "propertyNames" in error.absolute_schema_path
             full = (*path, error.instance) if is_name else path
@@ -155,7 +197,9 @@ def _wrong(error: Any, shown: str, typed: str | None) -> str:
         case "minProperties" | "minItems":
             return "empty; it needs at least one entry"
         case _:
-            return f"{shown} is not {_expected(error)}"
+            instead = _instead(error, typed)
+            number = "without quotes is a number" if typed is not None and instead else f"is not {_expected(error)}"
+            return f"{shown} {number}{instead}"
 
 
 def _wrong_type(error: Any, shown: str, typed: str | None) -> str:
@@ -165,16 +209,38 @@ def _wrong_type(error: Any, shown: str, typed: str | None) -> str:
         return f'{typed} without quotes is a number; write "{typed}"{_right(title)}'
     if wanted == "integer":
         return f"{shown} is not a whole number; write {title or 'one'}"
-    if wanted == "array" and not isinstance(error.instance, dict):
-        texts = '"type": "string"' in json.dumps(error.schema.get("items", {}))
-        entry = _text(error.instance) if typed is None else json.dumps(typed) if texts else typed
-        return f"{shown} is not {_expected(error)}; write [{entry}]"
-    if wanted == "object" and isinstance(error.instance, list) and error.absolute_path:
-        return f"a list is not {_expected(error)}; write NAME: with its own keys for each entry"
+    entry = error.schema.get("additionalProperties", {"properties": {}})
+    if wanted == "object" and isinstance(error.instance, list) and error.absolute_path and entry:
+        has_keys = "properties" in (definition(entry["$ref"]) if "$ref" in entry else entry)
+        write = "NAME: with its own keys" if has_keys else "NAME: VALUE"
+        return f"a list is not {_expected(error)}; write {write} for each entry"
     if not error.absolute_path and isinstance(error.instance, str) and (match := _TOML.match(error.instance)):
         return f"this is TOML, and a spec is YAML; write `{match['key']}: …` in place of `{match['key']} = …`"
-    more = "" if error.absolute_path else "; `ci-compile init` writes a first one"
+    more = _instead(error, typed) if error.absolute_path else "; `ci-compile init` writes a first one"
     return f"{shown} is not {_expected(error)}{more}"
+
+
+def _instead(error: Any, typed: str | None) -> str:
+    """The clause that says what to write for a scalar: text, a list or a mapping of it, whichever is accepted."""
+    given, required = error.instance, error.schema.get("required", ())
+    text = typed or _text(given)
+    if (
+        isinstance(given, dict | list)
+        or not {"type", "anyOf"} & error.schema.keys()
+        or len(text) > _LONGEST_TEXT
+        or hide_secrets(text) != text
+    ):
+        return ""
+    for value, shown in ((given, text), (typed, json.dumps(typed)))[: 1 + (typed is not None)]:
+        forms = [(value, shown), ([value], f"[{shown}]")]
+        if len(required) == 1:
+            forms += [({required[0]: one}, f"{{{required[0]}: {written}}}") for one, written in list(forms)]
+        for form, written in forms:
+            if "propertyNames" not in error.absolute_schema_path and accepts(
+                {**error.schema, "$defs": schema()["$defs"]}, form
+            ):
+                return f"; write {written}"
+    return ""
 
 
 def _expected(error: Any) -> str:
@@ -204,6 +270,9 @@ def _exemplary(path: Path_) -> list[str]:
 _TOML = re.compile(r"(?P<key>[\w-]+)\s*=(?!=)")
 """The start of a TOML file; YAML reads all of it as one text."""
 
+_LONGEST_TEXT = 80
+"""The most characters of a value that a message repeats."""
+
 _KINDS = {
     "object": "a mapping", "array": "a list", "string": "text", "integer": "a whole number",
     "boolean": "true or false",
@@ -212,7 +281,8 @@ _KINDS = {
 
 def _text(value: Any) -> str:
     """A scalar as YAML has it, without quotes where it needs none."""
-    return value if isinstance(value, str) and re.fullmatch(r"[A-Za-z][\w.-]*", value) else json.dumps(value)
+    plain = isinstance(value, str) and re.fullmatch(r"[A-Za-z][\w.-]*", value)
+    return value if plain else json.dumps(value, ensure_ascii=False)
 
 
 def _right(expected: str | None) -> str:
@@ -228,7 +298,7 @@ def _shown(value: Any) -> str:
     if isinstance(value, dict | list):
         return f"a{'n empty' if not value else ''} {'mapping' if isinstance(value, dict) else 'list'}"
     text = "nothing" if value is None else hide_secrets(json.dumps(value, ensure_ascii=False))
-    return text if len(text) <= 80 else text[:77] + "…"
+    return text if len(text) <= _LONGEST_TEXT else text[: _LONGEST_TEXT - 3] + "…"
 
 
 def _where(path: Path_) -> str:

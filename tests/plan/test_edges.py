@@ -161,7 +161,11 @@ def test_an_edge_of_the_short_form_leads_to_another_cell() -> None:
             f"ext-python312-cpu-{X86}",
         ),
         ({"ext": {"needs": [{"python": "3.12"}]}}, "wrong-value", "a mapping with the key package"),
-        ({"ext": {"needs": [{"package": "lib", "python": 3.12}]}}, "wrong-value", "3.12 is not a value of the axis"),
+        (
+            {"ext": {"needs": [{"package": "lib", "python": 3.12}]}},
+            "wrong-value",
+            "3.12 without quotes is a number; write",
+        ),
     ],
 )
 def test_an_edge_that_leads_nowhere_is_an_error(packages: Mapping[str, Any], code: str, said: str) -> None:

@@ -183,7 +183,7 @@ def test_the_reason_why_a_variant_is_not_built_is_that_of_each_branch(
         ("zzz", "; `ci-compile variants` lists them"),
         ("pytorch-python313-cpu-armv8.2", "is not a Flox attribute path; write pytorch-python313-cpu-armv8_2"),
         ("pytorchh-python313-cpu-avx2", "unknown package 'pytorchh'; did you mean pytorch?"),
-        ("pytorch-python313-cuda12_8-sm9-avx2", "unknown GPU 'sm9'; did you mean sm90 or "),
+        ("pytorch-python313-cuda12_8-sm9-avx2", "unknown GPU 'sm9'; did you mean sm90?"),
         ("pytorch-python313-cuda12_6-sm90-avx2", "no branch builds with CUDA 12.6; did you mean 12."),
     ],
 )

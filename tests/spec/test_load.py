@@ -156,11 +156,28 @@ REFUSED: list[tuple[bytes, tuple[str, int, int, str]]] = [
     (b"a: !x 1\n", ("spec-tag", 1, 4, "the tag !x is not allowed in a spec; remove it")),
     (b"a: 1\n[1]: 2\n", ("spec-key", 2, 1, "a key must be a word, not a list or a mapping")),
     (b"{a: 1}: 2\n", ("spec-key", 1, 1, "a key must be a word, not a list or a mapping")),
+    (
+        b"owner: {{ org }}\n",
+        (
+            "spec-key",
+            1,
+            9,
+            "two braces are a mapping as a key to YAML, and nothing fills in a spec; write the value itself",
+        ),
+    ),
     (b"a:\n  <<: {b: 1}\n", ("spec-merge", 2, 3, "merge keys (<<) are not part of YAML 1.2; write the keys out")),
     (b"a: 1\nb: 2\na: 3\n", ("spec-duplicate-key", 3, 1, "the key 'a' is already on line 1; remove one of them")),
     (b'a: "x\\u200by"\n', ("spec-character", 1, 4, "contains the invisible character \\u200b; remove it")),
     (b'"a\\tb": 1\n', ("spec-character", 1, 1, "contains the invisible character \\t; remove it")),
-    (b"a: |\n  x\n  y\n", ("spec-character", 1, 4, "contains the invisible character \\n; remove it")),
+    (
+        b"a: |\n  x\n  y\n",
+        (
+            "spec-character",
+            1,
+            4,
+            "a text of several lines; write it on one line, and a list with `- ` before each entry",
+        ),
+    ),
 ]
 
 

@@ -50,7 +50,7 @@ def never(what: str, there: str) -> list[Said]:
 
 
 NO_GPU_TEST = {"tests": {"gpu-test": "never"}, "publish": {"after": ["cpu-test"]}}
-TEMPLATE = "recipes of pytorch come from a template, and `template` names none"
+TEMPLATE = "recipes of pytorch come from a template; add `template: FILE`"
 TEST = {"test": "a.b", "because": "a reason", "until": "2027-03-31"}
 BAD_DAY = TEST | {"until": "2027-02-30"}
 NO_DAY = "2027-02-30 is not a day of the calendar"

@@ -123,7 +123,7 @@ WRONG: dict[str, tuple[dict[str, Any], list[Said]]] = {
         [
             (
                 "duplicate-name",
-                "the branch 'release-1' and 'release/1' cannot be told apart in file names",
+                "the branches 'release-1' and 'release/1' cannot be told apart in file names",
                 '"release-1": {',
             )
         ],
@@ -476,7 +476,7 @@ MORE: dict[str, tuple[dict[str, Any], list[Said]]] = {
     # Names that are alike.
     "packages that differ in case": (
         packages(pytorch={}, PyTorch={}),
-        [("duplicate-name", "the package 'PyTorch' and 'pytorch' cannot be told apart in file names", '"PyTorch": {')],
+        [("duplicate-name", "the packages 'PyTorch' and 'pytorch' cannot be told apart in file names", '"PyTorch": {')],
     ),
     "releases with tags of their own": (releases(tag="{package}-{branch}-v{version}", a=["1", "1"], b=["1", "1"]), []),
     "releases of other versions": (releases(tag="v{version}", a=["1", "2"]), []),

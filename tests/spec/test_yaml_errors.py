@@ -52,9 +52,9 @@ def said(text: str) -> tuple[int, int, str]:
         ),
         (
             "a:\n  - x\n - y\n",
-            (3, 2, f"this line is not indented as a key of what begins on line 1; {ABOVE}"),
+            (3, 2, "an entry of a list (-) among keys; write KEY: VALUE, or compare the indentation"),
         ),
-        ("a:\n  - x\n  b: 1\n", (3, 3, f"this line is not indented as an entry (-) of what begins on line 2; {ABOVE}")),
+        ("a:\n  - x\n  b: 1\n", (3, 3, f"this line is not one of the entries (-) of what begins on line 2; {ABOVE}")),
         ("a: 1\n]\n", (2, 1, "nothing is open that this ] closes; remove it")),
     ],
 )  # fmt: skip
