@@ -50,7 +50,7 @@ def read(hardware: Hardware, text: str) -> Pasted:
 def _printed(hardware: Hardware, text: str, lines: list[str]) -> Pasted:
     """What `text`, the output of tools in `lines`, names."""
     forms, tool = tools(), family_of(DEFAULT).tool
-    gpus = tuple(dict.fromkeys(name for line in lines for name in _gpus(line)))
+    gpus = tuple(dict.fromkeys(name for line in lines for name in _gpus(hardware, line)))
     stated = re.search(forms["driver"], text)
     flags, model = _first(forms["flags"], lines), _first(forms["cpu"], lines)
     hosts = {name for line in lines for groups in re.findall(forms["host"], line, re.ASCII) for name in groups if name}
@@ -71,7 +71,7 @@ def _printed(hardware: Hardware, text: str, lines: list[str]) -> Pasted:
     return Pasted(
         none=not (gpus or gpu) and (none or bool(kinds)),
         gpus=gpus or ((gpu,) if gpu else ()),
-        driver=stated[1] if stated else next(_driver_column(lines), ""),
+        driver=stated[1] if stated else next(_driver_column(hardware, lines), ""),
         cpu=model or beside_it,
         flags=frozenset(re.findall(r"[a-z0-9_]+", flags)),
         arm=bool(re.search(forms["arm"], text, re.ASCII)),
@@ -112,7 +112,9 @@ def _part(hardware: Hardware, text: str) -> Pasted | None:
     try:
         return Pasted(gpus=(text,)) if device(hardware, text) else Pasted(none=True)
     except (ForeignGpuError, UnknownHardwareError) as error:
-        foreign = Pasted(gpus=(text,)) if isinstance(error, ForeignGpuError) and not any(_gpus(text)) else None
+        foreign = (
+            Pasted(gpus=(text,)) if isinstance(error, ForeignGpuError) and not any(_gpus(hardware, text)) else None
+        )
     try:
         return Pasted(cpu=text) if is_unstated(text) or cpu(hardware, text) else None
     except (UnknownHardwareError, ValueError):
@@ -199,15 +201,23 @@ def _plain(line: str) -> str:
     return " ".join("".join(char if char.isprintable() else " " for char in line).split())
 
 
-def _gpus(line: str) -> Iterator[str]:
-    match = next(filter(None, (re.search(form, line, re.ASCII) for form in tools()["gpu"])), None)
+@cache
+def forms(hardware: Hardware) -> list[str]:
+    """The forms of lines that name a GPU; those that are a family's own where the tables have a GPU of it."""
+    named = {gpu.family for gpu in hardware.gpus.values()}
+    tables = (facts(family, "tools") for family in files_of("tools.json") if family in named)
+    return [*tools()["gpu"], *(form for table in tables for form in table.get("own", ()))]
+
+
+def _gpus(hardware: Hardware, line: str) -> Iterator[str]:
+    match = next(filter(None, (re.search(form, line, re.ASCII) for form in forms(hardware))), None)
     if match and not re.search(tools()["not-gpu"], match[1]):
         yield match[1]
 
 
-def _driver_column(lines: Iterable[str]) -> Iterator[str]:
+def _driver_column(hardware: Hardware, lines: Iterable[str]) -> Iterator[str]:
     """The cells that look like a driver's version in the output of a query for its columns."""
-    cells = (cell.strip() for line in lines if "," in line and any(_gpus(line)) for cell in line.split(","))
+    cells = (cell.strip() for line in lines if "," in line and any(_gpus(hardware, line)) for cell in line.split(","))
     return (cell for cell in cells if re.search(tools()["driver-column"], cell, re.ASCII))
 
 

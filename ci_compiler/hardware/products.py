@@ -131,21 +131,41 @@ def _target(hardware: Hardware, text: str) -> tuple[str, str]:
 
     Only families of which the tables have a GPU count, and those that list the products of their targets.
     """
-    for name in dict.fromkeys(gpu.family for gpu in hardware.gpus.values() if not any(gpu.capability)):
-        family = family_of(name)
-        if family.lists_products:
-            return text.lower() if family.is_target(text.lower()) else _products(name).find(text) or "", name
+    for name in _listing(hardware):
+        typed = text.lower() if re.fullmatch(_typed(name), text.lower(), re.ASCII) else ""
+        if found := typed or _products(name).find(text):
+            return found, name
     return "", ""
+
+
+def _listing(hardware: Hardware) -> list[str]:
+    """The families without compute capabilities of which the tables have a GPU, and which list products."""
+    families = dict.fromkeys(gpu.family for gpu in hardware.gpus.values() if not any(gpu.capability))
+    return [name for name in families if family_of(name).lists_products]
+
+
+def _typed(family: str) -> str:
+    """The pattern of what may be typed as a target of `family`: its name, and all its targets or those listed."""
+    row = family_of(family)
+    return f"{family}|{row.targets if row.prefix else '|'.join(map(re.escape, facts(family, 'names')['products']))}"
 
 
 def gpu_of(hardware: Hardware, device: GpuDevice) -> Gpu | None:
     """The row of the tables for `device`; one without facts for a target of a family of which they have another."""
-    rows = [gpu for gpu in hardware.gpus.values() if not any(gpu.capability) and family_of(gpu.family).lists_products]
-    if (device.target or device.sm) in hardware.gpus or not device.target or not rows:
+    row = {gpu.family: gpu for gpu in hardware.gpus.values() if family_of(gpu.family).lists_products}.get(device.family)
+    if (device.target or device.sm) in hardware.gpus or not device.target or not row:
         return hardware.gpus.get(device.sm)
-    row = next(gpu for gpu in rows if family_of(gpu.family).is_target(device.target))
     architecture = f"{family_of(row.family).title} {device.target}"
     return replace(row, name=device.target, architecture=architecture)
+
+
+@cache
+def known_gpus(hardware: Hardware) -> Mapping[str, Gpu]:
+    """The rows of the tables, and one for each further target of which a family lists products."""
+    listed = ((target, name) for name in _listing(hardware) for target in (name, *facts(name, "names")["products"]))
+    none = Version(0, 0)
+    devices = (GpuDevice(index=0, name=one, capability=none, target=one, family=name) for one, name in listed)
+    return {**{device.target: row for device in devices if (row := gpu_of(hardware, device))}, **hardware.gpus}
 
 
 def cpu(hardware: Hardware, text: str) -> Cpu:
@@ -178,7 +198,7 @@ def cpu_of(hardware: Hardware, gpu: GpuDevice) -> Cpu | None:
     names, known = _gpu_names(hardware), hardware.gpus.get(gpu.sm)
     for one in cpus(hardware).values():
         own = {names.key(product) for product in one.gpus}
-        every = known and {names.key(product) for product in known.products} <= own
+        every = known and known.products and {names.key(product) for product in known.products} <= own
         if {names.key(gpu.name), gpu.sm} & own or (own and every):
             return one
     return None
@@ -246,6 +266,11 @@ def as_data(hardware: Hardware) -> dict[str, Any]:
         "sm": facts(DEFAULT, "names")["architecture"],
         "gpu": gpus.as_data(),
         "foreign": [pattern.pattern for pattern in _foreign()],
+        "named": [name for name, gpu in hardware.gpus.items() if not any(gpu.capability)],
+        "families": [
+            {"targets": _typed(name).replace("(?P<", "(?<"), "gpu": _products(name).as_data()}
+            for name in _listing(hardware)
+        ],
         "cpu": _cpu_names().as_data(),
         "unstated": _cpu_table()["unstated"],
         "cpus": {one.name: {"system": one.system, "isas": list(one.isas), "note": one.note} for one in known.values()},

@@ -12,7 +12,7 @@ from ci_compiler.documents.site.tables import Rows, Tables
 from ci_compiler.hardware import Hardware, products
 from ci_compiler.hardware.families import DEFAULT, family_of
 from ci_compiler.hardware.machine import missing_flags
-from ci_compiler.hardware.pasted import instances, tools
+from ci_compiler.hardware.pasted import forms, instances, tools
 from ci_compiler.hardware.workloads import Workload
 from ci_compiler.plan.document import axes_row, left_out_row, route_row
 from ci_compiler.plan.expected import as_row, expected_failures
@@ -64,6 +64,7 @@ def data(
         "workloads": {workload.value: workload.label for workload in Workload},
         "names": products.as_data(spec.hardware),
         "tools": {name: form for name, form in tools().items() if name not in {"source", "no-driver"}}
+        | {"gpu": forms(spec.hardware)}
         | {"arm-cpu": spec.hardware.systems["aarch64-linux"].undecided},
         "about": dict(zip(("text", "url"), spec.backend.about, strict=True)),
         "family": {"toolkit": family_of(DEFAULT).toolkit, "dnn": family_of(DEFAULT).dnn},
@@ -116,7 +117,7 @@ def _hardware(hardware: Hardware) -> dict[str, Any]:
         },
         "gpus": {
             gpu.name: {"architecture": gpu.architecture, "summary": gpu.summary, "products": list(gpu.products)}
-            for gpu in hardware.gpus.values()
+            for gpu in products.known_gpus(hardware).values()
         },
     }
 

@@ -27,6 +27,8 @@ export class UnknownName extends Error {
 export function gpuOf(data, text) {
   const name = text.trim();
   if (data.names.none.includes(name.toLowerCase())) return null;
+  const target = targetOf(data, name);
+  if (target !== undefined) return { name, sm: target.split(":")[0] };
   const found = find(data.names.gpu, name);
   if (found !== undefined) return { name, sm: `sm${found.replace(".", "")}` };
   const written = new RegExp(`^(?:${data.names.sm})$`).exec(name.toLowerCase());
@@ -36,6 +38,14 @@ export function gpuOf(data, text) {
   if (data.names.foreign.some((pattern) => new RegExp(pattern).test(key)))
     throw new UnknownName(`${name} is not one of ${data.names.vendor}'s GPUs`, ["none"], true);
   throw new UnknownName(`No GPU called ${name} is known`, nearest(data.names.gpu, name, Object.keys(data.gpus)));
+}
+
+/** The target of the GPU that `name` names, of a family without compute capabilities. */
+function targetOf({ names }, name) {
+  const lower = name.toLowerCase();
+  if (names.named.includes(lower)) return lower;
+  const found = names.families.map(({ targets, gpu }) => (matches(`^(?:${targets})$`, lower) ? lower : find(gpu, name)));
+  return found.find((one) => one !== undefined);
 }
 
 /** The CPU that `text` names: a model, a family, or its instruction sets. Throws UnknownName. */

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from ci_compiler.hardware import CPU, Gpu, Hardware
 from ci_compiler.hardware.drivers import too_new_driver
+from ci_compiler.hardware.products import known_gpus
 from ci_compiler.hardware.workloads import Workload
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.reports.evidence import Proofs
@@ -49,7 +50,8 @@ class Tables:
         self._at = {(cell.branch, variant.name): at for at, cell in enumerate(cells) for variant in cell.variants}
         self._drivers, self._answers, self._steps, self._said = Rows(), Rows(), Rows(), Rows()
         self._portables = Rows()
-        gpus = sorted(spec.hardware.gpus.values(), key=lambda gpu: gpu.capability)
+        self._gpus = known_gpus(spec.hardware)
+        gpus = sorted(self._gpus.values(), key=lambda gpu: gpu.capability)
         built = {cell.target for cell in cells} - {CPU}
         self._profiles: dict[object, Profile] = {}  # by everything that an answer depends on
         self._machines = {
@@ -148,9 +150,7 @@ class Tables:
         cpus = list(self._machines[NO_GPU])
         wishes = Wishes(package=finder.package, branch=branch, python=python)
         profiles = [
-            finder.unknown_cpu(
-                Profile(system="", isas=(), gpu=self.spec.hardware.gpus.get(name), has_gpu=name != NO_GPU), wishes
-            )
+            finder.unknown_cpu(Profile(system="", isas=(), gpu=self._gpus.get(name), has_gpu=name != NO_GPU), wishes)
             for name in self._machines
         ]
         return [cpus.index(" ".join((profile.system, *profile.isas))) for profile in profiles]

@@ -8,19 +8,28 @@ from typing import Any
 
 import pytest
 
-from ci_compiler.hardware import products
+from ci_compiler.documents.site.data import data
+from ci_compiler.hardware import UnknownHardwareError, pasted, products, tables
 from ci_compiler.hardware.machine import Machine
 from ci_compiler.reports.evidence import proofs
 from ci_compiler.reports.inventory import Entry, cluster
 from ci_compiler.reports.offers import Wishes
 from ci_compiler.reports.select import select
+from tests.documents.test_finder import answers, looked_up, shown, vars_of
 from tests.plan.test_open_matrix import decided
 
 ROWS: list[list[str]] = json.loads(Path(__file__).with_name("other_machines.json").read_bytes())["machines"]
 TARGETS = ("gfx90a", "gfx942", "gfx950", "gfx1030", "gfx11-generic", "gfx12-generic")
 MATRIX: dict[str, Any] = {
     "rows": [
-        {"platform": "x86_64-linux", "accelerator": ["cpu", "xpu", *(f"rocm 7.1 {target}" for target in TARGETS)]},
+        {
+            "platform": "x86_64-linux",
+            "accelerator": [
+                "cpu",
+                *(f"rocm 7.1 {target}" for target in TARGETS),
+                *(f"xpu 2026.0 {target}" for target in ("pvc", "dg2", "bmg")),
+            ],
+        },
         {"platform": "aarch64-darwin", "accelerator": "metal"},
     ]
 }
@@ -29,19 +38,29 @@ POOLS = {
     "mac": {"runs-on": ["self-hosted", "macOS", "arm64"], "system": "aarch64-darwin"},
 }
 SPEC = decided(MATRIX, runners=POOLS)
+PASTED: list[list[str]] = json.loads(Path(__file__).with_name("other_pasted.json").read_bytes())
+OPEN = decided(
+    {
+        "rows": [
+            {"platform": "x86_64-linux", "accelerator": ["cpu", "xpu", "vulkan"]},
+            {"platform": "aarch64-darwin", "accelerator": "metal"},
+        ]
+    },
+    runners=POOLS,
+)
 WISHES = Wishes(package="ext")
 
 
 def machine(gpu: str, cpu: str) -> Machine:
     this = Machine(system="x86_64-linux")
-    return products.machine(SPEC.spec.hardware, gpu=gpu, cpu_name=cpu, driver="", this=lambda: this)
+    return products.machine(SPEC.spec.hardware, gpu=gpu, cpu_name=cpu or None, driver="", this=lambda: this)
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row[0]}, {row[1]}")
 def test_select_names_its_family_target_and_toolkit_or_says_no(row: list[str]) -> None:
     gpu, cpu, identity, chosen, refusal, *_ = row
     if refusal and not chosen and not identity and gpu not in products.NO_GPU:
-        with pytest.raises(products.ForeignGpuError, match=refusal):
+        with pytest.raises((products.ForeignGpuError, UnknownHardwareError), match=refusal):
             machine(gpu, cpu)
         return
     own = machine(gpu, cpu)
@@ -49,6 +68,31 @@ def test_select_names_its_family_target_and_toolkit_or_says_no(row: list[str]) -
     found = select(SPEC.spec, SPEC.judged.cells, own, WISHES)
     assert (found.best.name if found.best else "") == (f"ext-{chosen}-{own.system}" if chosen else "")
     assert (refusal in " ".join(found.problems)) if refusal else not found.problems
+
+
+def test_the_page_answers_as_select_does() -> None:
+    asked = [
+        {"names": {"gpu": gpu, "cpu": cpu or None, "driver": ""}, "wishes": vars_of(WISHES)} for gpu, cpu, *_ in ROWS
+    ]
+    known = proofs(SPEC.spec, SPEC.judged.cells, SPEC.routes)
+    for (gpu, cpu, *_), answer in zip(ROWS, answers(data(SPEC), asked), strict=True):
+        try:
+            own = machine(gpu, cpu)
+        except (products.ForeignGpuError, UnknownHardwareError):
+            assert "unknown" in answer, gpu
+        else:
+            expected = select(SPEC.spec, SPEC.judged.cells, own, WISHES, known=known)
+            assert looked_up(answer) == shown(expected), (gpu, cpu)
+
+
+@pytest.mark.parametrize("text", ["MI300X", "Arc B580", "xpu", "gfx942"])
+def test_a_gpu_of_a_card_says_nothing_about_the_cpu(text: str) -> None:
+    assert machine(text, "").system == "x86_64-linux"
+
+
+def test_each_machine_has_a_source() -> None:
+    assert all(len(row) == 6 and row[5] for row in ROWS)
+    assert {row[2].split()[0] for row in ROWS if row[2]} == {"rocm", "xpu", "metal"}
 
 
 def test_the_inventory_says_what_they_need_and_lack() -> None:
@@ -64,3 +108,30 @@ def test_the_inventory_says_what_they_need_and_lack() -> None:
     lacking = {one.gpu for one in found.lacking}
     assert {row[2].split()[1] for row in known if row[4].startswith("no variant")} <= lacking
     assert len(ROWS) >= 40
+
+
+def _read(text: str) -> str:
+    """The family and the target of what a text names, `none`, or `refused`."""
+    hardware = OPEN.spec.hardware
+    found = pasted.read(hardware, text)
+    if found.problem:
+        return "refused"
+    return " ".join(f"{one.family} {one.sm}" for one in pasted.machine(hardware, found).gpus) or "none"
+
+
+@pytest.mark.parametrize(("text", "identity", "source"), PASTED, ids=[row[2] for row in PASTED])
+def test_what_tools_print_names_its_family_and_target(text: str, identity: str, source: str) -> None:
+    assert _read(text) == identity, source
+
+
+def test_the_page_reads_it_as_select_does() -> None:
+    for (text, identity, _), answer in zip(
+        PASTED, answers(data(OPEN), [{"pasted": row[0]} for row in PASTED]), strict=True
+    ):
+        assert answer.get("gpu", "refused") == identity.split()[-1], text
+
+
+def test_a_mac_says_nothing_of_its_gpu_where_no_variant_is_for_it() -> None:
+    text = PASTED[14][0]
+    found = pasted.machine(tables(), pasted.read(tables(), text))
+    assert (found.gpus, found.system) == ((), "aarch64-darwin")

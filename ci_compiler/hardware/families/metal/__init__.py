@@ -4,4 +4,12 @@ from __future__ import annotations
 
 from ci_compiler.hardware.families import NO_TARGETS, Family
 
-FAMILY = Family(name="metal", title="Metal", targets=NO_TARGETS, only_on="macOS", aliases=("mps",))
+FAMILY = Family(
+    name="metal",
+    title="Metal",
+    targets=NO_TARGETS,
+    only_on="macOS",
+    aliases=("mps",),
+    lists_products=True,
+    device="mps",
+)

@@ -4,4 +4,4 @@ from __future__ import annotations
 
 from ci_compiler.hardware.families import NO_TARGETS, Family
 
-FAMILY = Family(name="vulkan", title="Vulkan", targets=NO_TARGETS)
+FAMILY = Family(name="vulkan", title="Vulkan", targets=NO_TARGETS, lists_products=True)

@@ -5,7 +5,7 @@ Sources: PyTorch, `torch.xpu.get_arch_list` and the values of TORCH_XPU_ARCH_LIS
 
 from __future__ import annotations
 
-from ci_compiler.hardware.families import Family, Target, runs_what_it_is_named
+from ci_compiler.hardware.families import Family, Target, facts, runs_what_it_is_named
 
 _SPIRV = "spir64"
 """SPIR-V, which the driver compiles for the GPU when code is first used."""
@@ -16,4 +16,10 @@ def _runs(machine: Target, built: Target) -> bool:
     return built.name == _SPIRV or runs_what_it_is_named(machine, built)
 
 
-FAMILY = Family(name="xpu", title="XPU", toolkit="oneAPI", targets="[a-z][a-z0-9]*(-[a-z0-9]+)*", rule=_runs)
+FAMILY = Family(
+    name="xpu",
+    targets="[a-z][a-z0-9]*(-[a-z0-9]+)*",
+    rule=_runs,
+    lists_products=True,
+    **facts("xpu", "words")["family"],
+)
