@@ -163,7 +163,7 @@ class Git:
 
     def merged(self, base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
         """The file that has both changes of `base`; None if they conflict."""
-        with tempfile.TemporaryDirectory(prefix="ci-compile-") as scratch:
+        with tempfile.TemporaryDirectory(prefix="ci-compile-", ignore_cleanup_errors=True) as scratch:
             files = [Path(scratch) / name for name in ("ours", "base", "theirs")]
             for file, content in zip(files, (ours, base, theirs), strict=True):
                 file.write_bytes(content)
@@ -227,7 +227,7 @@ class Git:
 
     def _write_index(self, parent: str, lines: str) -> str:
         """Writes the tree of `parent` with the entries in `lines`, as `update-index` reads them."""
-        with tempfile.TemporaryDirectory(prefix="ci-compile-") as scratch:
+        with tempfile.TemporaryDirectory(prefix="ci-compile-", ignore_cleanup_errors=True) as scratch:
             environment = {"GIT_INDEX_FILE": os.fspath(Path(scratch, "index"))}
             self._run("read-tree", parent, **environment)
             self._run("update-index", "-z", "--index-info", stdin=lines, **environment)
@@ -235,7 +235,7 @@ class Git:
 
     def _write_blobs(self, texts: Mapping[str, str | None]) -> dict[str, str]:
         """The blobs of `texts` by path, written to the repository by one process; None has the blob ''."""
-        with tempfile.TemporaryDirectory(prefix="ci-compile-") as scratch:
+        with tempfile.TemporaryDirectory(prefix="ci-compile-", ignore_cleanup_errors=True) as scratch:
             files = {path: Path(scratch, str(number)) for number, path in enumerate(texts) if texts[path] is not None}
             for path, file in files.items():
                 file.write_bytes((texts[path] or "").encode())

@@ -98,6 +98,9 @@ SYSTEMS: Mapping[str, OperatingSystem] = {
 SYSTEM = SYSTEMS.get(sys.platform, LINUX)
 """The system that this process runs on."""
 
+DEVICE = r"(?i:con|prn|aux|nul|com[1-9]|lpt[1-9])(?=[./]|$)"
+"""The pattern of a name that Windows keeps for a device, with any suffix, in a path with slashes."""
+
 READ = os.O_RDONLY
 for _name in ("O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC", "O_BINARY"):
     READ |= getattr(os, _name, 0)

@@ -76,7 +76,7 @@ class JobCheckout:
 
         The folder has the name of the checkout's, which a recipe that copies it makes part of a store path.
         """
-        with TemporaryDirectory(prefix="ci-runner-tree-") as temporary:
+        with TemporaryDirectory(prefix="ci-runner-tree-", ignore_cleanup_errors=True) as temporary:
             folder = Path(temporary, self._root.resolve().name)
             add = ("-c", f"core.hooksPath={os.devnull}", "worktree", "add", "--quiet", "--detach")
             self._run(*add, os.fspath(folder), commit)

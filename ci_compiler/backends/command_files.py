@@ -25,6 +25,10 @@ FOLDER = "files"
 
 _CHUNK = 1 << 20
 
+_SUITABLE = (
+    "a file's name has letters, digits and . _ + -, no dot in front or at the end, and is no device of Windows (as con)"
+)
+
 State = tuple[int, int, int]
 """What changes when a file is written: its inode, its size and its time of modification."""
 
@@ -116,7 +120,10 @@ def _take(name: str, root: Path, path: Path, target: Path, taken: Mapping[str, s
     if path.parent.resolve() != root.resolve() / path.parent.relative_to(root):
         raise failure(name, Code.UNSAFE_FILE, f"{shown} is reached through a symbolic link; declare where it leads to")
     if not re.fullmatch(FILE, relative):
-        message = f"{shown!r} has an unsuitable name; a file's name has letters, digits and . _ + -, no dot in front"
+        message = f"{shown!r} has an unsuitable name; {_SUITABLE}"
+        raise failure(name, Code.UNSAFE_FILE, message)
+    if alike := next((one for one in taken if one != relative and one.casefold() == relative.casefold()), None):
+        message = f"{shown} differs from {Path(alike).name} in case alone, which macOS and Windows ignore; rename one"
         raise failure(name, Code.UNSAFE_FILE, message)
     copy = target / path.name
     try:

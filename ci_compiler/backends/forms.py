@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from ci_compiler.backends.protocol import OutputForms, Tool
+from ci_compiler.system import DEVICE
 
 BASH = Tool(name="bash", install="install bash; on Windows, install Git, which has it")
 FLOX = Tool(name="flox", install="install it from https://flox.dev/docs/install-flox, for the runner's user")
@@ -13,8 +14,8 @@ FLOX = Tool(name="flox", install="install it from https://flox.dev/docs/install-
 CACHE_KEY = "NIX_CACHE_SIGNING_KEY"
 """The secret key that paths of the binary cache are signed with. A build of any backend signs with it if it is set."""
 
-FILE = r"files/[A-Za-z0-9][A-Za-z0-9._+-]{0,199}"
-"""The path of a built file from the folder of the manifest."""
+FILE = rf"files/(?!{DEVICE})[A-Za-z0-9][A-Za-z0-9._+-]{{0,199}}(?<!\.)"
+"""The path of a built file from the folder of the manifest: every system can have such a file."""
 
 _STORE_PATH = re.compile(r"/[A-Za-z0-9._/+-]*/[0-9a-df-np-sv-z]{32}-[A-Za-z0-9+._?=-]{1,211}")
 """A store path; the letters of its hash are those of Nix' base 32 (Nix manual, store path specification)."""

@@ -144,6 +144,11 @@ def marked(data: bytes) -> bool:
     return _OURS.match(data) is not None
 
 
+def plain(data: bytes) -> bytes:
+    """The content of a compiled file as it was compiled: git may check it out with CR LF (`core.autocrlf`)."""
+    return data.replace(b"\r\n", b"\n")
+
+
 def is_ours(path: Path) -> bool:
     """Whether the first line of the file at `path` has the mark."""
     try:
@@ -222,7 +227,7 @@ def _against(root: Path, path: str, text: str) -> FileChange | Finding | None:
         return FileChange(path=path, before=None, after=text)
     except OSError as error:
         return in_the_way(path, f"cannot be read: {error.strerror}")
-    if data == text.encode():
+    if plain(data) == text.encode():
         return None
     if not marked(data):
         return in_the_way(path, FOREIGN)

@@ -218,14 +218,16 @@ def _check_cells(spec: Spec, cells: list[Cell]) -> Iterator[Finding]:
 
 
 def _check_names(spec: Spec, cells: Iterable[Cell]) -> Iterator[Finding]:
-    """An error for the first name that two cells of a branch share: their values are spelled alike."""
-    known: dict[tuple[str, str], Cell] = {}
+    """An error for the first name that two cells of a branch share, as file systems without case compare them."""
+    known: dict[tuple[str, str], tuple[Cell, str]] = {}
     for cell in cells:
-        for variant in cell.variants if cell.named else ():
-            other = known.setdefault((cell.branch, variant.name), cell)
+        for variant in cell.variants if cell.named or cell.listed else ():
+            other, name = known.setdefault((cell.branch, variant.name.casefold()), (cell, variant.name))
             if other is not cell:
                 apart = [axis for axis in {**other.axes, **cell.axes} if other.axes.get(axis) != cell.axes.get(axis)]
                 message = f"{variant.name} is the name of two variants, which differ in {' and '.join(apart)}"
+                if name != variant.name:
+                    message = f"the variant {variant.name!r} and {name!r} cannot be told apart in file names"
                 yield spec.finding(("names",) if spec.names else ("matrix",), Code.DUPLICATE_NAME, message)
                 return
 

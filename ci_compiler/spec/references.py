@@ -29,6 +29,7 @@ from ci_compiler.spec.triggers import Profiles
 from ci_compiler.spec.unknown_names import look_up, why_unknown
 from ci_compiler.spec.work_arounds import work_arounds
 from ci_compiler.stages import PUBLISH, TestPolicy
+from ci_compiler.system import DEVICE
 
 
 def reference_findings(spec: Spec) -> list[Finding]:
@@ -415,7 +416,10 @@ def _known_branches(spec: Spec, path: Path_, names: Iterable[str], *, key: bool 
 
 
 def alike_findings(spec: Spec) -> Iterator[Finding]:
-    """An error for names that differ only in case or in `/` and `-`, a branch below another one, and a shared tag."""
+    """An error for names that cannot be those of files, for a branch below another one, and for a shared tag.
+
+    Files cannot differ only in case, or in `/` and `-`, and cannot have the name of a device.
+    """
     yield from _tags_shared(spec)
     for path, names in (("packages", spec.packages), ("branches", spec.branches)):
         seen: dict[str, str] = {}
@@ -425,6 +429,9 @@ def alike_findings(spec: Spec) -> Iterator[Finding]:
                 message = f"the {path} {name!r} and {seen[key]!r} cannot be told apart in file names"
                 yield spec.finding((path, name), Code.DUPLICATE_NAME, message, key=True)
             seen[key] = name
+            if re.search(f"(^|/){DEVICE}", name):
+                message = f"the {kind} {name!r} has the name of a device, which no file or folder has on Windows"
+                yield spec.finding((path, name), Code.DUPLICATE_NAME, message, key=True)
     for name in spec.branches:
         for above in map(str, PurePosixPath(name).parents):
             if above in spec.branches:

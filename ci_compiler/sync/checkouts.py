@@ -18,6 +18,7 @@ from pathlib import Path
 from ci_compiler.checkout import git_folder, head_branch, rebased_branch
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, about
+from ci_compiler.files.drift import plain
 from ci_compiler.git import Git
 from ci_compiler.sync.branches import BranchPlan
 
@@ -54,7 +55,7 @@ class Checkout(Git):
 
     def update(self, commit: str, *, trial: bool) -> None:
         """Brings files and index to `commit`, whose parent is that of the plan; a `trial` only finds out if git can."""
-        with tempfile.TemporaryDirectory(prefix="ci-compile-") as scratch:
+        with tempfile.TemporaryDirectory(prefix="ci-compile-", ignore_cleanup_errors=True) as scratch:
             # A copy with its time, which says what git must compare.
             extra = {"GIT_INDEX_FILE": shutil.copy2(Path(git_folder(self.root), "index"), scratch)} if trial else {}
             self._run("update-index", "--add", "--remove", "-z", "--stdin", stdin="\0".join(self._done), **extra)
@@ -65,7 +66,7 @@ class Checkout(Git):
         text, file = self.plan.changes.get(path), self.root / path
         if text is None:
             return path in self.plan.changes and not os.path.lexists(file)
-        return file.is_file() and file.read_bytes() == text.encode()
+        return file.is_file() and plain(file.read_bytes()) == text.encode()
 
 
 def checkouts(git: Git, plans: Iterable[BranchPlan]) -> tuple[list[Checkout], list[Finding]]:

@@ -294,7 +294,7 @@ def tried(root: Path, wanted: Mapping[str, Wanted], hardware: Hardware, fetch: F
 
     A copy of the folder is evaluated; `root` is not written to. Raises InputError for what cannot be edited.
     """
-    with tempfile.TemporaryDirectory(prefix="ci-compile-") as scratch:
+    with tempfile.TemporaryDirectory(prefix="ci-compile-", ignore_cleanup_errors=True) as scratch:
         folder = Path(scratch).resolve() / root.resolve().name
         shutil.copytree(root, folder, ignore=_unread, symlinks=True)
         try:

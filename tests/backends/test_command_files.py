@@ -84,7 +84,10 @@ def link(root: Path) -> None:
     (root / "dist").symlink_to(root.parent / "elsewhere")
 
 
-UNSUITABLE = "{!r} has an unsuitable name; a file's name has letters, digits and . _ + -, no dot in front"
+UNSUITABLE = (
+    "{!r} has an unsuitable name; a file's name has letters, digits and . _ + -, no dot in front or at the end, and is "
+    "no device of Windows (as con)"
+)
 
 
 @pytest.mark.parametrize(
@@ -100,6 +103,13 @@ UNSUITABLE = "{!r} has an unsuitable name; a file's name has letters, digits and
         (lambda root: os.mkfifo(root / "a"), "*", "a is not a regular file; declare a pattern of files"),
         (lambda root: write(root / "-x", ""), "*", UNSUITABLE.format("-x")),
         (lambda root: write(root / "a b", ""), "*", UNSUITABLE.format("a b")),
+        (lambda root: write(root / "Con.tar.gz", ""), "*", UNSUITABLE.format("Con.tar.gz")),
+        (lambda root: write(root / "a.", ""), "*", UNSUITABLE.format("a.")),
+        (
+            lambda root: (write(root / "a/X.whl", "one"), write(root / "b/x.whl", "one")),
+            "*/*.whl",
+            "b/x.whl differs from X.whl in case alone, which macOS and Windows ignore; rename one",
+        ),
         (
             lambda root: (write(root / "a/x.txt", "one"), write(root / "b/x.txt", "two")),
             "*/x.txt",

@@ -32,6 +32,8 @@ HOW_TO_INSTALL = {
     "git": "apt-get install git",
     "hadolint": TEST_EXTRA,
     "jq": "apt-get install jq",
+    "lowntfs-3g": "apt-get install ntfs-3g",
+    "mkntfs": "apt-get install ntfs-3g",
     "newuidmap": "apt-get install uidmap",
     "nix": "apt-get install nix-bin",
     "nix-build": "apt-get install nix-bin",

@@ -277,6 +277,13 @@ def test_names_follow_a_pattern_and_two_alike_are_an_error() -> None:
     assert "ext-torch211 is the name of two variants" in refusals(several, axes=alike)["duplicate-name"]
 
 
+def test_names_that_differ_in_case_alone_are_an_error() -> None:
+    abi = ["TRUE", "true"]
+    refused = refusals({"values": {"abi": abi, "accelerator": "cpu"}}, axes={"abi": {"values": abi}})
+    message = "the variant 'ext-abitrue-cpu' and 'ext-abiTRUE-cpu' cannot be told apart in file names"
+    assert refused == {"duplicate-name": message}
+
+
 POOLS = {
     "x86": {"hosted": "ubuntu-24.04", "runs": ["x86_64-musl"], "builds": ["aarch64-android"]},
     "mi300": {

@@ -75,7 +75,7 @@ class Verifier:
     def verify(self, path: str, url: str) -> VerifiedPath:
         """Verifies `path` with its content in the store at `url` ('': this machine's). Raises StageError."""
         content = self._signed(path)
-        with TemporaryDirectory(prefix="ci-runner-verify-") as folder:
+        with TemporaryDirectory(prefix="ci-runner-verify-", ignore_cleanup_errors=True) as folder:
             archive = Path(folder, "archive.nar")
             self._dump(path, archive, url, content)
             kind = JOINED if self.built[0].cell.joined else VARIANT if self.built[0].cell.called else CELL
