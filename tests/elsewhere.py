@@ -286,8 +286,11 @@ def _provide_processes(real: _Real) -> None:  # noqa: C901  (each call is one fu
 
 
 def _provide_files(real: _Real) -> None:  # noqa: C901  (each call is one function)
-    """Files that cannot be removed while they are open, text with CR LF, no links, no descriptors of folders."""
-    shown, descriptor = io.open, os.open
+    """Files that cannot be removed while they are open, text with CR LF, no links, no descriptors of folders.
+
+    With the variable SHORT_PATHS, folders have the longest paths that Windows allows by default.
+    """
+    shown, descriptor, make = io.open, os.open, os.mkdir
 
     def opened(file: Any, mode: str = "r", *arguments: Any, **options: Any) -> Any:
         if "b" not in mode and set(mode) & set("wax") and len(arguments) < 4 and options.get("newline") is None:
@@ -316,9 +319,14 @@ def _provide_files(real: _Real) -> None:  # noqa: C901  (each call is one functi
     def refused(*_: object, **__: object) -> None:
         raise OSError(errno.EINVAL, "A required privilege is not held by the client")
 
+    def short(path: Any, *arguments: Any, **options: Any) -> None:
+        if "SHORT_PATHS" in os.environ and len(os.fspath(path)) > 247:
+            raise FileNotFoundError(errno.ENOENT, "The filename or extension is too long", path)
+        make(path, *arguments, **options)
+
     vars(real.shutil).update(_use_fd_functions=False, _USE_CP_SENDFILE=False)
     io.open = builtins.open = opened
-    os.open = no_folder
+    os.open, os.mkdir = no_folder, short
     os.symlink = refused
     for name in ("unlink", "remove", "replace", "rename"):
         setattr(os, name, unopened(getattr(os, name)))

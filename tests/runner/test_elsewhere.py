@@ -272,6 +272,13 @@ def test_a_crash_and_wrong_line_ends_are_named_on_windows(machine: Elsewhere) ->
     assert "ci/build.sh: its lines end with CR LF; write `ci/build.sh text eol=lf`" in refused.stderr
 
 
+@pytest.mark.parametrize("system", ["win32"], indirect=True)
+def test_a_machine_without_long_paths_builds_nothing(machine: Elsewhere) -> None:
+    refused = machine.job("doctor", "--for", "build", NAMES["win32"], status=1, SHORT_PATHS="1")
+    assert re.search(r"\nbuild-folder +failed .*, where paths have at most 260 characters\n", refused.stdout)
+    assert "LongPathsEnabled" in refused.stderr
+
+
 STARTING = """
 import os
 import sys

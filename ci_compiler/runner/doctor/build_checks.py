@@ -81,13 +81,16 @@ def _space(work: Assignment, folder: StorageFolder | None, what: str, needed: in
 
 
 def build_folder(_: Assignment, evidence: Evidence) -> Judgement:
-    """Build folders are not on a file system in memory, because the compilers need the memory."""
+    """Build folders are not in memory, which the compilers need, and files in them may have long paths."""
     folder = evidence.machine.folder("build")
     if folder is None:
         return failed("the file system of the build folder cannot be determined", "find out why `df` fails there")
     if folder.kind in _IN_MEMORY:
         fix = "set build-dir in nix.conf (before Nix 2.22: TMPDIR of the process that builds) to a folder on a disk"
         return failed(f"builds run in {folder.path}, which is in memory ({folder.kind})", fix)
+    if evidence.short_paths:
+        fix = r"set LongPathsEnabled to 1 in HKLM\SYSTEM\CurrentControlSet\Control\FileSystem, and git's core.longpaths"
+        return failed(f"builds run in {folder.path}, where paths have at most 260 characters", fix)
     return ok(f"builds run in {folder.path}, on {folder.kind or 'a file system of unknown kind'}")
 
 

@@ -93,7 +93,7 @@ class Evidence:
     `attempts` has an entry for each library of the driver that was tried. `tools` are the backend's programs and the
     emulators that are on PATH. `answer` is that of the backend's command that checks the secret, `cache` that of the
     spec's binary cache, `store` that of Nix's own store; None if there is no such command or program. `disk`: why the
-    disk does not return what is written to it, or ''.
+    disk does not return what is written to it, or ''. `short_paths`: no file has a path of more than 260 characters.
 
     `fence`: what is said to be closed to a job here, or ''; `reached`: what of it has a route all the same.
     """
@@ -109,6 +109,7 @@ class Evidence:
     cache: Answer | None = None
     store: Answer | None = None
     disk: str = ""
+    short_paths: bool = False
     fence: str = ""
     reached: tuple[str, ...] = ()
 

@@ -54,6 +54,7 @@ def gather(work: Assignment) -> Evidence:
         cache=_ping("--store", work.spec.cache.url) if work.spec.cache and "cache" in checks else None,
         store=store,
         disk=disk() if work.deep else "",
+        short_paths=short_paths(),
         fence=fence,
         reached=tuple(reachable(CLOSED.get(fence, ()))),
     )
@@ -90,6 +91,16 @@ def disk(folder: Path | None = None) -> str:
             return "" if file.read() == written else "a file that was just written has another content"
     except OSError as error:
         return f"a file cannot be written and read back: {error.strerror}"
+
+
+def short_paths() -> bool:
+    """Whether a folder with a path of 300 characters and more is refused, as by Windows where nobody allowed them."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        try:
+            Path(folder, *["long" * 25] * 3).mkdir(parents=True)
+        except FileNotFoundError:  # both codes of Windows for such a path
+            return True
+    return False
 
 
 # The clock.
