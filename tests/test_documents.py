@@ -163,6 +163,69 @@ def refusal(call: list[str]) -> str:
     return ""
 
 
+SYSTEMS = (
+    "`ci-compile` is for Linux and macOS, and jobs of `backend: command` are for Windows as well; nothing has run on "
+    "macOS and Windows yet."
+)
+
+
+@pytest.mark.parametrize("page", ["README.md", ".github/docs/install.md"])
+def test_the_readme_and_the_installation_say_the_same_of_systems(page: str) -> None:
+    assert SYSTEMS in " ".join(PAGES[page].read_text("utf-8").split())
+
+
+NOT_ON_MACOS = {
+    r"\b(?:mapfile|readarray|coproc)\b": "mapfile -t lines",
+    r"\b(?:declare|local|typeset) -\w*[An]": "declare -A table",
+    r"\$\{\w+(?:\[[^]]*\])?(?:,|\^|@)": "${name,,}",
+    r"&>>|\|&": "make |& tee log",
+    r"\bsed (?:-\w+ )*-\w*(?:i(?!\.)|r\b)": "sed -i s/a/b/ file",
+    r"\bsed (?:-\S+ )*'?\d+[aic](?!\\)\S": "sed -i.old 1ix file",
+    r"\breadlink -\w*f": "readlink -f link",
+    r"\b(?:sha\d+sum|md5sum|nproc|timeout|tac|setsid|shuf|numfmt|getent|lscpu|ip|ss|ldd) ": "sha256sum --check sums",
+    r"\b(?:apt(?:-get)?|systemctl|journalctl|sysctl -w|modprobe) ": "systemctl start unit",
+    r"\bdate (?:-d|-I\w|--\w)": "date -d yesterday",
+    r"\bgrep (?:-\w+ )*-\w*P": "grep -oP x",
+    r"\bxargs (?:-\w+ )*(?:-\w*[rd]\b|--)": "xargs -r rm",
+    r"\b(?:cp|mv|ln|ls|du|df|tar|mkdir|rm|touch|sort|head|tail|chmod|wc|stat|mktemp|base64) (?:-\w+ )*--\w": (
+        "cp --reflink a b"
+    ),
+    r"\b(?:cp|mv|ln) (?:-\w+ )*-\w*[Tt]\b": "ln -sfT a b",
+    r"\bmktemp (?:-d )?-\w*p": "mktemp -d -p here",
+    r"\bstat (?:-\w+ )*-\w*c": "stat -c %s file",
+    r"\bbase64 -w": "base64 -w0",
+    r"\b(?:head|tail) -n ?-\d": "head -n -1",
+    r"\bfind [^|;]*-(?:printf|executable|regextype)": "find . -printf %f",
+    r"/proc/|/sys/|/dev/shm": "cat /proc/cpuinfo",
+}
+"""What macOS lacks, with its bash 3.2 and the programs of BSD, and a command that has it."""
+
+
+def not_on_macos(script: str) -> list[str]:
+    return [
+        found[0] for pattern in NOT_ON_MACOS for found in re.finditer(pattern, re.sub(r"(?m)(^|\s)#.*$", "", script))
+    ]
+
+
+@pytest.mark.parametrize("planted", NOT_ON_MACOS.values())
+def test_a_command_that_macos_lacks_is_found(planted: str) -> None:
+    assert not_on_macos(f"git add .\n{planted}\n")
+
+
+@every_page
+def test_a_users_commands_run_on_macos(page: str) -> None:
+    """As far as the table knows: nobody has run them there."""
+    found = {block.text: not_on_macos(block.text) for block in read(page)[0] if block.kind.split()[:1] == ["sh"]}
+    assert {text: words for text, words in found.items() if words} == {}
+
+
+def test_a_users_scripts_run_on_macos() -> None:
+    folders = [ROOT / "ci_compiler" / name for name in ("cli/completion", "spec/starters", "documents/overlay")]
+    paths = [path for folder in folders for path in folder.rglob("*") if path.suffix in {".sh", ".bash", ".zsh"}]
+    assert len(paths) >= 4
+    assert {path.name: found for path in paths if (found := not_on_macos(path.read_text("utf-8")))} == {}
+
+
 @every_page
 def test_every_command_is_accepted(page: str) -> None:
     blocks = [block for block in read(page)[0] if block.kind.startswith("sh")]

@@ -42,6 +42,8 @@ def run(program: Program, argv: Sequence[str] | None = None) -> int:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115, PTH123
         elif sys.platform == "win32":  # without `ci_compiler.system`, which takes longer to import than all else here
             getattr(sys, name).reconfigure(encoding="utf-8", newline="\n")
+        elif getattr(sys, name).errors == "strict":  # what the encoding of a terminal lacks is escaped
+            getattr(sys, name).reconfigure(errors="backslashreplace")
     gc.set_threshold(_ALLOCATIONS)
     atexit.register(gc.freeze)  # spares the interpreter's last search for garbage, a tenth of the time of a check
     words = list(sys.argv[1:] if argv is None else argv)

@@ -228,6 +228,18 @@ def test_a_full_output_device_is_reported_on_one_line() -> None:
     assert (closed.returncode, closed.stderr) == (0, "")
 
 
+@pytest.mark.parametrize("encoding", ["ascii", "cp437", "cp1252"])
+@pytest.mark.parametrize("command", ["schema", "variants", "recal", "variants --help"])
+def test_a_character_that_the_terminal_lacks_is_escaped(encoding: str, command: str, tmp_path: Path) -> None:
+    script = "from ci_compiler.cli.compile import main\nraise SystemExit(main())"
+    env = {**os.environ, "PYTHONIOENCODING": encoding}
+    words = [sys.executable, "-c", script, *command.split()]
+    done = subprocess.run(words, env=env, capture_output=True, encoding=encoding, check=False, cwd=tmp_path)
+    assert (done.returncode, "Traceback" in done.stderr) == (2 if command == "recal" else 0, False)
+    if (command, encoding) == ("schema", "ascii"):
+        assert re.search(r"\\u[0-9a-f]{4}", done.stdout)
+
+
 def test_errors_of_the_operating_system_are_reported_on_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
