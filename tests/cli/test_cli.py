@@ -8,6 +8,7 @@ import pty
 import re
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,10 @@ from ci_compiler.cli.app import run
 from ci_compiler.cli.compile import PROGRAM
 from ci_compiler.cli.program import Program
 from ci_compiler.cli.runner import PROGRAM as RUNNER
+from ci_compiler.github.status import BuildResult
+from ci_compiler.hardware.workloads import Workload
 from ci_compiler.plan.limits import Limit, limit
+from ci_compiler.spec.build import starters
 
 CHECK_IMPORTS = Path(__file__).with_name("check_imports.txt")
 """The modules of the compiler that `ci-compile --check` imports, one a line."""
@@ -432,6 +436,16 @@ def test_help_is_a_command_too(name: str, capsys: pytest.CaptureFixture[str], mo
     with pytest.raises(SystemExit) as ended:
         run(Program.load(name), ["help", "nosuch"])
     assert (ended.value.code, capsys.readouterr().err.count("\n")) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("command", "flag", "values"),
+    [("status", "--result", BuildResult), ("select", "--workload", Workload), ("init", "--template", starters())],
+)
+def test_the_choices_that_are_declared_are_those_of_the_code(command: str, flag: str, values: Iterable[str]) -> None:
+    """They are declared, since the modules that know them take long to import."""
+    found = [one for one in Program.expanded(PROGRAM.options_of(command)) if flag in one["flags"].split()]
+    assert [one["choices"] for one in found] == [list(values)]
 
 
 def test_help_version_and_completion_import_little(tmp_path: Path) -> None:
