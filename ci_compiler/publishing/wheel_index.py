@@ -19,6 +19,7 @@ from urllib.parse import quote
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import failure
+from ci_compiler.files.folders import SBOM_FILE
 from ci_compiler.outside import expected, object_of
 from ci_compiler.publishing.distributions import metadata_of, project_of
 from ci_compiler.publishing.plan import UPLOAD_DAYS, HeldFile, HeldVersion, StagedVariant, Upload, refusal, release_of
@@ -154,8 +155,11 @@ class WheelIndex:
         self._store.put(f"{self._project(file)}/{place_of(file)}", file.path)
 
     def stage(self, wanted: Sequence[Upload]) -> None:
-        """Writes a page of the variant's files below `.staged`, which no installer reads."""
+        """Writes what each file is made of beside it, and a page below `.staged`, which no installer reads."""
         files = [self._described(upload) for upload in wanted]
+        for file, upload in zip(files, wanted, strict=True):
+            if upload.sbom:
+                self._store.put(_keys(file)[1], upload.sbom)
         self._store.write(self._stage(wanted[0].version, wanted[0].variant), project_json(self._package, files))
 
     def staged(self, version: str, variants: Collection[str]) -> Mapping[str, StagedVariant]:
@@ -197,8 +201,8 @@ class WheelIndex:
         gone = [(project, file) for project, file in self._own() if (file.variant, file.version) in versions]
         for project, files in grouped(gone, lambda one: one[0]).items():
             self._change(f"{project}/index.json", _withdrawn({file.name for _, file in files}, because))
-        for project, file in gone if not because else ():
-            self._store.delete(f"{project}/{place_of(file)}")
+        for key in (key for _, file in gone for key in _keys(file)) if not because else ():
+            self._store.delete(key)
 
     def remove_abandoned(self, before: datetime) -> int:
         """Deletes what is on no page of a project: stages of the package, and files of its projects without a stage.
@@ -209,9 +213,9 @@ class WheelIndex:
         own = {page: files for page, files in stages.items() if page.key.startswith(f".staged/{self._package}/")}
         projects = {project for project, _ in self._own()}
         projects |= {project_of(file.name) for files in own.values() for file in files}
-        shown = {_key(file) for project in projects for file in self._files(f"{project}/index.json")}
-        old = [page for page, files in own.items() if page.written < before and not shown & {*map(_key, files)}]
-        kept = shown | {_key(file) for page, files in stages.items() if page not in old for file in files}
+        shown = _every(file for project in projects for file in self._files(f"{project}/index.json"))
+        old = [page for page, files in own.items() if page.written < before and not shown & _every(files)]
+        kept = shown | _every(file for page, files in stages.items() if page not in old for file in files)
         uploads = (file for project in projects for file in self._store.files(f"{project}/files/"))
         gone = [*old, *(file for file in uploads if file.written < before and file.key not in kept)]
         for file in gone:
@@ -295,8 +299,14 @@ class WheelIndex:
                 self._store.write("index.html", root_html(names))
 
 
-def _key(file: IndexFile) -> str:
-    return f"{project_of(file.name)}/{place_of(file)}"
+def _keys(file: IndexFile) -> tuple[str, str]:
+    """The keys of a file and of its software bill of materials, which is beside it."""
+    project = project_of(file.name)
+    return f"{project}/{place_of(file)}", f"{project}/{place_of(replace(file, name=SBOM_FILE))}"
+
+
+def _every(files: Iterable[IndexFile]) -> set[str]:
+    return {key for file in files for key in _keys(file)}
 
 
 def _is_whole(there: StoredFile, upload: Upload) -> bool:

@@ -14,6 +14,7 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
+import requests
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import StageError
@@ -252,6 +253,40 @@ def test_a_removed_night_leaves_no_file(tmp_path: Path) -> None:
     index(root).withdraw(expired(index(root).versions(), keep, NOW), "")
     assert [*shown(root)] == [wheels[1].name]
     assert [path.name for path in (root / "fastpath/files").iterdir()] == [wheels[1].digest]
+
+
+def test_what_a_file_is_made_of_is_beside_it_for_as_long_as_the_file_is_there(tmp_path: Path) -> None:
+    root, sbom = tmp_path / "index", tmp_path / "sbom.cdx.json"
+    sbom.write_text("{}", "utf-8")
+    gone, shown_one, held, lost = (
+        wheel(tmp_path / version, version)._replace(sbom=sbom) for version in ("1.3.0", "1.4.0", "1.5.0", "1.6.0")
+    )
+    publish(index(root), [gone], quiet)
+    publish(index(root), [shown_one], quiet)
+    upload(index(root), [held], quiet)
+    upload(index(root), [lost], quiet)
+
+    def beside() -> set[str]:
+        return {path.parent.name for path in root.rglob("sbom.cdx.json")}
+
+    with serving_folder(root) as address:
+        page = requests.get(f"{address}/fastpath/index.json", timeout=30).json()
+        urls = {file["filename"]: f"{address}/fastpath/{file['url']}" for file in page["files"]}
+        at = urls[shown_one.name].rpartition("/")[0]
+        assert requests.get(f"{at}/sbom.cdx.json", timeout=30).text == "{}"
+    assert beside() == {gone.digest, shown_one.digest, held.digest, lost.digest}
+    index(root).withdraw([HeldVersion("fastpath-cpu", "1.4.0")], "yanked, and still there")
+    index(root).withdraw([HeldVersion("fastpath-cpu", "1.3.0")], "")
+    (root / ".staged/fastpath/1.6.0/fastpath-cpu.json").unlink()
+    assert index(root).remove_abandoned(datetime(2020, 1, 1, tzinfo=UTC)) == 0
+    for path in filter(Path.is_file, root.rglob("*")):
+        os.utime(path, (1, 1))
+    (root / ".staged/fastpath/1.5.0/fastpath-cpu.json").touch()
+    assert index(root).remove_abandoned(datetime.now(UTC) - timedelta(days=1)) == 2, (
+        "a file without a page, and its own"
+    )
+    assert beside() == {shown_one.digest, held.digest}
+    assert sorted(path.name for path in (root / "fastpath/files").iterdir()) == sorted(beside())
 
 
 def test_packages_of_one_index_do_not_touch_each_other(tmp_path: Path) -> None:
