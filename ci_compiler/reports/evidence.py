@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -65,6 +66,20 @@ def proofs(
         for variant in cell.variants
         if package in {"", variant.package}
     }
+
+
+def together(first: Evidence, others: Mapping[str, Evidence]) -> Evidence:
+    """The evidence of a package and the `others` that are installed with it, by package, where theirs differs."""
+
+    def every(of_first: Iterable[str], key: str) -> tuple[str, ...]:
+        known = {*of_first}
+        more = [f"{name}: {text}" for name, one in others.items() for text in getattr(one, key) if text not in known]
+        return (*of_first, *more)
+
+    verdicts = {first.verdict, *(one.verdict for one in others.values())}
+    verdict = FAILING if FAILING in verdicts else first.verdict if len(verdicts) == 1 else IN_PART
+    tested, untested = every(first.tested, "tested"), every(first.untested, "untested")
+    return replace(first, tested=tested, untested=untested, verdict=verdict)
 
 
 @record

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -15,7 +15,7 @@ from ci_compiler.plan.needs import Needs
 from ci_compiler.plan.releases import dnn_of
 from ci_compiler.recipes.work_arounds import switched_off
 from ci_compiler.reports import reasons
-from ci_compiler.reports.evidence import UNKNOWN, Evidence, Proofs
+from ci_compiler.reports.evidence import UNKNOWN, Evidence, Proofs, together
 from ci_compiler.reports.finder import Finder, Noted, Step
 from ci_compiler.reports.install import install, shared_suffixes, verify, whole
 from ci_compiler.reports.offers import Offer, Profile, Wishes, runs_with
@@ -89,12 +89,15 @@ def select(
     def filled(text: str, offer: Offer | None) -> str:
         return reasons.fill(text, (reasons.of_offer(offer) if offer else {}) | facts)
 
-    def noted(one: Noted) -> Noted:
-        return replace(one, tests=_proof(known, one.offer).verdict)
+    def names_of(offer: Offer | None) -> Mapping[str, str]:
+        here = everything and next((one for one in cells if _is_of(one, offer)), None)
+        return whole(spec, here) if here else {offer.package: offer.name} if offer else {}
 
-    proof = _proof(known, best)
-    cell = next((one for one in cells if _is_of(one, best)), None)
-    names = {} if not (cell and best) else whole(spec, cell) if everything else {best.package: best.name}
+    def noted(one: Noted) -> Noted:
+        return replace(one, tests=_proof(known, one.offer, names_of(one.offer)).verdict)
+
+    cell, names = next((one for one in cells if _is_of(one, best)), None), names_of(best)
+    proof = _proof(known, best, names)
     return Recommendation(
         best=best,
         impossible=step.impossible,
@@ -113,9 +116,13 @@ def select(
     )
 
 
-def _proof(known: Proofs, offer: Offer | None) -> Evidence:
-    """What is known of the tests of `offer`; of none, and where nothing is known, nothing."""
-    return known.get((offer.branch, offer.name) if offer else ("", ""), Evidence(verdict=""))
+def _proof(known: Proofs, offer: Offer | None, names: Mapping[str, str]) -> Evidence:
+    """What is known of the tests of what `offer` installs, by package; of none, and where nothing is known, nothing."""
+    nothing = Evidence(verdict="")
+    if not offer:
+        return nothing
+    proofs = {package: known.get((offer.branch, name), nothing) for package, name in names.items()}
+    return together(proofs.pop(offer.package, nothing), proofs)
 
 
 def _profile(finder: Finder, machine: Machine, device: GpuDevice | None, wishes: Wishes) -> Profile:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -157,6 +158,26 @@ def test_the_last_runs_are_shown_where_they_are_known(page: Page, tmp_path: Path
     page.press("Escape")
     page.fill("#gpu", "none")
     assert page.run("document.querySelectorAll('#answer .run').length") == 0
+
+
+def test_what_is_installed_together_shows_each_result_that_differs(page: Page, tmp_path: Path) -> None:
+    decided = plan(spec_of(small()))
+    cell = next(one for one in decided.judged.cells if one.target == "sm90" and one.isa == "avx2")
+    lasts = [
+        LastBuild(variant=variant, cell=cell, result=result, stages={"build": end}, started="2026-11-21T10:00:00Z")
+        for variant, result, end in zip(
+            cell.variants, (BuildResult.PASSED, BuildResult.FAILED), ("success", "failure"), strict=True
+        )
+    ]
+    shown = "[...document.querySelectorAll('#answer .run')].map((one) => one.textContent)"
+    passed = "Last build passed: build success November 21, 2026"
+    failed = "Last build of torchvision failed: build failure November 21, 2026"
+    for known, said in ((lasts, [passed, failed]), ([lasts[0], replace(lasts[0], variant=cell.variants[1])], [passed])):
+        (tmp_path / "index.html").write_text(written(decided, REPOSITORY, known), "utf-8")
+        page.open(f"{(tmp_path / 'index.html').as_uri()}#gpu=H100&cpu=avx2")
+        assert page.run(shown) == said
+    page.click("#packages label:has-text('pytorch')")
+    assert page.run(shown) == [passed]
 
 
 def test_an_expected_failure_is_shown_with_its_result(page: Page, tmp_path: Path) -> None:

@@ -125,13 +125,19 @@ def machine_of(bundled: Plan, cell: Cell) -> Machine:
     return Machine(system=cell.system, isas=isas, gpus=(gpu,))
 
 
-def of_select(bundled: Plan, known: Records | None) -> Callable[[Cell, str], Recommendation]:
+def workload_of(cell: Cell) -> Workload:
+    return next((one for one in Workload if one.isa == cell.isa), Workload.GENERAL)
+
+
+def of_select(
+    bundled: Plan, known: Records | None, *, everything: bool = False
+) -> Callable[[Cell, str], Recommendation]:
     proved = proofs(bundled.spec, bundled.judged.cells, bundled.routes, known)
 
     def ask(cell: Cell, package: str) -> Recommendation:
-        workload = next((one for one in Workload if one.isa == cell.isa), Workload.GENERAL)
-        wishes = Wishes(package=package, branch=cell.branch, workload=workload)
-        return select(bundled.spec, bundled.judged.cells, machine_of(bundled, cell), wishes, known=proved)
+        wishes = Wishes(package=package, branch=cell.branch, workload=workload_of(cell))
+        machine = machine_of(bundled, cell)
+        return select(bundled.spec, bundled.judged.cells, machine, wishes, everything=everything, known=proved)
 
     return ask
 
@@ -190,6 +196,46 @@ def test_every_answer_claims_of_every_cell_what_the_plan_and_the_history_have(
         assert set(coloured[cell.branch, cell.suffix]) == set.intersection(*own)
     wrong = [f"{answer}: {key}" for answer, rows in found.items() for key, row in rows.items() if row != true[key]]
     assert wrong == []
+
+
+def claim_of(package: str, choice: Recommendation, packages: list[str]) -> Claim:
+    """What an answer claims of one of the packages that it installs: what names it, else what all share."""
+    every = [*choice.tested, *choice.untested]
+    own = [text.removeprefix(f"{package}: ") for text in every if text.startswith(f"{package}: ")]
+    shared = [text for text in every if not text.startswith(tuple(f"{one}: " for one in packages))]
+    about = {text.split()[0] for text in own}
+    return of_words([*own, *(text for text in shared if text.split()[0] not in about)])
+
+
+def test_an_answer_that_installs_all_packages_says_what_was_tested_of_each(
+    bundled: Plan, known: Records | None
+) -> None:
+    proved = proofs(bundled.spec, bundled.judged.cells, bundled.routes, known)
+    ask, wrong, verdicts = of_select(bundled, known, everything=True), [], set()
+    choices = [(cell, route, ask(cell, "pytorch")) for cell, route in parts(bundled)]
+    for cell, route, choice in choices:
+        packages = [variant.package for variant in cell.variants]
+        assert len(" ".join(choice.install).split()) == 2 + len(packages), "each is installed"
+        wrong += [
+            variant.name
+            for variant in cell.variants
+            if claim_of(variant.package, choice, packages) != truth(cell, route, variant.name, known)
+        ]
+        own = {proved[cell.branch, variant.name].verdict for variant in cell.variants}
+        assert choice.tests == ("failing" if "failing" in own else own.pop() if len(own) == 1 else "tested in part")
+        verdicts.add(choice.tests)
+    assert (len(choices), wrong) == (153, [])
+    assert ("failing" in verdicts) is (known is not None)
+    some = choices[::7]
+    wishes = [Wishes(package="pytorch", branch=cell.branch, workload=workload_of(cell)) for cell, _, _ in some]
+    asked = [as_question(machine_of(bundled, one[0]), wish) for one, wish in zip(some, wishes, strict=True)]
+    for question in asked:
+        question["wishes"]["everything"] = True
+    for (_, _, choice), answer in zip(some, answers(data(bundled, records=known), asked), strict=True):
+        said = choice.as_json()
+        keys = ("tests", "tested", "untested", "install")
+        assert {key: answer[key] for key in keys} == {key: said[key] for key in keys}
+        assert [one["tests"] for one in answer["runners_up"]] == [one["tests"] for one in said["runners_up"]]
 
 
 def test_the_verdict_is_what_the_sentences_say(bundled: Plan, known: Records | None) -> None:

@@ -1,7 +1,7 @@
 // The answer on the page: the variant, the command, the reasons, better variants and other variants that run.
 import { byId, command, copying, data, make, named, sentence } from "./elements.mjs";
-import { installOf } from "./finder.mjs";
-import { expectationsOf, lastGain, lastRun } from "./runs.mjs";
+import { installOf, installed } from "./finder.mjs";
+import { expectationsOf, lastGain, lastOf, lastRun } from "./runs.mjs";
 
 const EXAMPLES = [
   ["RTX 4090", "Ryzen 9 7950X"],
@@ -50,8 +50,7 @@ export function shownAnswer(choice, { everything, cpu }) {
     ...problems,
     make("div", { class: "commands" }, command(choice.install), about(), verification(choice.verify)),
     factsOf(choice, everything),
-    lastRun(data.cells[best.at], best.package),
-    ...expectationsOf(data.cells[best.at], best.package).map((text) => make("p", { class: "run" }, text)),
+    ...runsOf(best, everything),
     lastGain(data.cells[best.at], best.package),
     betterOf(choice, "Better"),
     make(
@@ -65,6 +64,18 @@ export function shownAnswer(choice, { everything, cpu }) {
     ),
     othersOf(choice.runners_up, everything),
   ];
+}
+
+/** The last results of what is installed: that of the best variant, and those that differ from it; what is expected. */
+function runsOf(best, everything) {
+  const cell = data.cells[best.at];
+  const result = lastOf(cell, best.package)?.result;
+  return installed(data, best, everything).flatMap((name) => {
+    const other = name === best.package ? "" : data.packages[name].title;
+    const last = other && lastOf(cell, name)?.result === result ? null : lastRun(cell, name, other);
+    const expected = expectationsOf(cell, name).map((text) => make("p", { class: "run" }, other && `${other}: `, text));
+    return [last, ...expected];
+  });
 }
 
 function eyebrow({ best, impossible, doubts, tests }, cpu) {

@@ -81,6 +81,22 @@ export function proofOf({ cells, evidence }, { at, package: package_ }) {
   return evidence[own[package_] ?? own];
 }
 
+/** What tests say of what an offer installs, as `together` in reports/evidence.py. */
+function proofOfAll(data, offer, everything) {
+  const proofs = installed(data, offer, everything).map((name) => [name, proofOf(data, { ...offer, package: name })]);
+  const first = proofOf(data, offer);
+  const every = (key) => [
+    ...first[key],
+    ...proofs.flatMap(([name, one]) => one[key].filter((text) => !first[key].includes(text)).map((text) => `${name}: ${text}`)),
+  ];
+  const verdicts = new Set(proofs.map(([, one]) => one.tests));
+  const tests = verdicts.has("failing") ? "failing" : verdicts.size === 1 ? first.tests : "tested in part";
+  return { tests, tested: every("tested"), untested: every("untested") };
+}
+
+/** The packages that an offer installs. */
+export const installed = (data, offer, everything) => (everything ? wholeOf(data.cells[offer.at]) : [offer.package]);
+
 /** The commands that install a variant and its dependencies; `everything`: all packages of its cell. */
 export function installOf(data, offer, everything) {
   const { install, suffix } = data.cells[offer.at];
@@ -116,7 +132,8 @@ export function select(data, asked_, wishes) {
   const offer = (at, driver = runs.get(at)) => ({ ...offerOf(data, at, wishes.package), driver });
   const said = (row, about) =>
     (data.said[row] ?? []).map((text) => fill(text, { ...about, needed: about?.driver, ...facts }));
-  const noted = (one, note) => ({ ...one, note: fill(note, { ...one, needed: one.driver }), tests: proofOf(data, one).tests });
+  const proof = (one) => proofOfAll(data, one, wishes.everything);
+  const noted = (one, note) => ({ ...one, note: fill(note, { ...one, needed: one.driver }), tests: proof(one).tests });
   const instead = (one) =>
     ["branch", "python"]
       .filter((axis) => wishes[axis] && wishes[axis] !== one[axis])
@@ -126,7 +143,7 @@ export function select(data, asked_, wishes) {
   const better = (step.better ?? []).map(([at, driver, row]) => noted(offer(at, driver), data.said[row][0]));
   if (anywhere.best !== undefined && anywhere.best !== step.best) {
     const one = offer(anywhere.best);
-    better.push({ ...one, note: instead(one).join(` ${sentences.and} `), tests: proofOf(data, one).tests });
+    better.push({ ...one, note: instead(one).join(` ${sentences.and} `), tests: proof(one).tests });
   }
   if (!better.length && step.nearest !== undefined) better.push(noted(offer(step.nearest), sentences["need-isa"]));
   const why = asked_.cpu || best === null ? said(step.why, best) : portable(data, said(step.why, best), best);
@@ -138,12 +155,12 @@ export function select(data, asked_, wishes) {
     problems: said(step.problems),
     why,
     doubts: said(step.doubts, best),
-    ...(best === null ? { tests: "", tested: [], untested: [] } : proofOf(data, best)),
+    ...(best === null ? { tests: "", tested: [], untested: [] } : proof(best)),
     without: best === null ? [] : [...withoutOf(data, best), ...leftOut(data, best, wishes)],
     dnn: best === null ? "" : dnnOf(data, best),
     runners_up: alike
       .filter(([at]) => runs.has(at) && asked(data.cells[at]))
-      .map(([at, row]) => ({ ...offer(at), note: said(row, offer(at))[0], tests: proofOf(data, offer(at)).tests })),
+      .map(([at, row]) => ({ ...offer(at), note: said(row, offer(at))[0], tests: proof(offer(at)).tests })),
     better,
     install: best === null ? [] : installOf(data, best, wishes.everything),
     verify: best === null ? [] : verifyOf(data, best, wishes.everything),

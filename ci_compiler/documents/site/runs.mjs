@@ -39,11 +39,11 @@ export function lastGain(cell, package_) {
   return found ? make("p", { class: "run measured" }, make("strong", { text: "Measured: " }), ...gainOf(found)) : null;
 }
 
-/** The last result of a variant as a line of the answer; null if it is not known. */
-export function lastRun(cell, package_) {
+/** The last result of a variant as a line of the answer, which names it as `title`; null if it is not known. */
+export function lastRun(cell, package_, title) {
   const last = lastOf(cell, package_);
   if (!last) return null;
-  const result = make("strong", { class: toneOf(last.result) || false, text: `Last build ${last.result}: ` });
+  const result = make("strong", { class: toneOf(last.result) || false, text: `Last build ${title && `of ${title} `}${last.result}: ` });
   return make("p", { class: "run" }, result, ...runOf(last));
 }
 
