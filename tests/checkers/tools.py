@@ -28,6 +28,7 @@ HOW_TO_INSTALL = {
     "chromium": "apt-get install chromium",
     "curl": "apt-get install curl",
     "docker": "apt-get install docker.io",
+    "dockerd": "apt-get install docker.io",
     "fish": "apt-get install fish",
     "git": "apt-get install git",
     "hadolint": TEST_EXTRA,

@@ -1,7 +1,8 @@
 """`ci-runner start` with a real engine: containers of the builder's own scripts, for jobs of the local GitHub.
 
-The engine has a mount and a network namespace of its own, in which a metadata service listens. The image has the
-product's files and settings; its programs are this machine's, mounted where a container is started.
+podman runs them, also without root, and docker, whose daemon the tests start themselves. Each engine has a mount and a
+network namespace of its own, in which a metadata service listens. The image has the product's files and settings; its
+programs are this machine's, mounted where a container is started.
 """
 
 from __future__ import annotations
@@ -62,10 +63,16 @@ PROGRAM_TEXT = """\
 #!/bin/sh
 if [ -e "{folder}/hangs" ]; then exec sleep 600; fi
 if [ -e "{folder}/garbles" ]; then echo '<html>[[["'; exit; fi
-if [ "$1" = run ]; then shift; set -- run --ulimit nproc=4096:4096 {mounts} "$@"; fi
-exec env CONTAINERS_CONF={folder}/containers.conf CONTAINERS_STORAGE_CONF={folder}/storage.conf {within} {podman} "$@"
+if [ "$1" = run ]; then shift; set -- run {how} "$@"; fi
+exec env {settings} "$@"
 """
-"""podman here. Without the right to raise limits, it must lower all that it sets itself; `nproc` is of no concern."""
+"""The engine here."""
+
+DAEMON = """\
+cd "$1" && mount -t tmpfs none /run && exec dockerd --config-file "$1/daemon.json" --cgroup-parent "$2" \
+  --data-root "$1/root" --exec-root "$1/exec" --pidfile "$1/pid" --host "unix://$1/sock" --bip 10.88.0.1/16 >log 2>&1
+"""
+"""docker's daemon, which does not see that of the machine, nor its containerd."""
 
 RUN = """\
 #!/bin/bash
@@ -127,10 +134,14 @@ def _image(folder: Path) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Engine:
-    """podman in namespaces of its own, which end with the process `space`."""
+    """podman or docker in namespaces of its own, which end with the process `space`."""
 
     program: Path
     space: int
+
+    @property
+    def kind(self) -> str:
+        return self.program.name
 
     @property
     def folder(self) -> Path:
@@ -171,33 +182,36 @@ def _shown() -> list[str]:
     return [one for one in shown if Path(one).exists()]
 
 
-def _installed(folder: Path, within: str, shown: str = "") -> Path:
-    """podman `within` namespaces, with the programs that are `shown` there."""
-    _settings(folder)
-    mounts = " ".join(f"--volume {shown}{one}:{one}:ro" for one in _shown())
-    program = folder / "podman"
-    text = PROGRAM_TEXT.format(mounts=mounts, folder=folder, within=within, podman=require("podman"))
-    program.write_text(text, "utf-8")
+def _installed(folder: Path, kind: str, settings: str, shown: str = "", how: str = "") -> Path:
+    """The engine `kind` with its `settings`, and with the programs that are `shown` there."""
+    how += "".join(f" --volume {shown}{one}:{one}:ro" for one in _shown())
+    program = folder / kind
+    program.write_text(PROGRAM_TEXT.format(how=how, folder=folder, settings=f"{settings} {require(kind)}"), "utf-8")
     program.chmod(0o755)
     return program
 
 
+def _podman(folder: Path, within: str, shown: str = "") -> Path:
+    """podman `within` namespaces. Without the right to raise limits, it must lower all; `nproc` is of no concern."""
+    _settings(folder)
+    settings = f"CONTAINERS_CONF={folder}/containers.conf CONTAINERS_STORAGE_CONF={folder}/storage.conf {within}"
+    return _installed(folder, "podman", settings, shown, "--ulimit nproc=4096:4096")
+
+
 def _built(engine: Engine) -> None:
-    """Builds the image; skips the tests where podman can run no container."""
+    """Builds the image; skips the tests where the engine can run no container."""
     _image(engine.folder / "image")
     words = ("--quiet", "--tag", IMAGE, "--build-arg", "RUNNER_VERSION=2.999.0")
     engine.ask("build", *words, "--file", engine.folder / "Containerfile", engine.folder / "image")
     probe = [engine.program, "run", "--rm", "--ulimit", "nofile=1024:1024", "--entrypoint", "true", IMAGE]
     tried = subprocess.run(probe, capture_output=True, encoding="utf-8", check=False)
     if tried.returncode:
-        pytest.skip(f"podman runs no container here: {tried.stderr.strip().splitlines()[-1]}")
+        pytest.skip(f"{engine.kind} runs no container here: {tried.stderr.strip().splitlines()[-1]}")
 
 
-@pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    """podman with the image; skips the tests where it can run no container."""
-    folder = tmp_path_factory.mktemp("engine")
-    require("podman")
+@contextmanager
+def _space() -> Iterator[tuple[int, str]]:
+    """Namespaces in which a metadata service listens: a process in them, and the command that enters them."""
     if os.geteuid() != 0:
         pytest.skip("a network of one's own needs root")
     words = ["unshare", "--mount", "--net", sys.executable, "-c", LISTENER, *SERVICES, NEIGHBOUR]
@@ -205,15 +219,73 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
         assert space.stdout
         if not space.stdout.readline():
             pytest.skip("this user may not make namespaces here")
-        within = f"nsenter --target {space.pid} --mount --net"
+        try:
+            yield space.pid, f"nsenter --target {space.pid} --mount --net"
+        finally:
+            space.kill()
+
+
+@pytest.fixture(scope="module")
+def podman(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    """podman with the image; skips the tests where it can run no container."""
+    require("podman")
+    with _space() as (space, within):
         subprocess.run([*within.split(), "umount", "/sys/fs/cgroup/unified"], capture_output=True, check=False)
-        made = Engine(program=_installed(folder, within), space=space.pid)
+        made = Engine(program=_podman(tmp_path_factory.mktemp("engine"), within), space=space)
         try:
             _built(made)
             yield made
         finally:
             subprocess.run([made.program, "rm", "--all", "--force"], capture_output=True, check=False)
-            space.kill()
+
+
+@contextmanager
+def _daemon(folder: Path, within: str) -> Iterator[None]:
+    """docker's daemon; skips the tests where it does not start. Its containers, their mounts and groups end with it."""
+    (folder / "daemon.json").write_text("{}", "utf-8")
+    group = f"ci-engine-{os.getpid()}"
+    alone = ("unshare", "--mount-proc", "--pid", "--fork", "--kill-child", "sh", "-c", DAEMON, "sh", str(folder), group)
+    with subprocess.Popen([*within.split(), *alone], stdin=subprocess.DEVNULL) as daemon:
+        try:
+            until(lambda: (folder / "sock").exists() or daemon.poll() is not None)
+            if daemon.poll() is not None:
+                pytest.skip(f"docker's daemon does not start here: {_text(folder / 'log').splitlines()[-1:]}")
+            yield
+        finally:  # the first process of its namespace: all others end with it, and with them the mounts
+            for child in _text(Path(f"/proc/{daemon.pid}/task/{daemon.pid}/children")).split():
+                os.kill(int(child), signal.SIGKILL)
+            daemon.wait()
+            for place in sorted(Path("/sys/fs/cgroup").glob(f"*/{group}/**/"), reverse=True):
+                until(lambda place=place: _removed(place))  # type: ignore[misc]
+
+
+def _removed(group: Path) -> bool:
+    """Removes a control group, unless processes are still ending in it."""
+    try:
+        group.rmdir()
+    except OSError:
+        return False
+    return True
+
+
+@pytest.fixture(scope="module")
+def docker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    """docker with a daemon of its own and the image; skips the tests where it can run no container."""
+    require("dockerd")
+    folder = tmp_path_factory.mktemp("docker")
+    with _space() as (space, within), _daemon(folder, within):
+        settings = f"DOCKER_HOST=unix://{folder}/sock DOCKER_BUILDKIT=0"
+        made = Engine(program=_installed(folder, "docker", settings), space=space)
+        _built(made)
+        yield made
+
+
+@pytest.fixture(scope="module", params=["podman", "docker"])
+def engine(request: pytest.FixtureRequest) -> Engine:
+    """Each engine with the image."""
+    made = request.getfixturevalue(request.param)
+    assert isinstance(made, Engine)
+    return made
 
 
 USER = 61234
@@ -232,7 +304,7 @@ for place; do mkdir -p "shown$place" && mount --bind "$place" "shown$place"; don
 
 
 @pytest.fixture(scope="module")
-def rootless(engine: Engine) -> Iterator[Engine]:
+def rootless(podman: Engine) -> Iterator[Engine]:
     """podman of a user without rights, as the deployed units run it; skips the tests where that cannot be."""
     for tool in ("slirp4netns", "newuidmap"):
         require(tool)
@@ -242,7 +314,7 @@ def rootless(engine: Engine) -> Iterator[Engine]:
         passwd = Path("/etc/passwd").read_text("utf-8") + f"ci-engine:x:{USER}:{USER}::{folder}/home:/bin/sh\n"
         for file, text in {"passwd": passwd, **dict.fromkeys(("subuid", "subgid"), "ci-engine:700000:65536\n")}.items():
             (folder / file).write_text(text, "utf-8")
-        within = f"nsenter --target {engine.space} --mount --net"
+        within = f"nsenter --target {podman.space} --mount --net"
         words = [*within.split(), "sh", "-c", KNOWN_THERE, "sh", name, *_shown()]
         done = subprocess.run(words, capture_output=True, encoding="utf-8", check=False)
         if done.returncode:
@@ -251,7 +323,7 @@ def rootless(engine: Engine) -> Iterator[Engine]:
             (folder / part).mkdir()
             os.chown(folder / part, USER, USER)
         user = f"setpriv --reuid {USER} --regid {USER} --clear-groups env HOME={name}/home XDG_RUNTIME_DIR={name}/run"
-        made = Engine(program=_installed(folder, f"{within} {user}", f"{name}/shown"), space=engine.space)
+        made = Engine(program=_podman(folder, f"{within} {user}", f"{name}/shown"), space=podman.space)
         try:
             _built(made)
             yield made
@@ -353,7 +425,7 @@ def options(engine: Engine, github: GitHub, tmp_path: Path, monkeypatch: pytest.
     document["runners"]["builder"] |= {"image": IMAGE, "memory": 4}
     (tmp_path / "spec.yaml").write_text(json.dumps(document), "utf-8")
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
-    yield ["--engine", "podman", "--root", str(tmp_path), "--spec", str(tmp_path / "spec.yaml")]
+    yield ["--engine", engine.kind, "--root", str(tmp_path), "--spec", str(tmp_path / "spec.yaml")]
     for number, handler in before.items():
         signal.signal(number, handler)
 
@@ -508,7 +580,7 @@ def test_jobs_outlive_a_controller_that_is_killed_and_a_stop_an_engine_that_hang
     said = capfd.readouterr().err
     assert f"{name}: taken over from an earlier controller" in said
     assert f"{name}: job done after" in said
-    assert "podman ps --all: given up to stop" in said
+    assert f"{engine.kind} ps --all: given up to stop" in said
     assert "no answer in" not in said
     assert "may be left over: `ci-runner prune` removes it" in said
     (engine.folder / "hangs").unlink()
