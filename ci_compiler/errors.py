@@ -157,7 +157,9 @@ def nearest(name: str, known: Iterable[str], *, label: str = "did you mean", onl
     names, plain = sorted(set(known)), _plain(name)
     folded = {one.casefold(): one for one in reversed(names)}
     near = [one for one in names if _plain(one) == plain]
-    parts = [one for one in names if plain[2:] and plain in _plain(one) and len(one) <= 3 * len(plain)]
+    parts = [
+        one for one in names if plain[2:] and " " not in name and plain in _plain(one) and len(one) <= 3 * len(plain)
+    ]
     near = near or sorted(parts, key=len)[:3]
     near = near or [folded[one] for one in get_close_matches(name.casefold(), folded, n=3, cutoff=0.6)]
     if near:

@@ -109,6 +109,8 @@ def _part(hardware: Hardware, text: str) -> Pasted | None:
     """What `text` is the name of: a GPU, none, a CPU or an instance type; None if it is no name."""
     if re.search(tools()["integrated"], text.lower(), re.ASCII):
         return Pasted(none=True)
+    if known := instance(text):
+        return Pasted(gpus=known[:1] if known[0] else (), none=not known[0], cpu=known[1])
     try:
         return Pasted(gpus=(text,)) if device(hardware, text) else Pasted(none=True)
     except (ForeignGpuError, UnknownHardwareError) as error:

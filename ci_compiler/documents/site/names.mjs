@@ -194,6 +194,8 @@ function partsOf(data, line) {
 /** What `text` is the name of: a GPU, none, a CPU or an instance type; null if it is no name. */
 function partOf(data, text) {
   if (matches(data.tools.integrated, text.toLowerCase())) return { gpus: [], none: true, cpu: "" };
+  const type = instance(data, text, 0);
+  if (type) return { gpus: [type[0]].filter(Boolean), none: !type[0], cpu: type[1] };
   const gpu = known(
     () => gpuOf(data, text),
     (error) => error,
