@@ -64,13 +64,13 @@ _POWERSHELL = ("powershell", "-NoProfile", "-NonInteractive", "-Command")
 
 SYSTEMS: Mapping[str, OperatingSystem] = {
     "linux": LINUX,
-    "darwin": OperatingSystem(
+    "darwin": OperatingSystem(  # Assumes `macos-machine`.
         magic=(b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe"),  # Mach-O of 64 bits, and for several architectures
         locale="en_US.UTF-8",
         processor=("sysctl", "-n", "machdep.cpu.brand_string"),
         memory=("sysctl", "-n", "hw.memsize"),
     ),
-    "win32": OperatingSystem(
+    "win32": OperatingSystem(  # Assumes `windows-machine`.
         beside={"bash": ("git", "bin/bash.exe")},  # the one on PATH may be that of WSL
         programs="Scripts",
         suffix=".exe",

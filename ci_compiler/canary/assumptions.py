@@ -22,6 +22,8 @@ FEATURES: Mapping[str, str] = {
     "own-machines": "machines of your own, started by `ci-runner start`",
     "nix": "the backend `nix`",
     "flox": "the backend `flox`",
+    "macos": "jobs on macOS",
+    "windows": "jobs on Windows",
 }
 """The features that an assumption can be for, with their descriptions."""
 

@@ -111,11 +111,14 @@ def _filled(path: Path, spec: Spec) -> str:
 
 def used_features(spec: Spec) -> frozenset[str]:
     """The features (FEATURES) that a repository with `spec` relies on."""
+    systems = {spec.hardware.systems[pool.system].os for pool in spec.pools}
     uses = {
         "publishing": any(branch.publish for branch in spec.branches.values()),
         "own-machines": any(not pool.hosted for pool in spec.pools),
         "nix": spec.backend.has_recipes,
         "flox": spec.backend.name == "flox",
+        "macos": "macOS" in systems,
+        "windows": "Windows" in systems,
     }
     return frozenset(FEATURES) - {name for name, one in uses.items() if not one}
 

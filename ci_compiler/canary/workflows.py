@@ -50,6 +50,9 @@ FLOX = "FLOX_FLOXHUB_TOKEN"
 OLD_RUNNER = "2.328.0"
 """The last release of actions/runner before 2.329.0, the oldest that GitHub serves."""
 
+SYSTEMS = {"macos": "macos-15", "windows": "windows-2025"}
+"""GitHub's machines with other systems, by the name of the job that tries one."""
+
 _FILE = "canary.txt"
 """What is uploaded; actions/upload-artifact leaves hidden files and folders out."""
 
@@ -79,6 +82,7 @@ def canary(spec: Spec, rows: Mapping[str, Mapping[str, object]], cache: str) -> 
         "outer": _call(OUTER, permissions=IDENTITY, secrets=passed(SECRET)),
         "cell": _cell(),
         **_on_machine(cache),
+        **_systems(spec),
         **_labels(spec),
     }
     names = list(jobs)
@@ -89,13 +93,15 @@ def canary(spec: Spec, rows: Mapping[str, Mapping[str, object]], cache: str) -> 
         default="rehearse",
         options=["rehearse", "publish"],
     )
+    systems = input_node("Whether GitHub's machines with macOS and Windows are tried.", "boolean", default=False)
+    inputs: dict[str, Node] = {"machine": machine, "flox-publish": publish, "systems": systems}
     return Workflow(
         name="canary",
         run_name=f"canary [{expression('github.run_id')}]",
         env={"CANARY_ENV": "set"},
         concurrency=one_at_a_time(f"canary-{expression('github.run_id')}", queue=True),
         on={
-            "workflow_dispatch": {"inputs": {"machine": machine, "flox-publish": publish}},
+            "workflow_dispatch": {"inputs": inputs},
             "push": {"paths": [f"{FOLDER}/touch"]},
         },
         jobs={**jobs, "report": _report(spec, names)},
@@ -234,6 +240,19 @@ def _on_machine(cache: str) -> dict[str, Job]:
         "machine": Job(name="machine", needs=["start"], steps=machine, **shared),
         "again": Job(name="again", needs=["start", "machine"], steps=again, **shared),
     }
+
+
+def _systems(spec: Spec) -> dict[str, Job]:
+    """A job on each machine of `SYSTEMS`, if they are asked for: their minutes cost more."""
+    asked = expression("inputs.systems")
+    jobs = {}
+    for name, image in SYSTEMS.items():
+        run = "mkdir -p facts\nif false | true; then fails=no; else fails=yes; fi\n"
+        run += f'FAILS="$fails" bash {FOLDER}/{name}.sh > facts/{name}.facts\n'
+        step = RunStep(name="Find the facts", shell="bash", run=run)  # noqa: S604  (the key of a step)
+        steps = [checkout(), step, keep(name)]
+        jobs[name] = replace(hosted_job(spec, name, needs=["start"], if_=asked, steps=steps), runs_on=image)
+    return jobs
 
 
 def _labels(spec: Spec) -> dict[str, Job]:

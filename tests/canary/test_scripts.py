@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -82,7 +83,18 @@ esac
 DATE = """#!/bin/sh
 case $* in *+%H) echo "$HOUR" ;; *) echo 2026-11-23T10:00:00Z ;; esac
 """
+PYTHON = f"""#!/bin/sh
+case $* in
+  '-m venv'*) mkdir -p "$4/$LAYOUT" && touch "$4/$LAYOUT/python.exe" ;;
+  *version_info*) exit "${{OLD:-0}}" ;;
+  *makedirs*) exit "${{SHORT:-0}}" ;;
+  *) exec {sys.executable} "$@" ;;
+esac
+"""
 PROGRAMS = {
+    **dict.fromkeys(("python", "python3"), PYTHON),
+    "bash.exe": "",
+    **{name: f'#!/bin/sh\nexit "${{{name.upper()}:-0}}"\n' for name in ("sysctl", "powershell", "taskkill")},
     "date": DATE,
     "curl": CURL,
     "tar": TAR,
@@ -181,6 +193,8 @@ HOLDING = {
     "FROM": "",
     "BASE": "a" * 40,
     "BASE_REF": "refs/heads/main",
+    "FAILS": "yes",
+    "LAYOUT": "bin",
     "WORD": "given",
     "FLAG": "yes",
     "SENT": "true",
@@ -334,6 +348,10 @@ BREAKS = (
     ("cache-round-trip", ["machine", "again"], {"FETCH": "1"}),
     ("flox-build", ["machine"], {"FLOX_BUILD": "1"}),
     ("flox-publish", ["machine"], {"FLOX_EXIT": "1"}),
+    *(("macos-machine", ["macos"], broken) for broken in ({"FAILS": "no"}, {"OLD": "1"}, {"SYSCTL": "1"})),
+    ("macos-machine", ["macos"], {"LAYOUT": "Scripts"}),
+    *(("windows-machine", ["windows"], broken) for broken in ({"FAILS": "no"}, {"OLD": "1"}, {"POWERSHELL": "1"})),
+    *(("windows-machine", ["windows"], broken) for broken in ({"LAYOUT": "bin"}, {"SHORT": "1"})),
     ("no-deployment", ["report"], other("deployments?environment", "200 [{}]")),
 )
 """What is made to break: the assumption, the scripts of its probe, and a change of their environment."""
@@ -374,6 +392,7 @@ EVENTS: dict[str, dict[str, str]] = {
     "comment-writes": {NAMED_BY: "issue_comment"},
     "merge-group": {NAMED_BY: "merge_group", "GITHUB_REF": "refs/heads/gh-readonly-queue/main/pr-7-aaaa"},
     "path-filters": {"GITHUB_EVENT_NAME": "push"},
+    "windows-machine": {"LAYOUT": "Scripts"},
     "environment-secret": {"CANARY_SECRET": ""},
 }
 

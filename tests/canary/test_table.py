@@ -121,7 +121,8 @@ def test_with_a_spec_only_what_its_features_rely_on_counts(tmp_path: Path, capsy
     assert "not tried: nix-sandbox" in out
     assert run(PROGRAM, [*words, "--json"]) == 0
     rows = checked("ci-compile canary", capsys.readouterr().out)["features"]
-    assert [row["feature"] for row in rows if not row["used"]] == ["publishing", "the backend `flox`"]
+    unused = [row["feature"] for row in rows if not row["used"]]
+    assert unused == ["publishing", "the backend `flox`", "jobs on macOS", "jobs on Windows"]
     assert [row["result"] for row in rows if row["feature"] == "publishing"] == ["not safe: queue-max"]
 
 
