@@ -13,10 +13,11 @@ import contextlib
 import io
 import re
 import shutil
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Collection, Mapping
 from difflib import SequenceMatcher
 from functools import cache
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 from tempfile import TemporaryDirectory
 
 import pytest
@@ -69,6 +70,48 @@ def of_example(name: str) -> Mapping[str, str]:
 def whole() -> Mapping[str, Mapping[str, str]]:
     """The files of the cases of `WHOLE`, by the name of the case."""
     return {name: of_example(name) for name in WHOLE}
+
+
+WORKSPACE = PureWindowsPath(r"C:\actions-runner\_work", "r" * 40, "r" * 40)
+"""Where actions/runner checks a repository out, with a long name of that."""
+
+
+def unfit_for_windows(paths: Collection[str]) -> list[str]:
+    """The paths from the root of a repository that Windows does not have, or takes for another one."""
+    counts = Counter(str(PureWindowsPath(path)).casefold() for path in paths)
+    return [
+        path
+        for path in paths
+        if counts[str(PureWindowsPath(path)).casefold()] > 1
+        or len(str(WORKSPACE / path)) >= 260
+        or any(
+            re.search(r'[<>:"|?*\\\x00-\x1f]|[. ]$', part) or part.partition(".")[0].upper() in DEVICES
+            for part in path.split("/")
+        )
+    ]
+
+
+DEVICES = {"CON", "PRN", "AUX", "NUL", *(f"{name}{digit}" for name in ("COM", "LPT") for digit in "123456789")}
+"""Microsoft, Naming Files, Paths, and Namespaces, which has the characters and the length too."""
+
+UNFIT = [["a/Con.yml"], ["nul"], ["a:b"], ["a/b."], ["a /b"], ["A/x.nix", "a/x.nix"], [f"{'x' * 90}/{'y' * 90}"]]
+
+
+@pytest.mark.parametrize("paths", UNFIT)
+def test_a_path_that_windows_lacks_is_found(paths: list[str]) -> None:
+    assert unfit_for_windows(["fit.yml", *paths]) == paths
+
+
+@pytest.mark.parametrize("case", GOOD, ids=lambda case: case.name)
+def test_a_checkout_of_what_is_compiled_fits_windows(case: Path) -> None:
+    assert unfit_for_windows(of_example(case.name)) == []
+
+
+def test_a_checkout_of_this_repository_fits_windows() -> None:
+    root = Path(__file__).parents[1]
+    paths = [path.relative_to(root).as_posix() for name in (".flox", ".github") for path in (root / name).rglob("*")]
+    assert len(paths) > 200
+    assert unfit_for_windows(paths) == []
 
 
 def difference(one: str, other: str) -> str:
