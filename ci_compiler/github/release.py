@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
 
 from github.GitRelease import GitRelease
 from github.GitReleaseAsset import GitReleaseAsset
@@ -23,10 +24,16 @@ from ci_compiler.github.client import Answer, Client
 from ci_compiler.outside import bytes_of
 from ci_compiler.publishing.plan import HeldFile, HeldVersion, StagedVariant, Upload, release_of
 from ci_compiler.publishing.target import Target
+from ci_compiler.spec.publishers import GITHUB_RELEASE
+
+if TYPE_CHECKING:
+    from ci_compiler.plan.pipeline import Plan
+    from ci_compiler.plan.records import Key
 
 _UPLOADED = "uploaded"
 """The state of a whole asset; after a broken upload it is `starter` (GitHub Docs, "Releases")."""
 _SUMS, _SBOM = ".sha256", ".cdx.json"
+_WITHDRAWN = " (withdrawn)"
 _HASH = re.compile("[0-9a-f]{40}|[0-9a-f]{64}")
 
 
@@ -103,7 +110,7 @@ class GitHubRelease(Target):
 
     def versions(self) -> Collection[HeldVersion]:
         """The versions of all published releases, which are of all variants."""
-        shown = (self._version(release.tag_name) for release in self._releases() if not release.draft)
+        shown = (version_in(self._tags, release.tag_name) for release in self._releases() if not release.draft)
         return [HeldVersion("", version) for version in shown if version]
 
     def remove_abandoned(self, before: datetime) -> int:
@@ -111,7 +118,7 @@ class GitHubRelease(Target):
         drafts = [
             release
             for release in self._releases()
-            if release.draft and _commit(release) and self._version(release.tag_name)
+            if release.draft and _commit(release) and version_in(self._tags, release.tag_name)
         ]
         gone = 0
         for draft in drafts:
@@ -125,7 +132,7 @@ class GitHubRelease(Target):
         """Marks releases as withdrawn, in their titles and notes; without a reason, deletes them with their tags."""
         for release in map(self._release, {version.version for version in versions}):
             if release and because:
-                name, notes = f"{release.tag_name} (withdrawn)", f"**Withdrawn:** {because}\n\n{release.body or ''}"
+                name, notes = f"{release.tag_name}{_WITHDRAWN}", f"**Withdrawn:** {because}\n\n{release.body or ''}"
                 self._update(release, name=name, message=notes, prerelease=True)
             elif release:
                 tag = release.tag_name
@@ -141,12 +148,6 @@ class GitHubRelease(Target):
 
     def _tag(self, version: str) -> str:
         return self._tags.replace("{version}", release_of(version))
-
-    def _version(self, tag: str) -> str:
-        """The version that a tag spells; '' for a tag of something else."""
-        form = re.escape(self._tags).replace(r"\{version\}", "([0-9][0-9A-Za-z.-]*)")
-        match = re.fullmatch(form, tag)
-        return match[1] if match else ""
 
     def _releases(self) -> list[GitRelease]:
         return self._client.call("list the releases", lambda: list(self._repository.get_releases()))
@@ -203,6 +204,41 @@ class GitHubRelease(Target):
 
     def _call(self, what: str, ask: Callable[[], Answer], *, again: bool = True) -> Answer:
         return self._client.call(what, ask, write=True, again=again)
+
+
+def sboms(client: Client, plan: Plan) -> Mapping[Key, str]:
+    """The tag of the newest release with the SBOM of a variant, by branch and name. Raises GitHubError.
+
+    Users see it, it is not withdrawn, and it is of the version that the branch states, if that states one.
+    """
+    packages = {name: one.command.publisher for name, one in plan.spec.packages.items() if one.command}
+    publishers = {name: one for name, one in packages.items() if one and one.to == GITHUB_RELEASE}
+    if not publishers:
+        return {}
+
+    def read(release: Mapping[str, Any]) -> tuple[str, set[str]]:
+        is_shown = not release["draft"] and not str(release["name"]).endswith(_WITHDRAWN)
+        return str(release["tag_name"]), {str(one["name"]) for one in release["assets"] if is_shown}
+
+    def is_of(tag: str, branch: str, package: str) -> bool:
+        stated = release_of(plan.spec.branches[branch].versions.get(package, ""))
+        version = version_in(publishers[package].tags(package, branch), tag)
+        return bool(version) and stated in {"", version}
+
+    return {
+        (cell.branch, variant.name): tag
+        for tag, assets in reversed(list(client.pages("list the releases", "releases", "", read)))
+        for cell in plan.judged.cells
+        for variant in cell.variants
+        if f"{variant.name}{_SBOM}" in assets and variant.package in publishers
+        if is_of(tag, cell.branch, variant.package)
+    }
+
+
+def version_in(tags: str, tag: str) -> str:
+    """The version that a tag spells, if `tags` spells it with `{version}`; '' for a tag of something else."""
+    match = re.fullmatch(re.escape(tags).replace(r"\{version\}", "([0-9][0-9A-Za-z.-]*)"), tag)
+    return match[1] if match else ""
 
 
 def _commit(release: GitRelease) -> str:

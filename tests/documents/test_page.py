@@ -180,6 +180,31 @@ def test_what_is_installed_together_shows_each_result_that_differs(page: Page, t
     assert page.run(shown) == [passed]
 
 
+def test_what_a_variant_is_made_of_is_linked_where_a_release_has_it(page: Page, tmp_path: Path) -> None:
+    decided = plan(spec_of(small()))
+    cell = next(one for one in decided.judged.cells if one.target == "sm90" and one.isa == "avx2")
+    first, second = (variant.name for variant in cell.variants)
+    tags = {("main", first): "pytorch/v2.8.0", ("main", second): "vision-v0.23.0"}
+    release = f"https://github.com/{REPOSITORY}/releases/download"
+    links = [f"{release}/pytorch%2Fv2.8.0/{first}.cdx.json", f"{release}/vision-v0.23.0/{second}.cdx.json"]
+    shown = "[...document.querySelectorAll('{} a[href$=\".cdx.json\"]')].map((one) => one.href)"
+    (tmp_path / "index.html").write_text(written(decided, REPOSITORY, sboms=tags), "utf-8")
+    page.open(f"{(tmp_path / 'index.html').as_uri()}#gpu=H100&cpu=avx2")
+    assert page.run(shown.format("#answer")) == links
+    assert "Software bill of materials: pytorch, torchvision" in page.text("#answer")
+    page.click("#packages label:has-text('torchvision')")
+    assert page.run(shown.format("#answer")) == links[1:]
+    page.click(".cell.best")
+    assert page.run(shown.format("#opened")) == links
+    assert page.violations() == []
+    page.press("Escape")
+    page.fill("#cpu", "avx512")
+    assert page.run(shown.format("#answer")) == []
+    (tmp_path / "index.html").write_text(written(decided, sboms=tags), "utf-8")
+    page.open(f"{(tmp_path / 'index.html').as_uri()}#gpu=H100&cpu=avx2")
+    assert page.run(shown.format("#answer")) == []
+
+
 def test_an_expected_failure_is_shown_with_its_result(page: Page, tmp_path: Path) -> None:
     entry = {"variants": "pytorch-*-sm90-*", "stage": "gpu-test", "because": "no kernels", "issue": "https://x.org/7"}
     for until, verb in (("2999-12-31", "is"), ("2020-01-01", "was")):

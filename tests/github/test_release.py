@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from ci_compiler.cli.app import run
+from ci_compiler.cli.compile import PROGRAM
 from ci_compiler.errors import StageError
 from ci_compiler.github.errors import GitHubError
-from ci_compiler.github.release import GitHubRelease
+from ci_compiler.github.release import GitHubRelease, sboms
+from ci_compiler.plan.pipeline import plan
 from ci_compiler.publishing.plan import HeldVersion, Nights, StagedVariant, expired
 from ci_compiler.publishing.target import publish, upload
+from tests.backends import wheel as fastpath
+from tests.backends.wheel import TAG
 from tests.publishing.places import COMMIT, wheel
+from tests.specs import spec_of
 
-from .state import GitHub
+from .state import REPOSITORY, TOKEN, Fault, GitHub
 from .talk import talk
 
 NAMES = ["fastpath-cpu", "fastpath-sm90"]
@@ -99,3 +107,68 @@ def test_a_draft_that_was_never_published_ends(github: GitHub, tmp_path: Path) -
     assert target.remove_abandoned(datetime(2012, 1, 1, tzinfo=UTC)) == 0
     assert target.remove_abandoned(datetime(2100, 1, 1, tzinfo=UTC)) == 1
     assert [*github.releases.values()] == [by_hand, shown]
+
+
+def declaring(**place: str) -> dict[str, Any]:
+    """The spec of a package that is released on GitHub."""
+    declared = fastpath.spec(publish={"to": "github-release", **place})
+    del declared["packages"]["fastpath"]["command"]["published"]
+    return declared
+
+
+def test_the_sbom_of_a_variant_is_in_the_newest_release_of_its_version_that_users_see(
+    github: GitHub, tmp_path: Path
+) -> None:
+    first, second = (f"fastpath-{TAG}-cpu-{isa}" for isa in ("avx", "avx2"))
+    (sbom := tmp_path / "sbom.cdx.json").write_text("{}", "utf-8")
+    declared = declaring(tag="{package}/v{version}")
+    decided = plan(spec_of(declared))
+    client = talk(github).client
+    target = GitHubRelease(client, "fastpath/v{version}")
+
+    def put(version: str, variant: str, *, shown: bool = True, has: bool = True) -> None:
+        file = wheel(tmp_path / f"{version}{variant}", f"{version}+{variant[-4:].strip('-')}", variant=variant)
+        (publish if shown else upload)(target, [file._replace(sbom=sbom if has else None)], quiet)
+
+    assert sboms(client, decided) == {}
+    put("1.4.0", first)
+    put("1.4.0", second, has=False)
+    put("1.5.0", second)
+    put("1.6.0", first, shown=False)
+    assert sboms(client, decided) == {("main", first): "fastpath/v1.4.0"}
+    declared["branches"]["main"]["versions"] = {}
+    command = declared["packages"]["fastpath"]["command"]
+    command["version"] = {"command": "ci/version"}
+    put("1.4.1", first)
+    github.releases = dict(reversed(github.releases.items()))  # GitHub lists the newest first
+    found = sboms(client, plan(spec_of(declared)))
+    assert found == {("main", first): "fastpath/v1.4.1", ("main", second): "fastpath/v1.5.0"}
+    target.withdraw([HeldVersion("", "1.5.0")], "wrong results")
+    assert sboms(client, plan(spec_of(declared))) == {("main", first): "fastpath/v1.4.1"}
+    assert github.problems == []
+
+
+def test_nobody_asks_for_releases_where_no_package_has_one(github: GitHub) -> None:
+    assert sboms(talk(github).client, plan(spec_of(fastpath.spec()))) == {}
+    assert github.asked == []
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_the_page_has_what_github_says_of_releases(
+    github: GitHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], fails: bool
+) -> None:
+    declared = declaring()
+    name = f"fastpath-{TAG}-cpu-avx2"
+    (sbom := tmp_path / "sbom.cdx.json").write_text("{}", "utf-8")
+    publish(
+        GitHubRelease(talk(github).client, "v{version}"), [wheel(tmp_path, variant=name)._replace(sbom=sbom)], quiet
+    )
+    github.faults += [Fault(404, path="/releases")] if fails else []
+    for key, value in {"GITHUB_API_URL": github.url, "GITHUB_TOKEN": TOKEN, "GITHUB_REPOSITORY": REPOSITORY}.items():
+        monkeypatch.setenv(key, value)
+    (tmp_path / "spec.json").write_text(json.dumps(declared), "utf-8")
+    options = ["--status", "--root", str(tmp_path), "--spec", str(tmp_path / "spec.json")]
+    assert run(PROGRAM, ["site", str(tmp_path / "site"), *options]) == 0
+    text = (tmp_path / "site/index.html").read_text("utf-8")
+    assert ('"sboms":{"fastpath":"v1.4.0"}' in text) is not fails
+    assert ("the page does not show the software bills of materials" in capsys.readouterr().err) is fails

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from ci_compiler.github.runs import Reading
     from ci_compiler.github.status import LastBuild
     from ci_compiler.plan.pipeline import Plan
-    from ci_compiler.plan.records import Records
+    from ci_compiler.plan.records import Key, Records
 
 
 _LONGEST_WAIT = 120.0
@@ -43,8 +44,8 @@ def run(arguments: argparse.Namespace) -> int:
             raise wrong(file, Code.IN_THE_WAY, FOREIGN)
     decided, on = plan_of(arguments), _report_pages(arguments) if arguments.pages else True
     records = _records(arguments, decided) if arguments.history and (on or arguments.issue) else None
-    lasts, measured = _known(arguments, decided, records) if arguments.status and on else ([], [])
-    finder = page(decided, repository, lasts, measured, records=records)
+    lasts, measured, sboms = _known(arguments, decided, records) if arguments.status and on else ([], [], {})
+    finder = page(decided, repository, lasts, measured, records=records, sboms=sboms)
     texts = {**(_history(decided, records, repository) if records is not None else {}), NAME: finder}
     for name, text in texts.items():
         _write(folder / name, text)
@@ -110,29 +111,34 @@ def _keep_issue(client: Client, decided: Plan, reading: Reading) -> None:
 
 def _known(
     arguments: argparse.Namespace, decided: Plan, records: Records | None
-) -> tuple[list[LastBuild], list[LastBenchmark]]:
-    """The last results of all variants and those of their benchmarks: from the history if there is one.
+) -> tuple[list[LastBuild], list[LastBenchmark], Mapping[Key, str]]:
+    """The last results of all variants and those of their benchmarks, from the history if there is one; their SBOMs.
 
     None if GitHub does not say them, since the page is of use without them.
     """
     from ci_compiler.cli.remote import client_of  # PyGithub is slow to import
-    from ci_compiler.github import benchmarks, runs
+    from ci_compiler.github import benchmarks, release, runs
     from ci_compiler.github.errors import GitHubError
     from ci_compiler.github.status import status
 
+    sboms: Mapping[Key, str] = {}
     lasts: list[LastBuild] = []
     measured: list[LastBenchmark] = []
+    what = "last runs"
     try:
         client = client_of(arguments, root_of(arguments))
         if records is not None:
             host = client.access.web_host
-            return list(runs.lasts_of(decided, records, host)), list(benchmarks.lasts_of(decided, records, host))
-        lasts = [last for shard in status(client, decided) for last in shard]
-        measured = [benchmark for shard in benchmarks.benchmarks(client, decided) for benchmark in shard]
+            lasts, measured = [*runs.lasts_of(decided, records, host)], [*benchmarks.lasts_of(decided, records, host)]
+        else:
+            lasts = [last for shard in status(client, decided) for last in shard]
+            what = "benchmarks"
+            measured = [benchmark for shard in benchmarks.benchmarks(client, decided) for benchmark in shard]
+        what = "software bills of materials"
+        sboms = release.sboms(client, decided)
     except GitHubError as error:
-        what = "benchmarks" if lasts else "last runs"
         note(f"warning: {error.findings[0]}; the page does not show the {what}")
-    return lasts, measured
+    return lasts, measured, sboms
 
 
 def _report_pages(arguments: argparse.Namespace) -> bool:

@@ -1,4 +1,5 @@
 // The answer on the page: the variant, the command, the reasons, better variants and other variants that run.
+import { sbomsOf } from "./cell.mjs";
 import { byId, command, copying, data, make, named, sentence } from "./elements.mjs";
 import { installOf, installed } from "./finder.mjs";
 import { expectationsOf, lastGain, lastOf, lastRun } from "./runs.mjs";
@@ -48,7 +49,7 @@ export function shownAnswer(choice, { everything, cpu }) {
   return [
     make("div", {}, eyebrow(choice, cpu), make("h2", { class: "name" }, named(best.name))),
     ...problems,
-    make("div", { class: "commands" }, command(choice.install), about(), verification(choice.verify)),
+    make("div", { class: "commands" }, command(choice.install), about(), madeOf(best, everything), verification(choice.verify)),
     factsOf(choice, everything),
     ...runsOf(best, everything),
     lastGain(data.cells[best.at], best.package),
@@ -95,6 +96,12 @@ function about() {
   const { text, url } = data.about;
   if (!url) return null;
   return make("p", { class: "about" }, `${text}. `, make("a", { href: url, text: "Install it first" }), ".");
+}
+
+/** The software bills of materials of what is installed, where a release has them. */
+function madeOf(best, everything) {
+  const sboms = sbomsOf(data.cells[best.at], installed(data, best, everything));
+  return sboms && make("p", { class: "about" }, "Software bill of materials: ", sboms);
 }
 
 function verification(lines) {

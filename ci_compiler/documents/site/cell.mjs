@@ -3,6 +3,17 @@ import { byId, command, copying, data, link, make, named, repository, sentence }
 import { dnnOf, installOf, offerOf, proofOf, withoutOf } from "./finder.mjs";
 import { expectationsOf, gainOf, lastOf, runOf } from "./runs.mjs";
 
+/** Links to the software bills of materials of packages of a cell, as far as a release has them; null for none. */
+export function sbomsOf(cell, packages) {
+  const tags = Object.entries(cell.sboms ?? {}).filter(([name]) => repository && packages.includes(name));
+  const links = tags.flatMap(([name, tag], at) => {
+    const file = `${offerOf(data, data.cells.indexOf(cell), name).name}.cdx.json`;
+    const href = `${repository}/releases/download/${encodeURIComponent(tag)}/${file}`;
+    return [at ? ", " : "", make("a", { href, text: data.packages[name].title })];
+  });
+  return links.length ? make("span", {}, ...links) : null;
+}
+
 function openDialog(title, ...content) {
   const dialog = byId("opened");
   const close = make("button", { type: "button", text: "Close", onclick: () => dialog.close() });
@@ -56,6 +67,8 @@ export function openCell(cell) {
   const dnn = offers.map((offer) => dnnOf(data, offer)).find(Boolean);
   if (dnn) facts.push([data.family.dnn, dnn]);
   const without = new Set(offers.flatMap((offer) => withoutOf(data, offer)));
+  const sboms = sbomsOf(cell, cell.packages);
+  if (sboms) facts.push(["Software bill of materials", sboms]);
   if (without.size) facts.push(["Without", [...without].join("; ")]);
   for (const [name, because] of Object.entries(cell.recalled ?? {})) facts.push(["Recalled", `${name}: ${because}`]);
   for (const name of cell.packages) {

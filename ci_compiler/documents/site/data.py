@@ -6,6 +6,7 @@ Cells, routes and what is left out are rows of the plan's document (`plan.docume
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ci_compiler.documents.site.tables import Rows, Tables
@@ -36,7 +37,7 @@ from ci_compiler.variant import RECIPES
 if TYPE_CHECKING:
     from ci_compiler.github.benchmarks import LastBenchmark  # PyGithub is slow to import
     from ci_compiler.github.status import LastBuild
-    from ci_compiler.plan.records import Records
+    from ci_compiler.plan.records import Key, Records
 
 _SENTENCES = (
     "where-branch", "where-python", "need-branch", "need-python", "need-isa", "isa-undecided", "isa-portable",
@@ -51,6 +52,7 @@ def data(
     lasts: Iterable[LastBuild] = (),
     measured: Iterable[LastBenchmark] = (),
     records: Records | None = None,
+    sboms: Mapping[Key, str] = MappingProxyType({}),
 ) -> dict[str, Any]:
     """The page's data: `repository` is the `OWNER/NAME` on GitHub for its links, the others as in `page`."""
     spec = plan.spec
@@ -85,7 +87,7 @@ def data(
         },
         "pythons": python_order(spec),
         "axis": list(spec.gpus),
-        **_cells(plan, lasts, measured, known),
+        **_cells(plan, lasts, measured, known, sboms),
         "pools": {pool.name: str(pool.runs_on) for pool in spec.pools},
         "left_out": list(_left_out(plan)),
         "sentences": {key: reasons.say(key) for key in _SENTENCES},
@@ -122,7 +124,13 @@ def _hardware(hardware: Hardware) -> dict[str, Any]:
     }
 
 
-def _cells(plan: Plan, lasts: Iterable[LastBuild], measured: Iterable[LastBenchmark], known: Proofs) -> dict[str, Any]:
+def _cells(
+    plan: Plan,
+    lasts: Iterable[LastBuild],
+    measured: Iterable[LastBenchmark],
+    known: Proofs,
+    sboms: Mapping[Key, str],
+) -> dict[str, Any]:
     """The cells, and the rows that they share: their routes and their commands."""
     shards = {(cell.branch, cell.suffix): shard.name for shard in plan.shards for cell, _ in shard.cells}
     shared, needs = shared_suffixes(plan.judged.cells), Needs(plan.spec, plan.judged.cells)
@@ -147,6 +155,7 @@ def _cells(plan: Plan, lasts: Iterable[LastBuild], measured: Iterable[LastBenchm
             **({"dnn": dnn.index(has)} if any((has := _dnn(plan.spec, cell)).values()) else {}),
             **_held("last", {package: runs.index(row) for package, row in _known(cell, last).items()}),
             **_held("measured", _known(cell, gains)),
+            **_held("sboms", _known(cell, sboms)),
             "shard": shards[cell.branch, cell.suffix],
             "route": routes.index(route_row(route)),
             "evidence": _evidence(proved, cell, known),
@@ -188,7 +197,7 @@ def _held(key: str, value: object) -> dict[str, object]:
     return {key: value} if value else {}
 
 
-def _known(cell: Cell, rows: Mapping[tuple[str, str], Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+def _known(cell: Cell, rows: Mapping[Key, Any]) -> dict[str, Any]:
     """The row of each package of the cell that has one."""
     return {variant.package: row for variant in cell.variants if (row := rows.get((cell.branch, variant.name)))}
 

@@ -13,6 +13,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from ci_compiler.documents.site.data import data
@@ -27,7 +28,7 @@ from ci_compiler.workflows.render import header
 if TYPE_CHECKING:
     from ci_compiler.github.benchmarks import LastBenchmark  # PyGithub is slow to import
     from ci_compiler.github.status import LastBuild
-    from ci_compiler.plan.records import Records
+    from ci_compiler.plan.records import Key, Records
 
 NAME = "index.html"
 
@@ -38,7 +39,8 @@ SCRIPTS = (
     "names.mjs", "finder.mjs", "elements.mjs", "theme.mjs", "runs.mjs", "cell.mjs", "matrix.mjs", "answer.mjs",
     "page.mjs",
 )  # fmt: skip
-_IMPORT = re.compile(r'^import \{[^}]*\} from "\./[a-z]+\.mjs";\n', re.MULTILINE)
+_LEFT_OUT = re.compile(r'^(import \{[^}]*\} from "\./[a-z]+\.mjs";| *//.*| */\*\*[^*]*(\*[^*/]+)*\*/)\n', re.MULTILINE)
+"""Imports, and lines that are comments."""
 
 
 def page(
@@ -48,11 +50,13 @@ def page(
     measured: Iterable[LastBenchmark] = (),
     *,
     records: Records | None = None,
+    sboms: Mapping[Key, str] = MappingProxyType({}),
 ) -> str:
     """The finder. `repository` is the `OWNER/NAME` on GitHub for its links; '' if it is not known.
 
     `lasts` are the last results of variants, where they are known, and `measured` those of their benchmarks. `records`:
-    the history, if there is one, and so the page of results beside it.
+    the history, if there is one, and so the page of results beside it. `sboms`: the tags of the releases that have the
+    software bills of materials of variants.
     """
     parts = {
         "lead": html.escape(f"Name your GPU, and get {reasons.listed(_titles(plan))} built for it."),
@@ -61,7 +65,9 @@ def page(
         "source": html.escape(f"Compiled by ci-compile from {plan.spec.document.file}."),
         "title": html.escape(f"Find the build for your machine · {plan.spec.owner}"),
     }
-    return assembled(plan, "page.html", ["page.css"], SCRIPTS, parts, data(plan, repository, lasts, measured, records))
+    return assembled(
+        plan, "page.html", ["page.css"], SCRIPTS, parts, data(plan, repository, lasts, measured, records, sboms)
+    )
 
 
 def assembled(
@@ -97,8 +103,8 @@ def _summary(plan: Plan) -> str:
 
 
 def _script(names: Sequence[str]) -> str:
-    """The scripts concatenated, each after those that it imports, without the import statements."""
-    return "\n" + "\n".join(_IMPORT.sub("", _text(name)) for name in names)
+    """The scripts concatenated, each after those that it imports, without the import statements and comments."""
+    return "\n" + "\n".join(_LEFT_OUT.sub("", _text(name)) for name in names)
 
 
 def _embedded(value: object) -> str:
