@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -92,8 +93,9 @@ def finding_lines(findings: Iterable[Finding], *, root: Path | None = None) -> I
 
 
 def note(text: str) -> None:
-    """Prints text for people on standard error, so that a pipe does not carry it."""
-    print(*map(escaped, shortened(text, _LONGEST_NOTE).split("\n")), sep="\n", file=sys.stderr)
+    """Prints text for people on standard error, so that a pipe does not carry it. A full disk there ends no command."""
+    with suppress(OSError):
+        print(*map(escaped, shortened(text, _LONGEST_NOTE).split("\n")), sep="\n", file=sys.stderr)
 
 
 def append_to(variable: str, text: str) -> bool:

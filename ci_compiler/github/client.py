@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import count
 from queue import Empty, SimpleQueue
-from threading import Thread
+from threading import Thread, local
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
@@ -33,6 +33,9 @@ Answer = TypeVar("Answer")
 
 WRITE_PAUSE = 1.0
 """Seconds between two requests that change something (GitHub Docs, "Best practices for using the REST API")."""
+
+REDIRECTS = 5
+"""The most redirects of a request: those of GitHub for a repository that was renamed."""
 
 _TIMEOUT = 30
 PER_PAGE = 100
@@ -71,6 +74,20 @@ class DescribedWorkflow(NamedTuple):
     state: str
 
 
+_follows = local()
+
+
+def _followed(record: logging.LogRecord) -> bool:
+    """Ends a loop of redirects, which PyGithub follows hundreds of times. It announces each, which nobody reads.
+
+    `_in_time` makes each attempt in a thread of its own.
+    """
+    _follows.count = getattr(_follows, "count", 0) + (redirected := "redirection" in record.getMessage())
+    if _follows.count > REDIRECTS:
+        raise RuntimeError("redirects without end")
+    return not redirected
+
+
 class Client:
     """GitHub, for one repository. `say` receives a line for people whenever a call has to wait.
 
@@ -87,7 +104,9 @@ class Client:
         renewed: Callable[[], Access] | None = None,
     ) -> None:
         # At level DEBUG, PyGithub logs whole responses, including a runner's configuration.
-        logging.getLogger("github.Requester").setLevel(logging.INFO)
+        logger = logging.getLogger("github.Requester")
+        logger.setLevel(logging.INFO)
+        logger.addFilter(_followed)
         self.access = access
         self.clock = clock or Clock()
         self.say = say

@@ -168,7 +168,7 @@ def _connection(error: requests.RequestException) -> str:
         requests.Timeout: "no answer in time",
         requests.exceptions.SSLError: "this machine does not trust its certificate",
         requests.exceptions.ProxyError: "the proxy refused",
-        requests.ConnectionError: "no connection" if _never_sent(error) else "the connection was cut",
+        requests.ConnectionError: _unconnected(error) or "the connection was cut",
         requests.exceptions.ChunkedEncodingError: "the connection was cut",
     }
     return next((words for kind, words in kinds.items() if isinstance(error, kind)), type(error).__name__)
@@ -176,10 +176,17 @@ def _connection(error: requests.RequestException) -> str:
 
 def _never_sent(error: requests.RequestException) -> bool:
     """Whether there was no connection, so that the request cannot have taken effect."""
+    never = requests.exceptions.SSLError | requests.exceptions.ProxyError | requests.ConnectTimeout
+    return isinstance(error, never) or bool(_unconnected(error))
+
+
+def _unconnected(error: requests.RequestException) -> str:
+    """That no connection was made, and why: this machine may lack a route, or descriptors; '' if one was made."""
     from urllib3.exceptions import MaxRetryError, NewConnectionError
 
-    if isinstance(error, requests.exceptions.SSLError | requests.exceptions.ProxyError | requests.ConnectTimeout):
-        return True
     cause = error.args[0] if error.args else None
     reason = cause.reason if isinstance(cause, MaxRetryError) else cause
-    return isinstance(reason, NewConnectionError)
+    if not isinstance(reason, NewConnectionError):
+        return ""
+    why = reason.__cause__.strerror if isinstance(reason.__cause__, OSError) else ""
+    return f"no connection ({why})" if why else "no connection"

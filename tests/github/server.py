@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from io import BytesIO
 from typing import Any
 
 from .description import description
@@ -49,6 +51,13 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Content-Length", "1000")
             self.end_headers()
             self.wfile.write(b'{"total_count": 1' + b" " * 900)
+        self.wfile.flush()
+        if fault.half:
+            self.connection.shutdown(socket.SHUT_WR)
+            self.wfile = BytesIO()
+        if fault.waits:
+            with suppress(OSError):
+                self.rfile.read()
         self.close_connection = True
 
     def _send(self, status: int, headers: Mapping[str, str], body: bytes) -> None:

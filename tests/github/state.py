@@ -33,7 +33,8 @@ NOW = 1790856000.0
 class Fault:
     """A fault: the requests that it applies to, and the response that replaces (or, if `done`, follows) the real one.
 
-    `status` 0 cuts the connection: before the response, or after `cut` bytes of its body.
+    `status` 0 cuts the connection: before the response, or after `cut` bytes of its body. With `waits`, the server then
+    waits until the client closes its side; with `half`, it has closed its own before.
     """
 
     status: int
@@ -44,6 +45,8 @@ class Fault:
     body: bytes | None = None
     done: bool = False
     cut: int = 0
+    waits: bool = False
+    half: bool = False
 
     def is_for(self, method: str, path: str) -> bool:
         return self.method in {"", method} and re.search(self.path, path) is not None

@@ -107,7 +107,11 @@ def test_an_unreachable_host_is_a_failed_connection() -> None:
     unreachable = GitHub()
     unreachable.url = "http://127.0.0.1:9"
     error = trouble_of(lambda: talk(unreachable, patience=AT_ONCE).client.repository)
-    assert (error.trouble, error.said, error.uncertain) == (Trouble.CONNECTION, "no connection", False)
+    assert (error.trouble, error.said, error.uncertain) == (
+        Trouble.CONNECTION,
+        "no connection (Connection refused)",
+        False,
+    )
 
 
 @pytest.mark.parametrize("fault", [Fault(502), Fault(0), Fault(0, cut=1), Fault(200, body=b"half a p")])

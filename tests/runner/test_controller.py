@@ -202,6 +202,14 @@ def test_failures_are_reported(world: World, script: Script, says: str) -> None:
     assert any(line.startswith(f"{name}: {says.format(name=name)}") for line in world.said), world.said
 
 
+def test_a_log_that_cannot_be_kept_is_reported(world: World) -> None:
+    lives: Iterator[Script] = iter([[(4, "exit 3")]])
+    world.script = lambda _: next(lives, JOB)
+    world.faults["keep_log"] = ["before"]
+    until_finished(world, world.controller(), 1)
+    assert f"{world.orders[0].name}: its log is not kept: keep_log failed" in world.said
+
+
 def test_pauses_grow_with_consecutive_failures_until_a_job_succeeds(world: World) -> None:
     world.faults["prepare"] = ["pull failed"] * 12
     controller = world.controller()

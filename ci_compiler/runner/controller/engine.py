@@ -32,12 +32,13 @@ class EngineError(Exception):
 
 
 @contextmanager
-def engine_errors() -> Iterator[None]:
-    """Within it, an OSError or an InputError becomes an EngineError."""
+def engine_errors(place: object = "") -> Iterator[None]:
+    """Within it, an OSError (about its file, or else `place`) or an InputError becomes an EngineError."""
     try:
         yield
     except OSError as error:
-        raise EngineError(f"{error.filename}: {error.strerror}" if error.filename else error.strerror) from None
+        where = error.filename or place
+        raise EngineError(f"{where}: {error.strerror}" if where else error.strerror) from None
     except InputError as error:
         raise EngineError(str(error)) from None
 

@@ -20,6 +20,7 @@ from typing import Any
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
+from ci_compiler.files.atomic import write_file
 from ci_compiler.outside import text_of
 from ci_compiler.process import Background, Ended, ask, start
 from ci_compiler.runner import refuse_forks
@@ -110,14 +111,20 @@ class ProcessEngine:
         hook = self.folder / HOOK
         hooks = {"ACTIONS_RUNNER_HOOK_JOB_STARTED": os.fspath(hook)}
         env = _passed_on() | RUNNER_ENVIRONMENT | hooks | {JIT: jit.reveal()}
-        with engine_errors():
+        with engine_errors(self.folder):
             hook.unlink(missing_ok=True)
             command = shlex.join([sys.executable, "-I", refuse_forks.__file__])
             hook.write_text(f"#!/bin/bash -p\nexec {command}\n", "utf-8")
             hook.chmod(0o500)
             self._child = child = start([os.fspath(self._script)], env=env, folder=self.folder)
-            record = {"name": order.name, **order.identity, "pid": child.pid, "born": _born(child.pid)}
-            self._record.write_text(json.dumps(record), "utf-8")
+            try:
+                record = {"name": order.name, **order.identity, "pid": child.pid, "born": _born(child.pid)}
+                write_file(self._record, json.dumps(record))
+            except (OSError, EngineError):  # nothing would find it again
+                _send(child.pid, kill=True)
+                child.wait()
+                self._forget()
+                raise
 
     def machines(self) -> tuple[RunnerInstance, ...]:
         """The runner in the record, which this controller or an earlier one started."""
@@ -174,17 +181,16 @@ class ProcessEngine:
             return read(text_of(self._record), _record, RECORD)
         except FileNotFoundError:
             return {}
-        except (OSError, ValueError, EngineError):
+        except OSError as error:
+            raise EngineError(f"{self._record}: {error.strerror}") from None
+        except (ValueError, EngineError):
             message = f"{self._record}: cannot be read; check that no runner runs there, then delete it"
             raise EngineError(message) from None
 
     def _signal(self, name: str, *, kill: bool) -> None:
-        if sys.platform == "win32":  # `cli.engines` refuses it
-            return
         record = self._read()
         if record.get("name") == name and _born(record["pid"]) == record["born"]:
-            with engine_errors(), suppress(ProcessLookupError):
-                os.killpg(record["pid"], signal.SIGKILL if kill else signal.SIGTERM)
+            _send(record["pid"], kill=kill)
 
     def _forget(self) -> None:
         with engine_errors():
@@ -203,20 +209,33 @@ def _passed_on() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name in PASSED_ON}
 
 
+def _send(group: int, *, kill: bool) -> None:
+    """Sends SIGKILL or SIGTERM to a process group."""
+    if sys.platform != "win32":  # `cli.engines` refuses it
+        with engine_errors(), suppress(ProcessLookupError):
+            os.killpg(group, signal.SIGKILL if kill else signal.SIGTERM)
+
+
+_GONE = (FileNotFoundError, ProcessLookupError)
+"""What reading the file of a process raises that has ended. Other errors say nothing of it, and become EngineError."""
+
+
 def _has_job(leader: int) -> bool:
     """Whether a job runs in the session of the process `leader`: then the session has a Runner.Worker."""
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError, ValueError, IndexError):
-            name, _, rest = text_of(path, errors="replace").partition("(")[2].rpartition(")")
-            if name == "Runner.Worker" and int(rest.split()[3]) == leader:
-                return True
+    with engine_errors():
+        for path in Path("/proc").glob("[0-9]*/stat"):
+            with suppress(*_GONE, PermissionError, ValueError, IndexError):
+                name, _, rest = text_of(path, errors="replace").partition("(")[2].rpartition(")")
+                if name == "Runner.Worker" and int(rest.split()[3]) == leader:
+                    return True
     return False
 
 
 def _born(pid: int) -> int:
     """When the process `pid` started, in clock ticks (proc(5), field 22 of stat); -1 if it does not run."""
-    try:
-        fields = text_of(f"/proc/{pid}/stat", errors="replace").rpartition(")")[2].split()
-    except OSError:
-        return -1
+    with engine_errors():
+        try:
+            fields = text_of(f"/proc/{pid}/stat", errors="replace").rpartition(")")[2].split()
+        except _GONE:
+            return -1
     return -1 if fields[0] == "Z" else int(fields[19])

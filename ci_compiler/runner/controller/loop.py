@@ -358,8 +358,10 @@ class Controller(ControllerPart):
         pause = slot.failed(self._work.host)
         slot.next_round = self._clock.passed() + pause
         slot.enter(Phase.CLEANING)
-        with suppress(EngineError):
+        try:
             self._engine.keep_log(slot.name)
+        except EngineError as error:
+            self._say(f"{slot.name}: its log is not kept: {error}")
         self._say(f"{slot.name}: {why}; the next one starts in {duration(pause)}")
         self._quarantine.failed_runner(slot, why)
 
