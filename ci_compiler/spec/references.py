@@ -430,7 +430,7 @@ def alike_findings(spec: Spec) -> Iterator[Finding]:
                 yield spec.finding((path, name), Code.DUPLICATE_NAME, message, key=True)
             seen[key] = name
             if re.search(f"(^|/){DEVICE}", name):
-                message = f"the {kind} {name!r} has the name of a device, which no file or folder has on Windows"
+                message = f"{name!r} has the name of a device, which no file or folder has on Windows"
                 yield spec.finding((path, name), Code.DUPLICATE_NAME, message, key=True)
     for name in spec.branches:
         for above in map(str, PurePosixPath(name).parents):

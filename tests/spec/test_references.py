@@ -480,11 +480,11 @@ MORE: dict[str, tuple[dict[str, Any], list[Said]]] = {
     ),
     "a package with the name of a device": (
         packages(pytorch={}, Aux={}),
-        [("duplicate-name", "the package 'Aux' has the name of a device, which no file or folder has", '"Aux": {')],
+        [("duplicate-name", "'Aux' has the name of a device, which no file or folder has", '"Aux": {')],
     ),
     "a branch with the name of a device": (
         {"branches": {"release/nul.1": MAIN, "nullable": MAIN}},
-        [("duplicate-name", "the branch 'release/nul.1' has the name of a device", '"release/nul.1": {')],
+        [("duplicate-name", "'release/nul.1' has the name of a device", '"release/nul.1": {')],
     ),
     "releases with tags of their own": (releases(tag="{package}-{branch}-v{version}", a=["1", "1"], b=["1", "1"]), []),
     "releases of other versions": (releases(tag="v{version}", a=["1", "2"]), []),
