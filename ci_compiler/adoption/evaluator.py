@@ -63,7 +63,7 @@ def find_recipes(root: Path) -> tuple[Path, ...]:
     needed. Raises InputError if the folder does not exist or has no recipe, or is a repository without `.flox/pkgs`.
     """
     if not root.is_dir():
-        raise _missing(root, "the folder does not exist")
+        raise _missing(root, "is a file, and no folder of recipes" if root.exists() else "the folder does not exist")
     if recipe_folder(root) == root and any((root / name).exists() for name in _OF_REPOSITORIES):
         raise _missing(root, f"is a repository without recipes in {RECIPES}; its other Nix files are no packages")
     recipes = _listed(root)

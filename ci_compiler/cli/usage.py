@@ -27,6 +27,10 @@ _INSTEAD = {
 """What to write in place of commands that other tools have."""
 
 
+_ALSO = {"helm": "arc", "k8s": "arc", "kubernetes": "arc", "pod": "quadlet", "podman": "quadlet", "nix": "nixos"}
+"""What other tools call some of the values of options."""
+
+
 def explained(message: str, commands: Collection[str], options: Options) -> str:
     """`message` of argparse about a call of a program with `commands`.
 
@@ -66,7 +70,7 @@ def _words(words: str, options: Options) -> str:
 
 def _choice(found: re.Match[str]) -> str:
     choices = re.findall(r"'([^']*)'", found["choices"])
-    near = nearest(found["value"], choices, only_near=True)
+    near = nearest(_ALSO.get(found["value"].lower(), found["value"]), choices, only_near=True)
     return f"{found['name']}: {found['value']!r} is not one of {', '.join(choices)}{near}"
 
 
@@ -86,7 +90,9 @@ _TEXTS: tuple[tuple[str, Callable[[re.Match[str]], str]], ...] = (
     ),
     (
         r"the following arguments are required: (?P<names>.*)",
-        lambda found: f"{found['names'].replace(', ', ' and ')} {'are' if ', ' in found['names'] else 'is'} missing",
+        lambda found: (
+            f"{' and '.join(found['names'].rsplit(', ', 1))} {'are' if ', ' in found['names'] else 'is'} missing"
+        ),
     ),
     (
         r"one of the arguments (?P<names>.*) is required",

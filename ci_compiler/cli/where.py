@@ -92,7 +92,7 @@ def root_of(arguments: argparse.Namespace) -> Path:
     given: Path | None = getattr(arguments, "root", None)
     if given is not None:
         if not given.is_dir():
-            raise wrong(given, Code.ROOT_MISSING, "no such folder")
+            raise wrong(given, Code.ROOT_MISSING, "is a file, and no folder" if given.exists() else "no such folder")
         return given
     return Path(checkout_around(Path.cwd()))
 

@@ -218,7 +218,8 @@ def _check_profile(spec: Spec, event: GitHubEvent) -> None:
     """Raises InputError for a dispatch of a profile that no run is of, or with inputs that do not belong to it."""
     profile, night, started = profile_of(event), night_of(event), spec.profiles.started
     if profile and profile not in started:
-        message = f"no run is of the profile {profile!r}{nearest(profile, started)}"
+        near = nearest(profile, started) or "; `profiles` of the spec declares them"
+        message = f"no run is of the profile {profile!r}{near}"
         raise wrong("event", Code.UNKNOWN_PROFILE, message)
     if profile and _asks_to_publish(event) and not spec.profiles.publishes(profile, on_push=spec.publish.on_push):
         raise wrong("event", Code.WRONG_OPTION, f"it asks to publish, which the profile {profile} does not")

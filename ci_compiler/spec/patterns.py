@@ -34,8 +34,13 @@ def matcher(pattern: str) -> Callable[[str], bool]:
 def matcher_of_any(patterns: Iterable[str], place: str = "PATTERN") -> Callable[[str], bool]:
     """A test of names against `patterns`, one of which must match.
 
-    Raises InputError about `place`, which names them, for unbalanced braces.
+    Raises InputError about `place`, which names them, for an empty one, and for unbalanced braces and brackets.
     """
+    patterns = list(patterns)
+    for one in patterns:
+        if not one or ("[" in one and "]" not in one):
+            said = "opens a bracket that it never closes" if one else "matches no name; `*` matches each"
+            raise wrong(place, Code.WRONG_PATTERN, f"{one!r} {said}")
     try:
         tests = [matcher(pattern) for pattern in patterns]
     except ValueError as error:

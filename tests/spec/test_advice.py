@@ -142,6 +142,8 @@ def status(words: list[str]) -> object:
     [
         (["chek"], 2, "`ci-compile --check` compares and writes nothing"),
         (["variants", "*-sm99-*"], 1, "`sm99` is in no variant's name; did you mean sm90?"),
+        (["variants", "pytorch"], 1, "a pattern stands for a whole name: write '*pytorch*' for those that have it"),
+        (["variants", "*pytorch*"], 0, "pytorch-python313-cpu-avx2"),
         (["variants", "{pytroch}-*"], 1, "no variant matches; `ci-compile variants` lists them"),
         (["--check", "--spec", "/etc"], 2, "/etc: is a directory; a spec is a YAML file"),
         (["site", "/dev/null"], 2, "/dev/null: cannot be written: this is a file, and a folder must be there"),

@@ -13,6 +13,7 @@ from ci_compiler.cli.where import plan_of, records_of, root_of, templates_of
 from ci_compiler.codes import Code
 from ci_compiler.documents.overlay.written import Fetched, cache_of, fetched_branches, overlay, territory
 from ci_compiler.errors import wrong
+from ci_compiler.files.atomic import cannot_write
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.spec.model import Spec
 from ci_compiler.units import counted
@@ -27,6 +28,8 @@ def run(arguments: argparse.Namespace) -> int:
             "backend", Code.WRONG_VALUE, f"the backend {spec.backend} builds no recipes, and so no Nix packages"
         )
     folder = arguments.folder.resolve()
+    if folder.is_file():
+        raise cannot_write(arguments.folder, NotADirectoryError())
     if not folder.name:
         raise wrong("DIR", Code.WRONG_VALUE, f"{folder} cannot be replaced in one step; name a folder below it")
     branches = fetched_branches(decided)

@@ -33,7 +33,9 @@ def run(arguments: argparse.Namespace) -> int:
     decided, name = plan_of(arguments), arguments.started
     started = decided.spec.profiles.started
     if name not in started:
-        message = f"no run is of the profile {name!r}{nearest(name, started)}"
+        message = (
+            f"no run is of the profile {name!r}{nearest(name, started) or '; `profiles` of the spec declares them'}"
+        )
         raise wrong("PROFILE", Code.UNKNOWN_PROFILE, message)
     root = root_of(arguments)
     git, client = Git(root), client_of(arguments, root)

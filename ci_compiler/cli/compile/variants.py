@@ -16,7 +16,7 @@ from ci_compiler.plan.needs import Needs
 from ci_compiler.plan.rules import Judged, judge
 from ci_compiler.plan.unbuilt import Selection
 from ci_compiler.spec.model import Spec
-from ci_compiler.spec.patterns import matcher_of_any
+from ci_compiler.spec.patterns import matcher, matcher_of_any
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -52,6 +52,9 @@ def _unknown_word(judged: Judged, patterns: Sequence[str]) -> str:
     given = [word for pattern in patterns for word in pattern.split("-") if re.fullmatch(r"[\w.]+", word)]
     unknown = next((word for word in given if not any(word in name for name in names)), "")
     none = f"; `{unknown}` is in no variant's name{nearest(unknown, words, only_near=True)}" if unknown else ""
+    part = next((one for one in patterns if any(map(matcher(f"*{one}*"), names))), "")
+    if part:
+        return f"; a pattern stands for a whole name: write '*{part}*' for those that have it somewhere"
     more = "; `ci-compile variants` lists them, and with --left-out why others are not"
     return none if none.endswith("?") else none + more
 

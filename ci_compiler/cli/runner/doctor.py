@@ -19,6 +19,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Prints every check; one that failed is also a finding on standard error with its fix. Returns 1 if any failed."""
     spec, stage = spec_of(arguments), stage_of(arguments.stage) if arguments.stage else None
     pools = {pool.name: pool for pool in spec.pools}
+    if arguments.name in pools:
+        raise wrong("NAME", Code.UNKNOWN_VARIANT, f"{arguments.name!r} is a pool; write --pool {arguments.name}")
     pool = pools.get(filter_of(arguments, "pool", pools) or "")
     work = replace(work_of(spec, stage=stage, name=arguments.name, pool=pool), deep=arguments.deep)
     with progress("examining this machine"):

@@ -23,5 +23,7 @@ def write_image_files(folder: Path) -> None:
     try:
         shutil.copytree(source, folder, ignore=shutil.ignore_patterns("*.whl", "*.gz", "*.xz", "*.deb", "__pycache__"))
         (folder / "archives").mkdir(exist_ok=True)
+    except FileExistsError:
+        raise wrong(folder, Code.CANNOT_WRITE, "exists already; name a new folder") from None
     except OSError as error:
         raise wrong(folder, Code.CANNOT_WRITE, f"cannot be written: {error.strerror or error}") from None
