@@ -86,6 +86,7 @@ for address in 169.254.169.254 169.254.170.2 169.254.170.23 100.100.100.200 10.8
 done
 echo "job: capabilities $(sed -n 's/^CapBnd:\\s*//p' /proc/self/status)"
 echo "job: files $(ulimit -Hn)"
+echo "job: shared memory $(df --block-size=1G --output=size /dev/shm | tail -n 1)"
 for file in pids/pids.max pids.max memory/memory.limit_in_bytes memory.max; do
   if [[ -r /sys/fs/cgroup/$file ]]; then echo "job: ${file##*/} $(cat "/sys/fs/cgroup/$file")"; fi
 done
@@ -481,6 +482,7 @@ def test_jobs_run_closed_and_bounded_and_nothing_is_left(
     assert "job: capabilities 0000000000000000" in log
     assert f"job: files {store_daemon.FILES}" in log
     assert f"job: pids.max {store_daemon.PROCESSES}" in log
+    assert re.search("job: shared memory +8\n", log), log
     [memory] = re.findall("job: memory.* ([0-9]+)", log)
     assert int(memory) <= 4 * 10**9
     assert not github.of()
@@ -594,8 +596,26 @@ def test_jobs_outlive_a_controller_that_is_killed_and_a_stop_an_engine_that_hang
 TAKES = "import time; taken = bytearray(120_000_000); print('taken', flush=True); time.sleep(600)"
 
 
-def test_the_daemon_of_a_store_is_closed_as_well_and_shares_the_bounds_of_the_job(engine: Engine) -> None:
+FILLS = """\
+head -c 3000000 /dev/zero >/tmp/filled
+head -c 3000000 /dev/zero >/home/runner/filled
+yes 'job: prints, and prints, and prints' | head -c 3000000 >/proc/1/fd/1
+echo 'job: end' >/proc/1/fd/1
+"""
+"""What a job can do to the disk: write to it, and print."""
+
+
+def _logs_of(engine: Engine, name: str) -> list[Path]:
+    """The files with what a container printed."""
+    number = engine.ask("inspect", "--format", "{{.Id}}", name)
+    return [path for path in engine.folder.rglob("*.log*") if number in str(path)]
+
+
+def test_the_daemon_of_a_store_is_closed_as_well_and_shares_the_bounds_of_the_job(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Builds whose result is known may use its network."""
+    monkeypatch.setattr(containers, "MOST_LOG", "1m")
     words = ("bash", "-c", "exec 3<>/dev/tcp/169.254.169.254/80 && head -n 1 <&3; echo over")
     with _started(engine, memory=200_000_000) as order:
         daemon = store_daemon.daemon_name(order.name)
@@ -603,8 +623,11 @@ def test_the_daemon_of_a_store_is_closed_as_well_and_shares_the_bounds_of_the_jo
         real = ContainerEngine(engine.program)
         assert len(real.machines()) == 1
         before = real.written(order.name)
-        engine.ask("exec", order.name, "bash", "-c", "head -c 3000000 /dev/zero >/tmp/filled")
-        assert real.written(order.name) >= before + 3_000_000
+        engine.ask("exec", order.name, "bash", "-c", FILLS)
+        assert real.written(order.name) >= before + 6_000_000
+        printed = sum(file.stat().st_size for file in _logs_of(engine, order.name))
+        assert 0 < printed < 2_500_000  # docker keeps an older file
+        assert "job: end" in _log(engine, order.name)
         if "memory" not in Path("/proc/cgroups").read_text("utf-8"):
             pytest.skip("this kernel bounds no memory")
         with engine.executed(daemon, PYTHON, "-c", TAKES) as first:

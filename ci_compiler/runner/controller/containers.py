@@ -44,7 +44,14 @@ from ci_compiler.runner.controller.job_network import (
     network_name,
 )
 from ci_compiler.runner.controller.runner_names import LABEL, PREFIX, mark, marks
-from ci_compiler.runner.controller.slot_memory import in_pod, parts, pod_arguments, pod_member, pod_name
+from ci_compiler.runner.controller.slot_memory import (
+    SHARED_MEMORY,
+    in_pod,
+    parts,
+    pod_arguments,
+    pod_member,
+    pod_name,
+)
 from ci_compiler.runner.controller.store_daemon import (
     SERVES,
     STORE,
@@ -79,8 +86,8 @@ PIPE = "/usr/local/lib/ci-runner/secret-pipe"
 PIPED = ("--env", "CI_RUNNER_SECRET_PIPE=true")
 """The options of a container whose program waits for a secret."""
 
-SHARED_MEMORY = "8g"
-"""The size of /dev/shm in a container: the data loaders of torch pass batches through it."""
+LOGS, MOST_LOG = {"podman": "k8s-file", "docker": "json-file"}, "50m"
+"""Where an engine keeps what a job's container prints, and the most of it: any job can print, to fill the disk."""
 
 FRESH = 3600.0
 """Seconds after which an image that a tag names is pulled again."""
@@ -241,6 +248,7 @@ class ContainerEngine:
             *options("--env", {**variables, **_environment(order)}),
             *("--cap-drop", "all", "--security-opt", "no-new-privileges"),
             *("--shm-size", SHARED_MEMORY),
+            *("--log-driver", LOGS[self.kind], "--log-opt", f"max-size={MOST_LOG}"),
             *(("--volume", f"{self._stores[order.pool, order.slot]}:{STORE}:ro") if order.store else ()),
             *machines_of(order.family).options(self.kind, order.gpus),
             *bounds(self._shares(order)[0], order.cores),

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 SMALL_PART = 8 * GB
 """The most memory, in bytes, of a daemon that does not build, and of a job beside one that does."""
 
+SHARED_MEMORY = "8g"
+"""The size of /dev/shm in a container: the data loaders of torch pass batches through it. In a pod, its size counts."""
+
 
 def pod_name(runner: str) -> str:
     """The name of the pod of `runner`."""
@@ -36,6 +39,7 @@ def pod_arguments(order: RunnerOrder) -> list[str]:
     return [
         *("pod", "create", "--name", pod_name(order.name), "--infra-name", pod_member(order.name)),
         *("--infra-image", order.image, "--infra-command", "sleep infinity", "--share", "net"),
+        *("--shm-size", SHARED_MEMORY),
         *options("--label", labels),
         *bounds_of_pod(order.memory, order.cores),
     ]
