@@ -187,6 +187,7 @@ class Code(StrEnum):
     SLOWER_THAN_PUBLISHED = "slower-than-published"
     SPEC_ALIAS = "spec-alias"
     SPEC_CHARACTER = "spec-character"
+    SPEC_CREDENTIAL = "spec-credential"
     SPEC_DUPLICATE_KEY = "spec-duplicate-key"
     SPEC_EMPTY = "spec-empty"
     SPEC_KEY = "spec-key"

@@ -9,12 +9,19 @@ from typing import Never
 HIDDEN = "***"
 """What replaces a secret wherever it would be shown."""
 
+_PREFIXED = (
+    r"(?<![A-Za-z0-9_])(?:gh[opsur]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|eyJ[\w-]{8,}\.[\w.-]+|pypi-Ag[\w-]{20,}"
+    r"|hf_[A-Za-z0-9]{20,}|glpat-[\w-]{20,}|npm_[A-Za-z0-9]{30,})"
+)
+TOKEN = re.compile(_PREFIXED)
+"""Tokens of GitHub (ghp_…), PyPI, Hugging Face, GitLab and npm by their prefixes, and JSON Web Tokens."""
+
 _SECRETS = re.compile(
-    r"(?<![A-Za-z0-9_])(?:gh[opsur]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|eyJ[\w-]{8,}\.[\w.-]+|A[KS]IA[0-9A-Z]{16})"
+    rf"{_PREFIXED}|(?<![A-Za-z0-9_])A[KS]IA[0-9A-Z]{{16}}"
     r"|[A-Za-z0-9+/]{86}==|(?<=://)[^/@\s]+(?=@)|^ *[A-Za-z0-9+/]{64}$"
 )
-"""Tokens of GitHub (ghp_…), JSON Web Tokens, key identifiers of AWS, the secret keys that sign a binary cache (64 bytes
-in Base64), the user and password in a URL, and the lines of a private key in PEM."""
+"""Tokens, key identifiers of AWS, the secret keys that sign a binary cache (64 bytes in Base64), the user and password
+in a URL, and the lines of a private key in PEM."""
 
 
 def hide_secrets(text: str) -> str:

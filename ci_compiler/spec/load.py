@@ -22,6 +22,7 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError, Place
 from ci_compiler.outside import TooLargeError, bytes_of, why
 from ci_compiler.record import record
+from ci_compiler.secret import TOKEN
 
 Path_ = tuple[str | int, ...]
 """The path of a value in the document: keys and list indexes from the root."""
@@ -85,8 +86,13 @@ def parse_document(data: bytes, *, shown: str) -> Document:
         column = error.start - data.rfind(b"\n", 0, error.start)
         place = Place(file=shown, line=line, column=column)
         _refuse(place, Code.SPEC_NOT_UTF8, f"byte 0x{data[error.start]:02x} is not UTF-8; save the file as UTF-8")
+    if token := TOKEN.search(text):
+        message = (
+            "a token, which all who read the repository can use; revoke it, and keep another as a secret of GitHub"
+        )
+        _refuse(_place_at(shown, text, token.start()), Code.SPEC_CREDENTIAL, message)
     if directive := _DIRECTIVE.search(text):
-        place = Place(file=shown, line=text.count("\n", 0, directive.start()) + 1, column=1)
+        place = _place_at(shown, text, directive.start())
         _refuse(place, Code.SPEC_SYNTAX, f"{directive[0]} is a YAML directive, which a spec must not have; remove it")
     root = _compose(text, shown)
     if root is None:
@@ -98,6 +104,10 @@ def parse_document(data: bytes, *, shown: str) -> Document:
     return Document(
         file=shown, value=value, values=builder.values, keys=builder.keys, typed=builder.typed, guessed=guessed
     )
+
+
+def _place_at(shown: str, text: str, index: int) -> Place:
+    return Place(file=shown, line=text.count("\n", 0, index) + 1, column=index - text.rfind("\n", 0, index))
 
 
 class _Loader(yaml.CBaseLoader):

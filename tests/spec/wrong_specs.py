@@ -418,6 +418,8 @@ STARTED: list[tuple[str, str, str, str]] = [
     ("torch", "schedule days range", "", "\nschedule: {days: [mon-fri]}\n"),
     ("wheel", "secrets dollar", "      publish: TWINE", "      secrets: ['${{ secrets.PYPI }}']\n      publish: TWINE"),
     ("torch", "toolkit parent", "", "\ntoolkit: ../ci-compiler\n"),
+    ("wheel", "token in publish", 'TWINE_PASSWORD="$PUBLISH_TOKEN"', f"TWINE_PASSWORD=pypi-Ag{'E' * 40}"),
+    ("torch", "token in a comment", "", f"\n# was ghp_{'a' * 36}\n"),
     ("wheel", "recipes with command", "    title: NumPy", "    title: NumPy\n    recipes: own"),
     ("wheel", "attribute with command", "    title: NumPy", "    title: NumPy\n    attribute: numpy"),
     ("wheel", "container latest", "      sources: [ci]", "      container: ubuntu:24.04\n      sources: [ci]"),
