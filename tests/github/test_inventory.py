@@ -92,5 +92,5 @@ def test_an_organisations_runner_is_registered_in_its_group(organisation: GitHub
     assert organisation.of() == []
     assert [runner.name for runner in registrar.runners()] == ["one"]
     assert registrar.remove(made.id) is Removal.REMOVED
-    with pytest.raises(InputError, match="my-org has no runner group 'gpus'; known are Default, GPU"):
+    with pytest.raises(InputError, match="my-org has no runner group 'gpus'; did you mean GPU"):
         registrar.group("gpus")

@@ -401,7 +401,7 @@ def test_a_spec_file_is_compared_with(repository: Path, tmp_path: Path, capsys: 
     base.write_text("version: 1\n", "utf-8")
     result, out, err = ci(capsys, str(base), "--root", str(repository))
     assert (result, out) == (2, "")
-    assert err.startswith(f"error: {base}:1:1: the spec lacks")
+    assert err.startswith(f"error: {base}:1:1: is no spec: none of the keys")
 
 
 def test_another_spec_is_compared_with_itself_as_it_was(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
