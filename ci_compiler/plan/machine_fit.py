@@ -7,6 +7,7 @@ from typing import Any
 
 from ci_compiler.hardware import Hardware
 from ci_compiler.hardware.families import family_of
+from ci_compiler.hardware.families.machines import machines_of
 from ci_compiler.hardware.machine import NOMINAL, Machine, missing_flags
 from ci_compiler.record import record
 from ci_compiler.spec.model import Pool
@@ -42,6 +43,9 @@ def lacks(hardware: Hardware, machine: Machine, pool: Pool) -> Iterator[str]:
         if isa not in machine.isas:
             flags = missing_flags(hardware, isa, machine.flags)
             yield f"{isa} (the CPU lacks {', '.join(flags)})" if machine.flags else isa
+    row = hardware.gpus.get(pool.gpu)
+    if row and not machines_of(row.family).install:
+        return  # nothing lists the GPUs of this family; the doctor tries them
     if pool.gpu and pool.gpu not in {device.sm for device in machine.gpus}:
         has = ", ".join(dict.fromkeys(device.sm for device in machine.gpus))
         yield f"a GPU of {pool.gpu} ({f'there is {has}' if has else 'no GPU answers'})"
@@ -63,8 +67,8 @@ def _remarks(machine: Machine, pool: Pool) -> Iterator[str]:
     if machine.gpus and not pool.gpu:
         yield "its jobs would keep this machine's GPU from the jobs that need one; give it no label of this pool"
     others = [device for device in machine.gpus if device.sm != pool.gpu]
-    if pool.gpu and others:
-        own = ",".join(str(device.index) for device in machine.gpus if device.sm == pool.gpu)
+    own = ",".join(str(device.index) for device in machine.gpus if device.sm == pool.gpu)
+    if own and others:
         names = ", ".join(f"{device.name} ({device.sm})" for device in others)
         how = f"a container's device, or {family_of(others[0].family).visible}"
         yield f"it also has {names}; give the jobs GPU {own} alone ({how})"

@@ -120,7 +120,7 @@ class Family(NamedTuple):
     targets begin with `prefix`, and `example` is one. `visible` is the variable that says which GPUs a process
     sees, and `slices` what the vendor calls parts of a GPU. `lists_products`: its `names.json` has the products of
     each target. `aliases` are further names that it has in names of variants. `named` is how pools name the target of
-    a machine.
+    a machine. `not_hosted`: why machines that GitHub hosts test nothing of it ('': they may).
     """
 
     name: str
@@ -137,6 +137,7 @@ class Family(NamedTuple):
     machines: Callable[[], Machines] | None = None
     device: str = ""
     only_on: str = ""
+    not_hosted: str = ""
     dnn: str = ""
     products: Sequence[str] = ()
     downloads: str = NO_TARGETS

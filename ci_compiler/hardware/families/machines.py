@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -62,6 +63,21 @@ class Machines:
     link: Callable[[Sequence[Attempt], Path], bool] = lambda *_: False
     options: Callable[[str, Sequence[str]], list[str]] = lambda *_: []
     driver: Callable[[Sequence[GpuDevice], Sequence[str]], Judgement] | None = None
+
+
+def device_words(kind: str, paths: Sequence[Path], names: Sequence[str], root: Path) -> list[str]:
+    """The options of a container engine for device files below `root`, devices by `names`, and the files' groups.
+
+    Podman without root keeps the groups of its user.
+    """
+    if kind == "podman" and hasattr(os, "geteuid") and os.geteuid():
+        groups = ["keep-groups"]
+    else:
+        groups = sorted({str(path.stat().st_gid) for path in paths if path.exists()})
+    devices = [*(f"/{path.relative_to(root)}" for path in paths), *names]
+    return [word for device in devices for word in ("--device", device)] + [
+        word for group in groups for word in ("--group-add", group)
+    ]
 
 
 def machines_of(family: str) -> Machines:

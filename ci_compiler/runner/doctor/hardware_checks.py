@@ -109,7 +109,7 @@ def driver(work: Assignment, evidence: Evidence) -> Judgement:
         return skipped("no GPU here runs what is to be tested")
     toolkits = _toolkits(work, devices)
     if not toolkits:
-        return skipped("no variant of the spec runs on these GPUs")
+        return skipped("no variant names a toolkit")
     if work.machines.driver:
         return work.machines.driver(devices, [str(toolkit.version) for toolkit in toolkits])
     for device in devices:
@@ -145,7 +145,7 @@ def _toolkits(work: Assignment, devices: list[GpuDevice]) -> list[Toolkit]:
     """The toolkits of the variants that `devices` test, oldest first."""
     hardware, wanted = work.spec.hardware, {cell.target for cell in work.cells if cell.target != CPU}
     run = {name for name in wanted if any(device.runs(hardware, hardware.gpu(name)) for device in devices)}
-    versions = {cell.toolkit for cell in work.cells if cell.target in run}
+    versions = {cell.toolkit for cell in work.cells if cell.target in run and cell.toolkit}
     return sorted(map(hardware.toolkit, versions), key=lambda toolkit: toolkit.version)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -11,6 +11,7 @@ from ci_compiler.hardware import ALL, CPU, Gpu, Hardware
 from ci_compiler.hardware.families import DEFAULT, family_of
 from ci_compiler.hardware.families.machines import machines_of
 from ci_compiler.plan.lookup import BuiltVariant
+from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.proof import checks, module_of
 from ci_compiler.spec.model import Spec
 from ci_compiler.stages import Stage
@@ -72,7 +73,7 @@ def expectation(spec: Spec, built: BuiltVariant, stage: Stage, **given: Any) -> 
         dnn=gpu is not None and (gpu.dnn or not family.dnn),
         dispatch=_dispatch(spec.hardware, cell.isa),
         targets=(named or ("",)) if on_gpu and (row["numerics"] or row["gpu-numerics"]) else (),
-        checks=tuple(one for one in row["checks"] if one != "architectures" or named or not gpu),
+        checks=tuple(one for one in row["checks"] if one not in _unstated(cell, named)),
         numerics=tuple(row["numerics"]),
         gpu_numerics=(*row["numerics"], *row["gpu-numerics"]) if on_gpu else (),
         script=declared.python if declared else "",
@@ -80,6 +81,12 @@ def expectation(spec: Spec, built: BuiltVariant, stage: Stage, **given: Any) -> 
         probe=machines_of(family.name).probe,
     )
     return replace(wanted, **given)
+
+
+def _unstated(cell: Cell, named: Sequence[str]) -> set[str]:
+    """The checks of what a build for GPUs does not state: its targets, its toolkit."""
+    kit = set() if cell.toolkit else {"toolkit", "extension"}
+    return set() if cell.target == CPU else kit | (set() if named else {"architectures"})
 
 
 def targets_in_pytorch(gpu: Gpu) -> tuple[str, ...]:

@@ -56,8 +56,8 @@ def test_its_module_alone_says_what_its_machines_have(npu: Machines) -> None:
     assert npu.options("podman", ["a"]) == ["--podman-npu", "a"]
 
 
-@pytest.mark.parametrize("family", ["xpu", "metal", "unheard-of"])
-def test_nothing_is_claimed_of_a_family_without_one(family: str) -> None:
+def test_nothing_is_claimed_of_a_family_without_one() -> None:
+    family = "unheard-of"
     known = machines_of(family)
     judged = known.usable(tuple(known.attempts()), reads_loader_cache=True)
     assert judged.message == f"nothing is known of machines with {family_of(family).title}"

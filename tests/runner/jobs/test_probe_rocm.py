@@ -45,13 +45,23 @@ BUILD: dict[str, Any] = {"hip": "7.1.25424", "architectures": ["gfx942"], "cudnn
 
 
 def wanted(name: str, stage: Any) -> Expectation:
-    spec = parse_spec(json.dumps(SPEC).encode(), shown="spec.json")
+    return expected(SPEC, name, stage)
+
+
+def expected(document: dict[str, Any], name: str, stage: Any) -> Expectation:
+    """What a stage expects of a variant of the spec."""
+    spec = parse_spec(json.dumps(document).encode(), shown="spec.json")
     return expectation(spec, find(spec, name, "main"), stage)
 
 
 @pytest.fixture
 def site(tmp_path: Path) -> Path:
     """A folder with the stand-in for PyTorch."""
+    return with_torch(tmp_path)
+
+
+def with_torch(tmp_path: Path) -> Path:
+    """The folder, with the stand-in for PyTorch in it."""
     (tmp_path / "torch").mkdir()
     (tmp_path / "torch/__init__.py").write_bytes((PACKAGES / "torch/__init__.py").read_bytes())
     return tmp_path

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from ci_compiler.hardware.families import NO_TARGETS, Family
+from typing import TYPE_CHECKING
+
+from ci_compiler.hardware.families import NO_TARGETS, Family, facts
+
+if TYPE_CHECKING:
+    from ci_compiler.hardware.families.machines import Machines
+
+
+def _machines() -> Machines:
+    from ci_compiler.hardware.families.metal.machines import MACHINES
+
+    return MACHINES
+
 
 FAMILY = Family(
     name="metal",
-    title="Metal",
     targets=NO_TARGETS,
-    only_on="macOS",
     aliases=("mps",),
     lists_products=True,
-    device="mps",
+    machines=_machines,
+    **facts("metal", "words")["family"],
 )

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from ci_compiler.hardware import Version
 from ci_compiler.hardware.families import facts
+from ci_compiler.hardware.families.machines import device_words
 from ci_compiler.hardware.machine import GpuDevice
 from ci_compiler.hardware.texts import Answer, answer, plain, text_of
 from ci_compiler.outside import json_of
@@ -241,7 +242,7 @@ def _problems(texts: AgentTexts, gpus: Sequence[GpuDevice]) -> Iterator[str]:
 def device_options(kind: str, gpus: Sequence[str], root: Path = Path("/")) -> list[str]:
     """The options for `gpus` (UUIDs, or `all`): /dev/kfd, their render nodes, and the groups that own these.
 
-    Podman without root keeps the groups of its user. A UUID that no GPU has is given by name: the engine refuses it.
+    A UUID that no GPU has is given by name: the engine refuses it.
     """
     if not gpus:
         return []
@@ -251,14 +252,7 @@ def device_options(kind: str, gpus: Sequence[str], root: Path = Path("/")) -> li
     if "all" in gpus:
         names = sorted(path.name for path in (root / "dev/dri").glob("renderD*"))
     paths = [root / "dev/kfd", *(root / "dev/dri" / name for name in names)]
-    if kind == "podman" and hasattr(os, "geteuid") and os.geteuid():
-        groups = ["keep-groups"]
-    else:
-        groups = sorted({str(path.stat().st_gid) for path in paths if path.exists()})
-    devices = [*(f"/{path.relative_to(root)}" for path in paths), *unknown]
-    return [word for device in devices for word in ("--device", device)] + [
-        word for group in groups for word in ("--group-add", group)
-    ]
+    return device_words(kind, paths, unknown, root)
 
 
 def _minors(root: Path) -> Iterator[dict[str, int]]:

@@ -5,7 +5,12 @@ Sources: PyTorch, `torch.xpu.get_arch_list` and the values of TORCH_XPU_ARCH_LIS
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ci_compiler.hardware.families import Family, Target, facts, runs_what_it_is_named
+
+if TYPE_CHECKING:
+    from ci_compiler.hardware.families.machines import Machines
 
 _SPIRV = "spir64"
 """SPIR-V, which the driver compiles for the GPU when code is first used."""
@@ -16,10 +21,17 @@ def _runs(machine: Target, built: Target) -> bool:
     return built.name == _SPIRV or runs_what_it_is_named(machine, built)
 
 
+def _machines() -> Machines:
+    from ci_compiler.hardware.families.xpu.machines import MACHINES
+
+    return MACHINES
+
+
 FAMILY = Family(
     name="xpu",
     targets="[a-z][a-z0-9]*(-[a-z0-9]+)*",
     rule=_runs,
     lists_products=True,
+    machines=_machines,
     **facts("xpu", "words")["family"],
 )

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from .checks import gpu
 from .measured import PROGRAMS
-from .shared import Script, reported, torch_module
+from .shared import Script, devices_of, reported, torch_module
 from .timing import measure
 
 
@@ -50,7 +50,7 @@ class Benchmark(Script):
         torch, device = torch_module(), self.wanted["device"]
         torch.manual_seed(0)
         where = gpu(self.wanted) if device == "gpu" else device
-        waits = getattr(torch, self.wanted["device_kind"]).synchronize if device == "gpu" else None
+        waits = devices_of(self.wanted["device_kind"]).synchronize if device == "gpu" else None
         finish: Callable[[], object] = partial(waits, where) if waits else lambda: None
         awake = self.wanted["awake"]
         for name in names:

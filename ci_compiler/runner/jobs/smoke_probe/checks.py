@@ -7,7 +7,7 @@ import importlib.metadata
 import os
 import sys
 
-from .shared import SkippedError, Wanted, WrongError, family, same, torch_module
+from .shared import SkippedError, Wanted, WrongError, devices_of, family, same, torch_module
 
 
 def imported(wanted: Wanted) -> str:
@@ -68,7 +68,7 @@ def extension(wanted: Wanted) -> str:
 def gpu(wanted: Wanted) -> str:
     """The first device of PyTorch that runs machine code for one of the wanted targets."""
     known, kind = family(), wanted["device_kind"]
-    devices = getattr(torch_module(), kind)
+    devices = devices_of(kind)
     if not devices.is_available():
         devices.init()  # raises an error with the reason
     seen = []

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from .numerics import close
-from .shared import SkippedError, WrongError, family, target_of, torch_module
+from .shared import SkippedError, WrongError, devices_of, family, target_of, torch_module
 
 
 def linalg(device: str) -> str:
     """A batch of linear systems, solved by MAGMA's kernels, against float64 on the CPU."""
     torch, kind = torch_module(), device.partition(":")[0]
-    if not getattr(torch, kind).has_magma:
+    if not getattr(devices_of(kind), "has_magma", False):
         raise SkippedError("PyTorch is built without MAGMA")
     random = torch.Generator().manual_seed(0)
     left = torch.rand(4, 96, 96, generator=random) + 96 * torch.eye(96)  # well-conditioned: the diagonal dominates
@@ -29,6 +29,8 @@ def linalg(device: str) -> str:
 def collectives(device: str) -> str:
     """The library with which GPUs exchange data has code that the GPU runs, or that the driver compiles for it."""
     title, file = family().COLLECTIVES, family().COLLECTIVES_FILE
+    if not file:
+        raise SkippedError(f"{family().TITLE} has no such library")
     files = [path for path in loaded() if Path(path).name.startswith(file)]
     if not files:
         raise SkippedError(f"PyTorch has loaded no {file}: it is built without {title}, or {title} is linked into it")

@@ -13,7 +13,7 @@ from pathlib import Path
 from .checks import CHECKS, gpu, imported
 from .gpu_libraries import LIBRARIES, loaded
 from .numerics import NUMERICS
-from .shared import Script, SkippedError, WrongError, family, reported, target_of, torch_module
+from .shared import Script, SkippedError, WrongError, devices_of, family, reported, target_of, torch_module
 
 
 def script(path: str) -> str:
@@ -64,7 +64,7 @@ class Probe(Script):
         """Chooses the GPU to test on."""
         self._device = gpu(self.wanted)
         kind, _, index = self._device.partition(":")
-        return f"{getattr(torch_module(), kind).get_device_name(int(index))}, {target_of(self._device)}"
+        return f"{devices_of(kind).get_device_name(int(index))}, {target_of(self._device)}"
 
     def on_gpu(self, name: str) -> str:
         """Runs the numerical test `name` on the chosen GPU."""

@@ -92,10 +92,23 @@ def family() -> Any:
     return SimpleNamespace(**_FAMILY)
 
 
+def devices_of(kind: str) -> Any:
+    """PyTorch's module of devices of a kind, or what the family has in its place: not all have the same functions."""
+    own = getattr(family(), "devices", None) if _FAMILY else None
+    return own(torch_module()) if own else getattr(torch_module(), kind)
+
+
 def target_of(device: str) -> str:
     """The target of a GPU of PyTorch's: `KIND:INDEX`."""
     kind, _, index = device.partition(":")
-    return str(family().target(getattr(torch_module(), kind), int(index or 0)))
+    return str(family().target(devices_of(kind), int(index or 0)))
+
+
+def has_float64(device: str) -> bool:
+    """Whether a GPU has the type: where the family does not say it, it does."""
+    kind, _, index = device.partition(":")
+    known = getattr(family(), "has_float64", None)
+    return known is None or bool(known(devices_of(kind), int(index or 0)))
 
 
 def has_bfloat16(device: str) -> bool:

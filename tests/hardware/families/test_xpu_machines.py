@@ -1,0 +1,170 @@
+"""Machines with Intel's GPUs, from public reports: detect, doctor, labels and containers. None of them was used."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ci_compiler.hardware import tables
+from ci_compiler.hardware.families.machines import machines_of
+from ci_compiler.hardware.families.xpu import machines as xpu_machines
+from ci_compiler.hardware.machine import Machine, as_json
+from ci_compiler.plan.machine_fit import fit
+from ci_compiler.reports.inventory import read_inventory
+from ci_compiler.runner.controller.answers import NAME, matched
+from ci_compiler.runner.detect.recorded import machine
+from ci_compiler.runner.doctor import hardware_checks
+from ci_compiler.runner.doctor.diagnosis import work_of
+from ci_compiler.runner.doctor.evidence import ClockReading, Evidence
+from ci_compiler.stages import GPU_TEST
+from tests.plan.test_open_matrix import decided
+from tests.runner.machines import recorded
+
+ROWS: dict[str, Any] = json.loads(Path(__file__).with_name("xpu_machines.json").read_bytes())
+
+LEVEL_ZERO = (
+    "[level_zero:gpu][level_zero:0] Intel(R) oneAPI Unified Runtime over Level-Zero V2, "
+    "Intel(R) Arc(TM) Pro B60 Graphics 20.1.0 [1.15.38308]"
+)
+
+
+def of(name: str) -> Machine:
+    return machine(recorded("zen4", gpus={"xpu": tuple(map(tuple, ROWS[name]["nodes"]))}), tables())
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_a_recorded_machine_has_the_gpus_of_the_report(name: str) -> None:
+    found = of(name)
+    assert [[one.target, one.name, one.uuid] for one in found.gpus] == ROWS[name]["is"]
+    assert [one.index for one in found.gpus] == list(range(len(found.gpus)))
+    assert not found.problems
+    assert ROWS[name]["source"]
+    assert all(matched(NAME, one.uuid) == one.uuid for one in found.gpus)
+
+
+SPEC = decided(
+    {"values": {"platform": "x86_64-linux", "accelerator": ["cpu", "xpu 2026.0 bmg", "xpu 2026.0 dg2", "xpu spir64"]}}
+)
+
+
+def judged(name: str, built: str, check: str) -> Any:
+    variant = next(one.name for cell in SPEC.judged.cells for one in cell.variants if cell.target == built)
+    work = work_of(SPEC.spec, stage=GPU_TEST, name=variant, pool=None)
+    return getattr(hardware_checks, check)(work, Evidence(machine=of(name), clock=ClockReading(now=0)))
+
+
+@pytest.mark.parametrize(
+    ("name", "built", "failing"),
+    [
+        ("b580", "bmg", ""),
+        ("b580", "spir64", ""),
+        ("crescent-island", "spir64", ""),
+        ("crescent-island", "bmg", "found: Intel GPU 8086:674c, whose target is not known (xpu)"),
+        ("b580", "dg2", "no GPU here runs code built for dg2; found: Intel Arc B580 (bmg)"),
+        ("flex-140-beside-uhd-770", "dg2", ""),
+        ("tiger-lake", "dg2", "found: none"),
+    ],
+)
+def test_the_doctor_says_which_code_it_runs(name: str, built: str, failing: str) -> None:
+    found = judged(name, built, "gpu_code")
+    assert found.failed is bool(failing)
+    assert failing in found.message
+
+
+def test_the_driver_is_not_judged() -> None:
+    for built in ("bmg", "spir64"):
+        assert not judged("b580", built, "driver").failed
+    assert (
+        "nothing is known of the drivers that oneAPI 2026.0 needs; here: xe" in judged("b580", "bmg", "driver").message
+    )
+    assert judged("b580", "spir64", "driver").message == "no variant names a toolkit"
+    assert "no GPU was found" in judged("tiger-lake", "bmg", "gpu").message
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The files of a machine with two GPUs, and no tools."""
+    (tmp_path / "dev/dri").mkdir(parents=True)
+    for node, text in ROWS["arc-pro-b60s"]["nodes"]:
+        (tmp_path / f"sys/class/drm/{node}/device").mkdir(parents=True)
+        (tmp_path / f"sys/class/drm/{node}/device/uevent").write_text(text, "utf-8")
+        (tmp_path / "dev/dri" / node).touch()
+    (tmp_path / "bin").mkdir()
+    monkeypatch.setenv("PATH", os.fspath(tmp_path / "bin"))
+    return tmp_path
+
+
+def usable(root: Path) -> Any:
+    return xpu_machines.usable(tuple(xpu_machines.attempts(root=root)), reads_loader_cache=True)
+
+
+def test_its_render_nodes_are_enough(root: Path) -> None:
+    known = machines_of("xpu")
+    gpus, problems = known.devices(known.record(root))
+    assert [(one.sm, one.uuid) for one in gpus] == [("bmg", "pci-0000-18-00.0"), ("bmg", "pci-0000-ae-00.0")]
+    assert not problems
+    assert usable(root).message == "bmg, bmg through /dev/dri"
+    (root / "dev/dri/renderD129").unlink()
+    assert (usable(root).failed, usable(root).message) == (True, "this user may not read and write /dev/dri/renderD129")
+
+
+@pytest.mark.parametrize(
+    ("prints", "status", "said"),
+    [
+        (LEVEL_ZERO, 0, "bmg, bmg through /dev/dri and sycl-ls"),
+        (
+            "[opencl:gpu][opencl:1] Intel(R) OpenCL Graphics, Intel(R) Graphics [0xe211]",
+            0,
+            "sycl-ls lists no GPU of Level",
+        ),
+        ("", 135, "sycl-ls lists no GPU of Level Zero: it ended with 135"),
+    ],
+)
+def test_sycl_ls_is_asked_where_it_is(
+    root: Path, monkeypatch: pytest.MonkeyPatch, prints: str, status: int, said: str
+) -> None:
+    tool = root / "bin/sycl-ls"
+    tool.write_text(f'#!/bin/sh\n[ -z "$ONEAPI_DEVICE_SELECTOR$ZE_AFFINITY_MASK" ] && echo "{prints}"\nexit {status}\n')
+    tool.chmod(0o755)
+    monkeypatch.setenv("ONEAPI_DEVICE_SELECTOR", "opencl:*")
+    monkeypatch.setenv("ZE_AFFINITY_MASK", "7")
+    assert said in usable(root).message
+    assert usable(root).failed is not said.startswith("bmg")
+
+
+def test_a_slot_gets_the_render_node_of_its_gpu_and_its_group(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    group = str((root / "dev/dri/renderD129").stat().st_gid)
+    own = ["--device", "/dev/dri/renderD129"]
+    assert xpu_machines.options("docker", ("pci-0000-ae-00.0",), root) == [*own, "--group-add", group]
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert xpu_machines.options("podman", ("pci-0000-ae-00.0",), root) == [*own, "--group-add", "keep-groups"]
+    assert xpu_machines.options("docker", ("all",), root).count("--device") == 2
+    assert "intel.com/gpu=pci-lost" in xpu_machines.options("docker", ("pci-lost",), root)
+    assert xpu_machines.options("docker", (), root) == []
+
+
+def test_labels_are_those_of_a_pool_that_names_its_target() -> None:
+    pool = {"runs-on": ["self-hosted", "linux", "x64", "arc"], "accelerator": "xpu bmg", "gpus": 2}
+    small = {"cores": 1, "memory": 1, "disk": 1}
+    builder = {"runs-on": ["self-hosted", "linux", "x64", "builder"]}
+    values = {"platform": "x86_64-linux", "accelerator": ["cpu", "xpu bmg"]}
+    spec = decided({"values": values}, runners={"arc": {**pool, **small}, "x86": builder}).spec
+    own = next(one for one in spec.pools if one.name == "arc")
+    assert fit(spec.hardware, of("arc-pro-b60s"), own).fits
+    assert fit(spec.hardware, of("max-1550"), own).missing == ("a GPU of bmg (there is pvc)",)
+    assert fit(spec.hardware, of("b580"), own).missing == ("2 GPUs of bmg (there is 1)",)
+
+
+def test_the_inventory_reads_what_detect_prints_of_it() -> None:
+    ((entry,), warnings) = read_inventory(SPEC.spec.hardware, json.dumps(as_json(of("b580"))).encode(), "machine.json")
+    assert not warnings
+    assert [(one.family, one.sm) for one in entry.machine.gpus] == [("xpu", "bmg")]
+
+
+def test_any_text_is_accepted() -> None:
+    for text in ("", "PCI_ID=", "PCI_ID=8086", "DRIVER=xe\nPCI_ID=8086:\n", "PCI_ID=8086:E20B" * 9999):
+        xpu_machines.devices([("renderD128", text)])
