@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from ci_compiler.errors import InputError
 from ci_compiler.hardware import tables
 from ci_compiler.hardware.families.machines import machines_of
 from ci_compiler.hardware.families.metal import FAMILY
@@ -108,3 +109,9 @@ def test_the_doctor_and_the_labels_know_a_mac() -> None:
     without = Evidence(machine=replace(own, gpus=()), clock=ClockReading(now=0))
     assert hardware_checks.gpu(work, without).failed
     assert hardware_checks.gpu_code(work, without).failed
+
+
+def test_a_mac_that_github_hosts_tests_no_metal() -> None:
+    runners = {"b": {"hosted": "macos-26"}, "mac": {"hosted": "macos-26", "accelerator": "metal"}}
+    with pytest.raises(InputError, match="device of a virtual machine; test on a Mac of your own"):
+        decided({"rows": [{"platform": "aarch64-darwin", "accelerator": "metal"}]}, runners=runners)
