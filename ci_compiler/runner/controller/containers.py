@@ -12,7 +12,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -224,11 +224,17 @@ class ContainerEngine:
 
     def _in_pod(self, order: RunnerOrder) -> Sequence[str]:
         """The options of a container of `order`, if it has a pod."""
-        return in_pod(order) if self.kind == "podman" and order.memory else ()
+        return in_pod(order) if order.memory and self._pods else ()
 
     def _shares(self, order: RunnerOrder) -> tuple[int, int]:
         """The memory of the job and of the daemon: in a pod, each may have all of what they share."""
-        return parts(order) if self.kind == "docker" else (order.memory, order.memory)
+        return (order.memory, order.memory) if not order.memory or self._pods else parts(order)
+
+    @cached_property
+    def _pods(self) -> bool:
+        """Whether it makes pods with bounds. Without systemd, podman 4.3 denies all devices to a pod in version 2."""
+        words = ["info", "--format", "{{.Host.CgroupManager}} {{.Host.CgroupsVersion}}"]
+        return self.kind == "podman" and answers.read(self._ask(words), _groups, self._who(words), str) != "cgroupfs v2"
 
     def _hand(self, container: str, secret: Secret) -> None:
         """Passes `secret` to the program of `container`, which waits for it."""
@@ -378,6 +384,7 @@ def _hostname(order: RunnerOrder, kind: str) -> Sequence[str]:
 
 _image_id = partial(answers.matched, "(?:sha256:)?([0-9a-f]{12})[0-9a-f]{0,52}")
 _folder = partial(answers.matched, "(/.*)")
+_groups = partial(answers.matched, "((?:cgroupfs|systemd) v[12])")
 _name = partial(answers.matched, answers.NAME)
 
 
