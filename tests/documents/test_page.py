@@ -17,10 +17,12 @@ from ci_compiler.github.status import BuildResult, LastBuild
 from ci_compiler.plan.benchmarks import BenchmarkResult, Gain
 from ci_compiler.plan.lookup import explain
 from ci_compiler.plan.pipeline import Plan, plan
+from ci_compiler.plan.records import Trace
 from ci_compiler.reports.select import select
 from ci_compiler.spec.build import bundled_spec
 from tests.documents.browser import Page
 from tests.documents.test_finder import LSCPU, SMI
+from tests.histories import history
 from tests.plan.test_public_matrices import planned
 from tests.reports.machines import Case
 from tests.specs import small, spec_of
@@ -203,6 +205,25 @@ def test_what_a_variant_is_made_of_is_linked_where_a_release_has_it(page: Page, 
     (tmp_path / "index.html").write_text(written(decided, sboms=tags), "utf-8")
     page.open(f"{(tmp_path / 'index.html').as_uri()}#gpu=H100&cpu=avx2")
     assert page.run(shown.format("#answer")) == []
+
+
+def test_an_answer_that_fails_begins_with_what_failed(page: Page, tmp_path: Path) -> None:
+    decided = plan(spec_of(small()))
+    made = history(decided, days=0)
+    traces = {
+        key: Trace(
+            records=(replace(trace.records[0], result="failed", ends={"build": "success", "cpu-test": "failure"}),)
+        )
+        for key, trace in made.variants.items()
+    }
+    failing = replace(made, variants=traces)
+    (tmp_path / "index.html").write_text(written(decided, REPOSITORY, records=failing), "utf-8")
+    page.open(f"{(tmp_path / 'index.html').as_uri()}#gpu=H100&cpu=avx2")
+    assert page.text("#answer .eyebrow").startswith("Best for your machine, failing")
+    lines = page.run("[...document.querySelectorAll('#answer .why li')].map((one) => [one.className, one.textContent])")
+    assert lines[0][0] == "failing"
+    assert re.match(r"[a-z]+-test failed on 2026\u2011\d\d\u2011\d\d", lines[0][1])
+    assert [kind for kind, _ in lines].index("") > [kind for kind, _ in lines].count("failing") - 1
 
 
 def test_an_expected_failure_is_shown_with_its_result(page: Page, tmp_path: Path) -> None:
@@ -494,6 +515,18 @@ def test_the_focus_can_be_seen(page: Page, address: str) -> None:
             ".map(e => parseFloat(getComputedStyle(e).outlineWidth) * (getComputedStyle(e).outlineStyle !== 'none'))"
         )
         assert max(widths) >= 2, page.focus
+
+
+def test_the_focus_can_be_seen_in_a_cell_that_does_not_run_on_the_machine(page: Page, address: str) -> None:
+    page.open(f"{address}#gpu=H100&cpu=Zen+4")
+    faded = "document.querySelector('[aria-label^=\"sm80 avx2 on main\"]')"
+    opacity = f"getComputedStyle({faded}).opacity"
+    assert float(page.run(opacity)) < 0.5
+    tab_to(page, "words")
+    tab_to(page, "cpu avx2 on main")
+    page.press("ArrowDown", "ArrowDown")
+    assert page.focus.startswith("sm80 avx2 on main")
+    assert float(page.run(opacity)) == 1
 
 
 # On any screen.

@@ -67,7 +67,8 @@ def test_it_is_loaded_with_less_than_three_seconds_of_a_processor(page: Page, si
     assert 0.01 < page.seconds - before < 3
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(390, "light"), (1440, "dark")])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1440])
 def test_axe_finds_nothing(page: Page, tmp_path: Path, width: int, scheme: str) -> None:
     """On the few variants of a small spec, whose rows are like all others."""
     prices = {"currency": "EUR", "machine-hour": {"builder": "2.40"}}
@@ -237,3 +238,100 @@ def test_it_opens_with_a_grid_that_says_since_when_and_where_else_it_fails(
     page.press("Escape")
     assert page.focus == label
     assert page.run("document.documentElement.scrollWidth") <= width
+
+
+def three_nights(decided: Plan, **results: str) -> Records:
+    """A history of three nights with these results of variants, the newest first; all others passed."""
+    records = history(decided, days=2, every=1)
+    runs = {number: replace(run, commit=f"{number:012x}") for number, run in records.runs.items()}
+    traces = {}
+    for key, trace in records.variants.items():
+        given = results.get(key[1].replace("-", "_"), "passed passed passed").split()
+        own = [
+            replace(one, run=runs[one.run.number], result=result)
+            for one, result in zip(trace.records, given, strict=True)
+        ]
+        traces[key] = Trace(records=tuple(own))
+    return parsed(text_of(replace(records, runs=runs, variants=traces)).encode())
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+def test_a_morning_begins_with_what_fails_since_when_and_what_passes_again(
+    page: Page, tmp_path: Path, width: int
+) -> None:
+    decided = plan(spec_of(small()))
+    known = three_nights(
+        decided,
+        pytorch_python313_cuda12_8_sm90_avx2="failed failed passed",
+        pytorch_python313_cuda12_8_sm90_avx512="failed passed passed",
+        pytorch_python313_cpu_avx512="failed passed passed",
+        torchvision_python313_cpu_avx2="passed failed passed",
+    )
+    (tmp_path / STATUS).write_text(status_page(decided, known, REPOSITORY), "utf-8")
+    page.open((tmp_path / STATUS).as_uri(), width=width, touch=width < 800)
+    says = "3 variants fail, the first since September 30, 2026; 1 that failed before passes again."
+    assert page.text("#headline") == says
+    assert page.run("document.querySelector('#headline').getBoundingClientRect().bottom") < 300
+    rows = "[...document.querySelectorAll('#grids tbody tr')].map((one) => one.textContent)"
+    assert page.run(rows) == ["sm90✗✗", "cpu✓✗"]
+    oldest = "#grids tbody tr:first-child .cell:is(.failed)"
+    page.click(oldest)
+    said = page.text("#opened tbody")
+    first, good = (one.run.commit for one in known.variants["main", "pytorch-python313-cuda12_8-sm90-avx2"].records[1:])
+    assert f"fails since {first}, September 30, 2026; {good} passed" in said
+    assert "Also failing: 1 of 1 on other CPUs with sm90." in said
+    assert "Reproduce it with the commands at the end of its run" in said
+    page.press("Escape")
+    page.click("#grids tbody tr:nth-child(2) .cell.failed")
+    assert "Also failing: 0 of 1 on other CPUs." in page.text("#opened tbody")
+
+
+def test_a_morning_without_failures_says_so(page: Page, tmp_path: Path) -> None:
+    decided = plan(spec_of(small()))
+    known = three_nights(decided)
+    (tmp_path / STATUS).write_text(status_page(decided, known, REPOSITORY), "utf-8")
+    page.open((tmp_path / STATUS).as_uri())
+    assert page.text("#headline") == "No variant fails."
+
+
+def test_the_columns_of_a_grid_are_in_the_order_of_the_instruction_sets(page: Page, site: Path, bundled: Plan) -> None:
+    page.open((site / STATUS).as_uri())
+    heads = "[...one.querySelectorAll('thead th')].map((head) => head.textContent)"
+    order = list(bundled.spec.hardware.isas)
+    found = page.run(f"[...document.querySelectorAll('#grids table')].map((one) => {heads})")
+    assert [len(one) for one in found] == [7, 7, 7]
+    assert found == [sorted(one, key=order.index) for one in found]
+
+
+def test_the_tab_key_reaches_every_control_and_shows_where_it_is(page: Page, site: Path) -> None:
+    """A grid is one stop, in which arrows move."""
+    page.open((site / STATUS).as_uri())
+    style = "getComputedStyle(document.activeElement)"
+    width = f"(one => one.outlineStyle === 'none' ? 0 : parseFloat(one.outlineWidth))({style})"
+    stops = []
+    for _ in range(10):
+        page.press("Tab")
+        stops.append(page.focus)
+        assert page.run(width) >= 2, page.focus
+    grids = [one for one in stops if re.match(r"\S+ \S+ on \S+: ", one)]
+    assert (len(grids), len({one.split(":")[0].split()[-1] for one in grids})) == (3, 3)
+    assert [one for one in stops if one not in grids] == [
+        "theme",
+        "Find the build for your machine",
+        "words",
+        "result",
+        "order",
+        "All variants",
+        "Repository",
+    ]
+    page.run("document.querySelector('#grids button').focus()")
+    before = page.focus
+    page.press("ArrowDown", "End")
+    assert page.focus != before
+    at = "document.activeElement.closest('tr') === document.querySelector('#grids tbody tr:nth-child(2)')"
+    assert page.run(at) is True
+    assert page.run("document.querySelectorAll('#grids table:first-of-type button[tabindex=\"0\"]').length") == 3
+    page.press("Enter")
+    assert page.run("document.getElementById('opened').open") is True
+    page.press("Escape")
+    assert page.run(at) is True

@@ -57,15 +57,19 @@ export function shownAnswer(choice, { everything, cpu }) {
     make(
       "ul",
       { class: "why" },
+      choice.untested.filter(isFailure).map((text) => make("li", { class: "failing", text: sentence(text) })),
       choice.why.map((text) => make("li", { text: sentence(text) })),
       choice.tested.map((text) => make("li", { class: "tested", text: sentence(text) })),
-      choice.untested.map((text) => make("li", { class: "doubt", text: sentence(text) })),
+      choice.untested.filter((text) => !isFailure(text)).map((text) => make("li", { class: "doubt", text: sentence(text) })),
       choice.doubts.map((text) => make("li", { class: "doubt", text: sentence(text) })),
       choice.without.map((text) => make("li", { class: "without", text: sentence(`without ${text}`) })),
     ),
     othersOf(choice.runners_up, everything),
   ];
 }
+
+/** Whether a sentence on a test says that it failed. */
+const isFailure = (text) => / failed on \d/.test(text);
 
 /** The last results of what is installed: that of the best variant, and those that differ from it; what is expected. */
 function runsOf(best, everything) {
@@ -80,15 +84,16 @@ function runsOf(best, everything) {
 }
 
 function eyebrow({ best, impossible, doubts, tests }, cpu) {
-  const fit = `${cpu ? "Best for your machine" : "Safe on most CPUs"}${tests === "tested" ? "" : `, ${tests}`}`;
-  const served = doubts.length ? `${fit}, if the driver runs it` : fit;
-  const title = best ? served : impossible ? "No such machine" : "Nothing serves this machine";
+  const fit = cpu ? "Best for your machine" : "Safe on most CPUs";
+  const proof = tests === "failing" ? make("strong", { text: tests }) : tests;
+  const served = [fit, ...(tests === "tested" ? [] : [", ", proof]), doubts.length ? ", if the driver runs it" : ""];
+  const title = best ? served : [impossible ? "No such machine" : "Nothing serves this machine"];
   const tag = !best
     ? null
     : best.target === "cpu"
       ? make("span", { class: "tag", text: "CPU build" })
       : make("span", { class: doubts.length ? "tag doubt" : "tag", text: "GPU build" });
-  return make("p", { class: "eyebrow" }, make("span", { text: title }), tag);
+  return make("p", { class: "eyebrow" }, make("span", {}, ...title), tag);
 }
 
 /** What the program is that installs, for those who do not have it. */

@@ -1,7 +1,7 @@
 // The dialog for a cell of the matrix: versions, recipes, pools and how to build it, or why it is left out.
 import { byId, command, copying, data, link, make, named, repository, sentence } from "./elements.mjs";
 import { dnnOf, installOf, offerOf, proofOf, withoutOf } from "./finder.mjs";
-import { expectationsOf, gainOf, lastOf, runOf } from "./runs.mjs";
+import { expectationsOf, gainOf, lastOf, resultOf, runOf } from "./runs.mjs";
 
 /** Links to the software bills of materials of packages of a cell, as far as a release has them; null for none. */
 export function sbomsOf(cell, packages) {
@@ -73,7 +73,7 @@ export function openCell(cell) {
   for (const [name, because] of Object.entries(cell.recalled ?? {})) facts.push(["Recalled", `${name}: ${because}`]);
   for (const name of cell.packages) {
     const last = lastOf(cell, name);
-    if (last) facts.push([`Last ${name}`, make("span", {}, `${last.result}: `, ...runOf(last))]);
+    if (last) facts.push([`Last ${name}`, make("span", { class: "run" }, resultOf(last), ...runOf(last))]);
     for (const text of expectationsOf(cell, name)) facts.push([`Expected of ${name}`, text]);
     const found = cell.measured?.[name];
     if (found) facts.push([`Measured ${name}`, make("span", {}, ...gainOf(found))]);

@@ -63,6 +63,51 @@ async function copy(text) {
   }
 }
 
+// Grids.
+
+/** Makes a grid one stop of the Tab key, in which other keys move the focus. */
+export function walking(table) {
+  const [first, ...others] = table.querySelectorAll("button.cell");
+  first?.setAttribute("tabindex", "0");
+  for (const one of others) one.setAttribute("tabindex", "-1");
+  table.addEventListener("keydown", walk);
+}
+
+/** Arrow keys, Home and End in a grid move the focus, and the tab stop of the grid, to another cell. */
+function walk(event) {
+  const from = event.target.closest("button.cell");
+  const steps = {
+    ArrowRight: [0, 1],
+    ArrowLeft: [0, -1],
+    ArrowDown: [1, 0],
+    ArrowUp: [-1, 0],
+    Home: [0, -99],
+    End: [0, 99],
+  };
+  const step = steps[event.key];
+  if (!from || !step) return;
+  event.preventDefault();
+  const rows = [...event.currentTarget.querySelectorAll("tbody tr")].map((line) => [
+    ...line.querySelectorAll("td[role]"),
+  ]);
+  const y = rows.findIndex((line) => line.some((cell) => cell.contains(from)));
+  const x = rows[y].findIndex((cell) => cell.contains(from));
+  const inRow = rows[y]
+    .map((cell, at) => [cell, at])
+    .filter(([cell, at]) => cell.firstChild && Math.sign(at - x) === Math.sign(step[1]));
+  const inColumn = rows
+    .map((line, at) => [line[x], at])
+    .filter(([cell, at]) => cell.firstChild && Math.sign(at - y) === Math.sign(step[0]));
+  const ways = step[1] ? inRow : inColumn;
+  const forwards = step[0] + step[1] > 0;
+  const toTheEnd = Math.abs(step[1]) > 1;
+  const [to] = (toTheEnd === forwards ? ways.at(-1) : ways[0]) ?? [];
+  if (!to) return;
+  from.setAttribute("tabindex", "-1");
+  to.firstChild.setAttribute("tabindex", "0");
+  to.firstChild.focus();
+}
+
 // Links to GitHub.
 
 /** The repository that links lead to: the compiled one, else the one that the GitHub Pages address belongs to. */
@@ -79,6 +124,8 @@ export function link(text, path) {
   return repository ? make("a", { href: `${repository}/${path}` }, named(text)) : make("code", {}, named(text));
 }
 
+/** `text` as a sentence, whose first word stays as it is if it is a name, and whose dates are not broken. */
 export function sentence(text) {
-  return `${/^[a-z]+[0-9_-]/.test(text) ? text : text[0].toUpperCase() + text.slice(1)}.`;
+  const whole = text.replace(/(\d{4})-(\d\d)-(\d\d)/g, "$1\u2011$2\u2011$3");
+  return `${/^[a-z]+[0-9_:-]/.test(text) ? whole : whole[0].toUpperCase() + whole.slice(1)}.`;
 }

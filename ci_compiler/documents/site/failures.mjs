@@ -1,5 +1,5 @@
 // The grids of GPUs by instruction sets with the last results, and what is said about each failure.
-import { byId, count, data, make, named, repository } from "./elements.mjs";
+import { byId, count, data, make, named, repository, walking } from "./elements.mjs";
 import { dayOf } from "./runs.mjs";
 
 const SIGNS = { failed: "✗", cancelled: "○", running: "…", never: "–", passed: "✓" }; // the worst first
@@ -31,7 +31,8 @@ function neighboursOf(variant, variants) {
     const failed = near.filter(({ last }) => last === "failed").length;
     return near.length ? `${failed} of ${near.length} ${text}` : "";
   };
-  const both = [found("isa", "gpu", `on other CPUs with ${variant.gpu}`), found("gpu", "isa", `on other GPUs with ${variant.isa}`)];
+  const [gpu, isa] = [variant.gpu, variant.isa].map((name) => (name && name !== "cpu" ? ` with ${name}` : ""));
+  const both = [found("isa", "gpu", `on other CPUs${gpu}`), found("gpu", "isa", `on other GPUs${isa}`)];
   return both.some(Boolean) ? `Also failing: ${both.filter(Boolean).join(", ")}.` : "";
 }
 
@@ -51,23 +52,34 @@ export function failureOf(variant, variants, address) {
   ];
 }
 
+/** What a morning begins with: how many variants fail, since when, and how many do so no longer. */
+export function headline(variants) {
+  const failing = variants.filter((one) => one.failing);
+  const again = variants.filter(({ results: [last, before] }) => last?.result === "passed" && before?.result === "failed");
+  const oldest = Math.min(...failing.map((one) => one.failing.first.started));
+  const verb = failing.length === 1 ? "fails" : "fail";
+  const first = failing.length ? `${count(failing.length, "variant")} ${verb}, the first since ${dayOf(oldest)}` : "No variant fails";
+  return `${first}${again.length ? `; ${again.length} that failed before ${again.length === 1 ? "passes" : "pass"} again` : ""}.`;
+}
+
 /** The grids, one for each branch: the oldest failure comes first among the branches, and among the GPUs of one. */
 export function drawResults(variants, openCell) {
   const age = (ones) => Math.min(...ones.map(({ failing }) => failing?.first.started ?? Infinity));
   const byAge = (groups) => [...groups].map((one) => [one, age(one[1])]).sort((a, b) => (a[1] === b[1] ? 0 : a[1] - b[1]));
   const grouped = (ones, key) => Map.groupBy?.(ones, key) ?? ones.reduce((all, one) => all.set(key(one), [...(all.get(key(one)) ?? []), one]), new Map());
   const panels = byAge(grouped(variants, ({ branch }) => branch)).map(([[branch, own]]) => {
-    const isas = [...new Set(own.map(({ isa }) => isa))];
+    const isas = [...new Set(own.map(({ isa }) => isa))].sort((a, b) => data.isas.indexOf(a) - data.isas.indexOf(b));
     const rows = byAge(grouped(own, ({ gpu }) => gpu)).map(([[gpu, ones]]) => {
       const cells = isas.map((isa) => {
         const here = ones.filter((one) => one.isa === isa);
-        return make("td", {}, here.length ? buttonOf(`${gpu} ${isa} on ${branch}`, here, openCell) : null);
+        return make("td", { role: "gridcell" }, here.length ? buttonOf(`${gpu} ${isa} on ${branch}`, here, openCell) : null);
       });
-      return make("tr", {}, make("th", { scope: "row", text: gpu || "any" }), cells);
+      return make("tr", { role: "row" }, make("th", { scope: "row", text: gpu || "any" }), cells);
     });
     const heads = isas.map((isa) => make("th", { scope: "col" }, make("span", { text: isa || "any" })));
-    const label = { class: "grid", "aria-label": `Last results on ${branch}` };
+    const label = { class: "grid", role: "grid", "aria-label": `Last results on ${branch}` };
     const table = make("table", label, make("thead", {}, make("tr", {}, make("td"), heads)), make("tbody", {}, rows));
+    walking(table);
     return make("section", { class: "panel" }, make("h2", { class: "mono", text: branch }), table);
   });
   byId("grids").replaceChildren(...panels);

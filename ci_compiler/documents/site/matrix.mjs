@@ -1,6 +1,6 @@
 // The matrix: one grid per branch. Arrow keys move the focus, filters dim cells, and the answer highlights cells.
 import { openCell, openLeftOut } from "./cell.mjs";
-import { byId, count, data, make } from "./elements.mjs";
+import { byId, count, data, make, walking } from "./elements.mjs";
 import { hasFailed } from "./runs.mjs";
 
 const buttons = []; // {element, cell, words}
@@ -54,8 +54,7 @@ function panel(branch, isas, toolkits, here) {
     heads(isas),
     make("tbody", {}, body),
   );
-  table.addEventListener("keydown", walk);
-  table.querySelector("button")?.setAttribute("tabindex", "0");
+  walking(table);
   const title = make("h3", {}, make("span", { class: "mono", text: branch }));
   return make(
     "section",
@@ -111,7 +110,6 @@ function drawn(cell) {
   const element = make("button", {
     type: "button",
     class: `cell ${held ? reach(cell) : "out"}${held && hasFailed(cell) ? " failed" : ""}`,
-    tabindex: "-1",
     title: says,
     "aria-label": says,
   });
@@ -135,41 +133,6 @@ function wordsOf(cell) {
     ...pools,
   ];
   return words.join(" ").toLowerCase();
-}
-
-/** Arrow keys, Home and End in a grid move the focus, and the tab stop of the grid, to another cell. */
-function walk(event) {
-  const from = event.target.closest("button.cell");
-  const steps = {
-    ArrowRight: [0, 1],
-    ArrowLeft: [0, -1],
-    ArrowDown: [1, 0],
-    ArrowUp: [-1, 0],
-    Home: [0, -99],
-    End: [0, 99],
-  };
-  const step = steps[event.key];
-  if (!from || !step) return;
-  event.preventDefault();
-  const rows = [...event.currentTarget.querySelectorAll("tbody tr")].map((line) => [
-    ...line.querySelectorAll("td[role]"),
-  ]);
-  const y = rows.findIndex((line) => line.some((cell) => cell.contains(from)));
-  const x = rows[y].findIndex((cell) => cell.contains(from));
-  const inRow = rows[y]
-    .map((cell, at) => [cell, at])
-    .filter(([cell, at]) => cell.firstChild && Math.sign(at - x) === Math.sign(step[1]));
-  const inColumn = rows
-    .map((line, at) => [line[x], at])
-    .filter(([cell, at]) => cell.firstChild && Math.sign(at - y) === Math.sign(step[0]));
-  const ways = step[1] ? inRow : inColumn;
-  const forwards = step[0] + step[1] > 0;
-  const toTheEnd = Math.abs(step[1]) > 1;
-  const [to] = (toTheEnd === forwards ? ways.at(-1) : ways[0]) ?? [];
-  if (!to) return;
-  from.setAttribute("tabindex", "-1");
-  to.firstChild.setAttribute("tabindex", "0");
-  to.firstChild.focus();
 }
 
 /** Dims the cells that no filter matches, and marks those that the machine runs (`answer`: {best, running} or null). */

@@ -22,7 +22,7 @@ export function runOf({ stages, run, started }) {
 /** The day of a run, with a link to it. */
 function linkTo(run, started) {
   const day = started && dayOf(started);
-  return run ? make("a", { href: run, text: day || "run" }) : day;
+  return run ? make("a", { href: run, class: "day", text: day || "run" }) : day;
 }
 
 /** The text of gains with each number on one line: `+0.4 % ± 0.6`. */
@@ -39,12 +39,15 @@ export function lastGain(cell, package_) {
   return found ? make("p", { class: "run measured" }, make("strong", { text: "Measured: " }), ...gainOf(found)) : null;
 }
 
+/** A result in its colour, with the words before it. */
+export const resultOf = ({ result }, words = "") =>
+  make("strong", { class: toneOf(result) || false, text: `${words}${result}: ` });
+
 /** The last result of a variant as a line of the answer, which names it as `title`; null if it is not known. */
 export function lastRun(cell, package_, title) {
   const last = lastOf(cell, package_);
   if (!last) return null;
-  const result = make("strong", { class: toneOf(last.result) || false, text: `Last build ${title && `of ${title} `}${last.result}: ` });
-  return make("p", { class: "run" }, result, ...runOf(last));
+  return make("p", { class: "run" }, resultOf(last, `Last build ${title && `of ${title} `}`), ...runOf(last));
 }
 
 /** `gpu-test is expected to fail until 2027-03-31: REASON`, with a link to the issue, for each stage of a variant. */

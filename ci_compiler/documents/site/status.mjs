@@ -1,6 +1,6 @@
 // The page of results over time: a row for each variant, which filters hide, and its results in a dialog.
 import { byId, data, make, named, repository } from "./elements.mjs";
-import { cellRows, drawResults, failingOf, failureOf } from "./failures.mjs";
+import { cellRows, drawResults, failingOf, failureOf, headline } from "./failures.mjs";
 import { dayOf, expectationsOf, runOf, toneOf, unbroken } from "./runs.mjs";
 import { offerThemes } from "./theme.mjs";
 import { chart, durations, inWords, lasting, percentile } from "./trend.mjs";
@@ -183,6 +183,7 @@ function fillChoices() {
 
 offerThemes();
 fillChoices();
+byId("headline").textContent = headline(variants);
 drawResults(variants, openCell);
 drawTable();
 takeFilters();

@@ -32,7 +32,7 @@ _ENDS = ENDS | {"n": "found in the store"}
 def status_page(plan: Plan, records: Records, repository: str = "") -> str:
     """The page. `repository` is the `OWNER/NAME` on GitHub for its links; '' for that of the page's address."""
     parts = {
-        "lead": html.escape(_lead(plan, records)),
+        "lead": _lead(plan, records),
         "finder": NAME,
         "source": html.escape(f"Compiled by ci-compile from {plan.spec.document.file}."),
         "title": html.escape(f"Results over time · {plan.spec.owner}"),
@@ -44,7 +44,7 @@ def status_page(plan: Plan, records: Records, repository: str = "") -> str:
 def _lead(plan: Plan, records: Records) -> str:
     shown = [records.variants[key] for key in _keys(plan) if key in records.variants]
     results = counted(sum(len(trace.records) for trace in shown), "result")
-    return f"{results} of builds from {day_of(records.since)} to {day_of(records.through)}."
+    return f"{results} of builds from <time>{day_of(records.since)}</time> to <time>{day_of(records.through)}</time>."
 
 
 def status_data(plan: Plan, records: Records, repository: str) -> dict[str, Any]:
@@ -66,6 +66,7 @@ def status_data(plan: Plan, records: Records, repository: str) -> dict[str, Any]
             "commit": [records.runs[number].commit for number in numbers],
         },
         "lasts": [],
+        "isas": list(plan.spec.hardware.isas),
         "variants": [
             {
                 "name": variant.name,
