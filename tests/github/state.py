@@ -14,6 +14,7 @@ import threading
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -316,6 +317,11 @@ class GitHub:
         tail = re.sub(r"^/(repos/\{owner\}/\{repo\}|orgs/\{org\})", "", asked.template)
         return _ANSWERS[f"{asked.method} {tail}"](self, request)
 
+    @cached_property
+    def contents(self) -> dict[str, bytes]:
+        """What was uploaded to releases, by the name of the asset."""
+        return {}
+
     def list_releases(self, request: Request) -> Answer:
         return self._page("", [*self.releases.values()], request)
 
@@ -356,6 +362,7 @@ class GitHub:
         if any(asset["name"] == name for asset in release["assets"]):
             return refusal(422, "already_exists")
         number, broken = self._number(), name == self.cut_upload
+        self.contents[name] = request.body
         more = {
             "id": number,
             "url": f"{self.url}/repos/{REPOSITORY}/releases/assets/{number}",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,12 +21,14 @@ from ci_compiler.publishing.plan import HeldVersion, Nights, StagedVariant, expi
 from ci_compiler.publishing.target import publish, upload
 from tests.backends import wheel as fastpath
 from tests.backends.wheel import TAG
+from tests.checkers.tools import require
 from tests.publishing.places import COMMIT, wheel
 from tests.specs import spec_of
 
 from .state import REPOSITORY, TOKEN, Fault, GitHub
 from .talk import talk
 
+VERIFY = Path(__file__).parents[2] / ".github/docs/verify.md"
 NAMES = ["fastpath-cpu", "fastpath-sm90"]
 
 
@@ -64,6 +68,19 @@ def test_a_release_is_a_draft_until_every_variant_is_there(github: GitHub, tmp_p
     assert release["body"].startswith("**Withdrawn:** wrong results")
     # GitHub's documentation names the state, and its description of the API lacks it.
     github.problems = [problem for problem in github.problems if "'starter' is not one of" not in problem]
+
+
+def test_the_command_of_the_documents_checks_the_files_of_a_release(github: GitHub, tmp_path: Path) -> None:
+    [command] = re.findall(r"^sha256sum .*$", VERIFY.read_text("utf-8"), re.MULTILINE)
+    publish(GitHubRelease(talk(github).client, "v{version}"), [wheel(tmp_path / "built", variant=NAMES[0])], quiet)
+    (folder := tmp_path / "fetched").mkdir()
+    for name, content in github.contents.items():
+        (folder / name).write_bytes(content)
+    words = [require("sha256sum"), *command.replace("VARIANT", NAMES[0]).split()[1:]]
+    assert subprocess.run(words, cwd=folder, capture_output=True, check=False).returncode == 0
+    [file] = folder.glob("*.whl")
+    file.write_bytes(file.read_bytes()[:-1])
+    assert subprocess.run(words, cwd=folder, capture_output=True, check=False).returncode == 1
 
 
 def test_nights_expire_and_releases_stay(github: GitHub, tmp_path: Path) -> None:
