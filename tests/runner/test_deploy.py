@@ -386,6 +386,15 @@ def test_the_controllers_service_is_little_exposed(machine: Path) -> None:
         assert done.returncode == 0, done.stdout[-1000:]
 
 
+@pytest.mark.parametrize("unit", ["ci-runner@.service", "ci-prune-runners.service"])
+def test_the_client_of_podman_may_write_to_its_runtime_folder(spec: Spec, unit: str) -> None:
+    """Seen with podman 4.3, even of another service: it changes `libpod` there, and the user's own is read-only."""
+    service = sections(deployment(spec, "systemd").files[unit])["Service"]
+    assert service["ProtectHome"] == ["read-only"]
+    assert service["RuntimeDirectory"] == ["%N"]
+    assert "XDG_RUNTIME_DIR=%t/%N" in service["Environment"]
+
+
 def test_the_service_restarts_after_every_exit_code_but_one(spec: Spec) -> None:
     template = sections(deployment(spec, "systemd").files["ci-runner@.service"])
     service = template["Service"]

@@ -108,13 +108,14 @@ in
       startLimitIntervalSec = 0;
       script = ''
         export CONTAINER_HOST=unix:///run/user/$(id --user)/podman/podman.sock
-        export GH_CONFIG_DIR=$CREDENTIALS_DIRECTORY
+        export GH_CONFIG_DIR=$CREDENTIALS_DIRECTORY XDG_RUNTIME_DIR=$RUNTIME_DIRECTORY
         exec ${cfg.package}/bin/ci-runner start ${name} --count ${toString count}${known.${name}.health}@if spec-option@ --spec ${cfg.spec}@end@
       '';
       serviceConfig = {
         User = "ci-runner";
         WorkingDirectory = "/var/lib/ci-runner";
         StateDirectory = "ci-runner";
+        RuntimeDirectory = "%N";
         LoadCredential = "hosts.yml:${cfg.credential}";
         KillMode = "mixed";
         TimeoutStopSec = known.${name}.stop;
@@ -140,7 +141,7 @@ in
         environment.GITHUB_REPOSITORY = cfg.repository;
         script = ''
           export CONTAINER_HOST=unix:///run/user/$(id --user)/podman/podman.sock
-          export GH_CONFIG_DIR=$CREDENTIALS_DIRECTORY
+          export GH_CONFIG_DIR=$CREDENTIALS_DIRECTORY XDG_RUNTIME_DIR=$RUNTIME_DIRECTORY
           exec ${cfg.package}/bin/ci-runner prune@if spec-option@ --spec ${cfg.spec}@end@
         '';
         serviceConfig = {
@@ -148,6 +149,7 @@ in
           User = "ci-runner";
           WorkingDirectory = "/var/lib/ci-runner";
           StateDirectory = "ci-runner";
+          RuntimeDirectory = "%N";
           LoadCredential = "hosts.yml:${cfg.credential}";
           @nix-hardening@
         };
