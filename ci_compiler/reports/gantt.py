@@ -13,7 +13,7 @@ from string import Template
 
 from ci_compiler.reports.forecast import HOSTED_SECONDS, Forecast, PoolForecast, pool_table
 from ci_compiler.stages import BUILD, stages
-from ci_compiler.units import duration, guess, machine_hours
+from ci_compiler.units import counted, duration, guess, machine_hours
 
 PAGE = Path(__file__).with_suffix(".html")
 STYLE = PAGE.with_suffix(".css")
@@ -39,7 +39,7 @@ def gantt(forecast: Forecast) -> str:
     return Template(PAGE.read_text("utf-8")).substitute(
         {name: "\n".join(lines) for name, lines in parts.items()},
         title=f"A full build of {forecast.variants:,} variants{escape(guess(forecast.guessed))}",
-        end=duration(forecast.end),
+        end=_in_waves(forecast) if forecast.overdue else duration(forecast.end),
         critical=duration(sum(job.seconds for job in forecast.path)),
         style=STYLE.read_text("utf-8") + "".join(sorted(rules)),
     )
@@ -51,7 +51,7 @@ def _facts(forecast: Forecast) -> Iterator[str]:
     saved = machine_hours(forecast.alone_seconds - forecast.seconds)
     facts = [
         ("work", f"{machine_hours(forecast.seconds)} h", f"of machines, in {len(forecast.jobs):,} jobs"),
-        ("lower bound", duration(forecast.lower_bound), f"the full build is {above:.1%} above it"),
+        ("lower bound", duration(forecast.lower_bound), f"all shards at once are {above:.1%} above it"),
         ("bottleneck", forecast.bound.pool or "the longest chain", "what sets the lower bound"),
         ("one shard", f"up to {duration(max(forecast.shards.values()))}", f"the slowest of {len(forecast.shards):,}"),
         ("a pull request", f"up to {duration(pull.seconds)}", f"{len(pull.cells)} cells of {pull.branch}"),
@@ -62,11 +62,14 @@ def _facts(forecast: Forecast) -> Iterator[str]:
         ),
     ]
     if forecast.overdue:
-        together = duration(sum(wave.seconds for wave in forecast.waves))
-        remark = f"at once, {forecast.overdue:,} jobs would queue for longer than GitHub allows"
-        facts.append((f"in {len(forecast.waves):,} waves", together, remark))
+        remark = f"as in the chart; {forecast.overdue:,} jobs would queue for longer than GitHub allows"
+        facts.append(("all shards at once", duration(forecast.end), remark))
     for name, value, remark in facts:
         yield f"<div><dt>{name}</dt><dd>{escape(value)}<small>{escape(remark)}</small></dd></div>"
+
+
+def _in_waves(forecast: Forecast) -> str:
+    return f"{duration(forecast.in_waves)} in {counted(len(forecast.waves), 'wave')}"
 
 
 def _legend(forecast: Forecast, hues: dict[str, int]) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -480,3 +481,18 @@ def test_the_chart_is_one_well_formed_file_that_asks_for_nothing(bundled: Plan) 
     first = found.jobs[0]
     assert f'x="{HOSTED_SECONDS}" y="0.08" width="{first.seconds}"' in text
     assert f"{first.variant.name} on {first.cell.branch}\n{first.stage}, from 60 s on, 1 h" in page.titles
+
+
+def test_the_headline_of_the_chart_is_what_will_happen(bundled: Plan) -> None:
+    """In waves, where GitHub would cancel jobs of a build of all shards at once."""
+    found = forecast(bundled)
+    assert found.overdue
+    together = duration(sum(wave.seconds for wave in found.waves))
+    heading = re.search("<h1>(.*)</h1>", gantt(found))
+    assert heading
+    assert heading[1].endswith(f"459 variants: {together} in {len(found.waves)} waves")
+    assert f"<dt>all shards at once</dt><dd>{duration(found.end)}<" in gantt(found)
+    few = forecast(plan(spec_of(small())))
+    assert not few.overdue
+    assert f": {duration(few.end)}</h1>" in gantt(few)
+    assert "all shards at once</dt>" not in gantt(few)
