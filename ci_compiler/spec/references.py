@@ -166,7 +166,7 @@ def _check_packages(spec: Spec) -> Iterator[Finding]:
 
 def _check_commands(spec: Spec) -> Iterator[Finding]:
     """With a backend that builds no recipes, each package declares its commands; with another one, none does."""
-    of_recipes = {"attribute", "recipes", *(one.name for one in keys_of(RecipeKeys))}
+    of_recipes = {"recipes", *(one.name for one in keys_of(RecipeKeys))}
     for package in spec.packages.values():
         path: Path_ = ("packages", package.name)
         if spec.backend.has_recipes or package.repository:

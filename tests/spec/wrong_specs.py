@@ -421,7 +421,6 @@ STARTED: list[tuple[str, str, str, str]] = [
     ("wheel", "token in publish", 'TWINE_PASSWORD="$PUBLISH_TOKEN"', f"TWINE_PASSWORD=pypi-Ag{'E' * 40}"),
     ("torch", "token in a comment", "", f"\n# was ghp_{'a' * 36}\n"),
     ("wheel", "recipes with command", "    title: NumPy", "    title: NumPy\n    recipes: own"),
-    ("wheel", "attribute with command", "    title: NumPy", "    title: NumPy\n    attribute: numpy"),
     ("wheel", "container latest", "      sources: [ci]", "      container: ubuntu:24.04\n      sources: [ci]"),
     ("wheel", "compiler cache gcc", "      sources: [ci]", "      compiler-cache: ccache\n      sources: [ci]"),
     ("wheel-rocm", "accelerator hyphen", "rocm 7.1 gfx90a", "rocm-7.1-gfx90a"),
