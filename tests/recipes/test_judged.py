@@ -76,7 +76,7 @@ WANTS = f"pytorch-{CPU} is for avx2 (-mavx2 -mfma -mf16c)"
         (
             "compiled",
             "-mavx2 -march=alderlak",
-            [": -march=alderlak: unknown 'alderlak'; did you mean alderlake or cascadelake?"],
+            [": -march=alderlak: unknown 'alderlak'; did you mean alderlake?"],
         ),
     ],
 )

@@ -115,7 +115,7 @@ VALUES: dict[str, tuple[Any, Any, tuple[str, str]]] = {
     "a long text": ({"maxLength": 9}, "x" * 100, ("wrong-value", f'a: "{"x" * 76}… is not a valid value')),
     "a secret": (
         {"maxLength": 9},
-        "ghp_" + "a1B2" * 9,
+        "a1B2" * 21 + "ab==",
         ("wrong-value", 'a: "***" is not a valid value'),
     ),
 }
