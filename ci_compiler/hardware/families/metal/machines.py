@@ -18,7 +18,8 @@ from ci_compiler.hardware.texts import plain, printed
 from ci_compiler.judgement import Judgement, failed, ok, skipped
 from ci_compiler.outside import object_of
 
-_VIRTUAL = "Paravirtual"
+_VIRTUAL = facts("metal", "words")["virtual"]
+"""What the name of a virtual machine's device has in it."""
 
 
 def record(root: Path) -> str:

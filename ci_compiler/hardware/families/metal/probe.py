@@ -5,11 +5,14 @@ Sources: PyTorch, torch.backends.mps and torch.mps.
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 TITLE, DNN = "Metal", "MPS"
 COLLECTIVES, COLLECTIVES_FILE = "A library with which GPUs exchange data", ""
+_VIRTUAL = json.loads(Path(__file__).with_name("words.json").read_bytes())["virtual"]
 
 
 def devices(torch: Any) -> SimpleNamespace:
@@ -21,7 +24,7 @@ def devices(torch: Any) -> SimpleNamespace:
         raise RuntimeError(f"{name} is the device of a virtual machine" if name else "PyTorch sees no GPU with Metal")
 
     return SimpleNamespace(
-        is_available=lambda: bool(name) and "Paravirtual" not in name,
+        is_available=lambda: bool(name) and _VIRTUAL not in name,
         init=init,
         device_count=lambda: 1,
         get_device_name=lambda _: name,

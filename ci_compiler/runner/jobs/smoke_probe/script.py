@@ -24,7 +24,7 @@ def script(path: str) -> str:
     except SystemExit as end:
         if end.code not in {None, 0}:
             raise WrongError(f"{Path(path).name} ended with {end.code}") from None
-    except Exception as error:
+    except Exception as error:  # whatever the file raises is what the check found
         own = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
         if not own:  # it does not compile, which the error says with its place
             raise
