@@ -28,7 +28,7 @@ ROWS: dict[str, Any] = json.loads(Path(__file__).with_name("xpu_machines.json").
 
 LEVEL_ZERO = (
     "[level_zero:gpu][level_zero:0] Intel(R) oneAPI Unified Runtime over Level-Zero V2, "
-    "Intel(R) Arc(TM) Pro B60 Graphics 20.1.0 [1.15.38308]"
+    "Intel(R) Arc(TM) B580 Graphics 20.1.0 [1.15.38308]"
 )
 
 
@@ -89,7 +89,7 @@ def test_the_driver_is_not_judged() -> None:
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The files of a machine with two GPUs, and no tools."""
     (tmp_path / "dev/dri").mkdir(parents=True)
-    for node, text in ROWS["arc-pro-b60s"]["nodes"]:
+    for node, text in ROWS["two-b580"]["nodes"]:
         (tmp_path / f"sys/class/drm/{node}/device").mkdir(parents=True)
         (tmp_path / f"sys/class/drm/{node}/device/uevent").write_text(text, "utf-8")
         (tmp_path / "dev/dri" / node).touch()
@@ -117,7 +117,7 @@ def test_its_render_nodes_are_enough(root: Path) -> None:
     [
         (LEVEL_ZERO, 0, "bmg, bmg through /dev/dri and sycl-ls"),
         (
-            "[opencl:gpu][opencl:1] Intel(R) OpenCL Graphics, Intel(R) Graphics [0xe211]",
+            "[opencl:gpu][opencl:1] Intel(R) OpenCL Graphics, Intel(R) Graphics [0xe20b]",
             0,
             "sycl-ls lists no GPU of Level",
         ),
@@ -154,7 +154,7 @@ def test_labels_are_those_of_a_pool_that_names_its_target() -> None:
     values = {"platform": "x86_64-linux", "accelerator": ["cpu", "xpu bmg"]}
     spec = decided({"values": values}, runners={"arc": {**pool, **small}, "x86": builder}).spec
     own = next(one for one in spec.pools if one.name == "arc")
-    assert fit(spec.hardware, of("arc-pro-b60s"), own).fits
+    assert fit(spec.hardware, of("two-b580"), own).fits
     assert fit(spec.hardware, of("max-1550"), own).missing == ("a GPU of bmg (there is pvc)",)
     assert fit(spec.hardware, of("b580"), own).missing == ("2 GPUs of bmg (there is 1)",)
 
