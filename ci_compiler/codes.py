@@ -181,6 +181,7 @@ class Code(StrEnum):
     RUNS_ALREADY = "runs-already"
     SAME_NAME_SAME_VERSION = "same-name-same-version"
     SCALE_SET = "scale-set"
+    SCRIPT_MISSING = "script-missing", Severity.WARNING
     SECRET_MISSING = "secret-missing"  # noqa: S105  (a code)
     SETUP_FAILED = "setup-failed"
     SHALLOW_CLONE = "shallow-clone"
@@ -242,6 +243,7 @@ class Code(StrEnum):
     UNKNOWN_VARIANT = "unknown-variant"
     UNKNOWN_WORK_AROUND = "unknown-work-around"
     UNLIKE_THE_OTHERS = "unlike-the-others", Severity.NOTE
+    UNLISTED_TARGET = "unlisted-target", Severity.WARNING
     UNPROVED_ISA = "unproved-isa"
     UNREAD_SETTING = "unread-setting", Severity.WARNING
     UNSAFE_FILE = "unsafe-file"

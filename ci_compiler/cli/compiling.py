@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ci_compiler import __version__
@@ -14,7 +14,7 @@ from ci_compiler.cli.console import finding_lines, note, print_findings, table
 from ci_compiler.cli.drift import missing_recipes, write_or_check
 from ci_compiler.cli.where import branch_of, plan_of, root_of, templates_of
 from ci_compiler.codes import Code
-from ci_compiler.errors import Finding, wrong
+from ci_compiler.errors import Finding, nearest, wrong
 from ci_compiler.files.compiled_by import compiled_by, is_older
 from ci_compiler.files.drift import FLOX, GITHUB, Territory, holds_ours
 from ci_compiler.outside import STANDARD_INPUT
@@ -36,7 +36,8 @@ def compile_or_check(arguments: argparse.Namespace, command: Sequence[str]) -> i
     root = root_of(arguments)
     before = _compiled_before(root)
     decided = plan_of(arguments, compiles=True)
-    said = [*finding_lines([*decided.warnings, *_toolkit(decided.spec, root)], root=root)]
+    known = [*decided.warnings, *_toolkit(decided.spec, root), *_scripts(decided, root)]
+    said = [*finding_lines(known, root=root)]
     for line in said:
         note(line)
     files, (recipes, own) = dict(compile_files(decided)), _recipes(decided, root, arguments)
@@ -72,7 +73,8 @@ def _keep_stamp(spec: Spec, root: Path, arguments: argparse.Namespace, said: Seq
     from ci_compiler.cli.stamp import keep
 
     toolkit = [spec.toolkit, f"{spec.toolkit}/pyproject.toml"] if spec.toolkit.startswith(".") else []
-    read = [*([str(given.absolute())] if given else []), *template_paths(spec), *toolkit]
+    scripts = [path for path, _ in _declared_scripts(spec)]
+    read = [*([str(given.absolute())] if given else []), *template_paths(spec), *toolkit, *scripts]
     keep(arguments.words, root, read, "".join(f"{line}\n" for line in said), started)
 
 
@@ -86,6 +88,29 @@ def _toolkit(spec: Spec, root: Path) -> Sequence[Finding]:
         "git+https://HOST/PATH@COMMIT` or another source of it"
     )
     return (spec.finding(("toolkit",), Code.TOOLKIT_MISSING, message),)
+
+
+def _declared_scripts(spec: Spec) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """The files of the repository that jobs run, and where the spec has each."""
+    for name, package in spec.packages.items():
+        if package.command:
+            yield package.command.build, ("packages", name, "command", "build")
+        smoke = package.smoke
+        tests = {(): smoke, ("cpu",): smoke.cpu, ("gpu",): smoke.gpu} if smoke else {}
+        yield from ((test.python, ("packages", name, "smoke", *at, "python")) for at, test in tests.items() if test)
+
+
+def _scripts(decided: Plan, root: Path) -> Iterator[Finding]:
+    """A warning for each script that a job of the branch that is checked out would not find."""
+    spec, branch = decided.spec, head_branch(root)
+    cells = [cell for cell in decided.judged.cells if cell.branch == branch]
+    built = {variant.package for cell in cells for variant in cell.variants}
+    for path, at in _declared_scripts(spec):
+        if path and at[1] in built and not (root / path).is_file():
+            beside = (root / path).parent
+            names = [one.relative_to(root).as_posix() for one in beside.iterdir()] if beside.is_dir() else []
+            message = f"{path} is not a file of this checkout; the jobs of {branch} run it"
+            yield spec.finding(at, Code.SCRIPT_MISSING, message + nearest(path, names, only_near=True))
 
 
 def _compiled_before(root: Path) -> str:

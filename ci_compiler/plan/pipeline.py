@@ -32,6 +32,7 @@ from ci_compiler.plan.sharding import Shard, shards
 from ci_compiler.record import record
 from ci_compiler.spec.axes import AXES, PARTS, Accelerator
 from ci_compiler.spec.model import Package, Spec
+from ci_compiler.spec.open_references import target_findings
 from ci_compiler.spec.suites import Suite
 
 _Held = tuple[Cell, Variant]
@@ -154,6 +155,8 @@ def plan(spec: Spec) -> Plan:
         from ci_compiler.plan.expected import unused_findings  # most specs expect none
 
         findings += tuple(unused_findings(spec, judged.cells, routes))
+    if spec.is_open:
+        findings += tuple(target_findings(spec))
     findings += tuple(untested_findings(spec, zip(judged.cells, routes, strict=True)))
     if any(pool.hosted for pool in spec.pools):
         from ci_compiler.plan.hosted_rules import hosted_findings  # most specs have machines of their own

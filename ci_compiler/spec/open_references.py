@@ -9,7 +9,7 @@ from contextlib import suppress
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, nearest
 from ci_compiler.hardware import UnknownHardwareError, tables
-from ci_compiler.hardware.families import FAMILIES, facts, family_of
+from ci_compiler.hardware.families import FAMILIES, NamedTarget, facts, family_of
 from ci_compiler.hardware.products import device
 from ci_compiler.spec.axes import AXES, PARTS, SHORT_FAMILY, Accelerator, Matrix, When
 from ci_compiler.spec.edges import EVERY
@@ -163,7 +163,7 @@ def _unknown_values(
     for index, value in enumerate(values):
         if value in declared:
             continue
-        path = (*at, index) if (*at, index) in spec.document.values else at
+        path = _entry(spec, at, index)
         if axis == "accelerator":
             yield from _unknown_accelerator(spec, path, Accelerator.parse(value))
         elif axis == "isa":
@@ -218,6 +218,29 @@ def _unknown_accelerator(spec: Spec, path: Path_, accelerator: Accelerator) -> I
     if target and target not in {*listed, *served} and not family_of(family).is_target(target):
         message = f"{target!r} is not a target of {family}{_meant(spec, family, target)}"
         yield spec.finding(path, Code.UNKNOWN_GPU, message)
+
+
+def target_findings(spec: Spec) -> Iterator[Finding]:
+    """A warning for each target in a matrix or of a pool whose code no GPU runs that the family's table has."""
+    places = [((*path, *below, "accelerator"), row) for path, one, _ in spec.matrices for below, row in _written(one)]
+    named = [(at, index, text) for at, row in places for index, text in enumerate(row.get("accelerator", ()))]
+    named += [(("runners", pool.name, "accelerator"), 0, pool.accelerator) for pool in spec.pools if pool.accelerator]
+    listed = {name for rows in spec.accelerator_tables() for row in rows.values() for name in row.targets}
+    for at, index, text in named:
+        family, _, target = Accelerator.parse(text)
+        own = family_of(family)
+        names = facts(family, "names") if own.lists_products else {"products": ()}
+        known = [NamedTarget(one, family) for one in (*names["products"], *names.get("others", ()))]
+        for part in filter(None, target.split(",") if known else ()):
+            if part not in listed and not any(own.runs(one, NamedTarget(own.named(part), family)) for one in known):
+                near = nearest(part, names["products"], only_near=True) or "; `accelerators` may list it"
+                message = f"no known GPU of {family} runs code for {part!r}{near}"
+                yield spec.finding(_entry(spec, at, index), Code.UNLISTED_TARGET, message)
+
+
+def _entry(spec: Spec, at: Path_, index: int) -> Path_:
+    """The place of an entry of a list at `at`, where one entry may stand for a list."""
+    return (*at, index) if (*at, index) in spec.document.values else at
 
 
 def _meant(spec: Spec, family: str, target: str) -> str:

@@ -13,6 +13,7 @@ from ci_compiler.adoption.spec_yaml import entry, flow
 from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
 from ci_compiler.hardware import CPU, Hardware, UnknownHardwareError, pasted, products
+from ci_compiler.hardware.families import DEFAULT, family_of
 from ci_compiler.hardware.machine import GpuDevice
 from ci_compiler.spec.model import Spec
 
@@ -69,11 +70,15 @@ def with_gpus(spec: Spec, text: str, answer: str) -> str:
     for device in _devices(spec.hardware, answer):
         devices.setdefault(device.target or device.sm, device)
     if spec.is_open and (named := _TARGETS.search(text)):
+        family = family_of(named["toolkit"].split()[0])
+        if not devices and not named["cpu"]:
+            message = f"the template builds for GPUs alone; name a GPU, such as {family.example}"
+            raise wrong(GPUS, Code.WRONG_OPTION, message)
         rows = flow([*(f"{named['toolkit']} {target}" for target in devices), *([CPU] if named["cpu"] else [])])
         text = text.replace(named[0], f"    accelerator: {rows}")
-        key, family = "accelerator", f"{named['toolkit'].split()[0]} "
+        key, before = "accelerator", f"{family.name} "
     else:
-        key, family = "gpu", ""
+        key, family, before = "gpu", family_of(DEFAULT), ""
         match = _GPU_ROWS.search(text)
         old = match["rows"] if match else ""
         cpu = "    cpu:\n" if f"    {CPU}:" in old or not devices else ""
@@ -86,12 +91,12 @@ def with_gpus(spec: Spec, text: str, answer: str) -> str:
             _pool_name(spec.hardware, target, device.name),
             {
                 "runs-on": ["self-hosted", "linux", "x64", f"gpu-{target}"],
-                key: f"{family}{target}",
+                key: f"{before}{target}",
                 **({"cpu": cpu_of} if cpu_of else {"stages": ["gpu-test"]}),
             },
             "  ",
         )
-        for target, device in devices.items()
+        for target, device in {family.named(target): device for target, device in devices.items()}.items()
     )
     return text + "".join(f"{line}\n" for pool in pools for line in pool)
 

@@ -158,3 +158,24 @@ def test_a_long_line_is_cut_around_the_column_and_a_secret_is_hidden(
     assert line[caret.index("^")] == "X"
     assert excerpt(Place(file="long.yaml", line=2, column=1), tmp_path) == ["    2 | token: ***"]
     assert excerpt(Place(file="long.yaml", line=9, column=1), tmp_path) == []
+
+
+def test_a_script_that_is_not_in_the_checkout_is_a_warning(tmp_path: Path, capsys: Out) -> None:
+    subprocess.run(["git", "init", "--quiet", "--initial-branch=main", tmp_path], check=True)
+    assert ci("init", "--template", "wheel-rocm", "--owner", "acme", "--gpus", "MI300X", "--root", str(tmp_path)) == 0
+    assert ci("--root", str(tmp_path)) == 0
+    assert "[script-missing]" not in capsys.readouterr().err
+    spec = tmp_path / SPEC
+    spec.write_text(
+        spec.read_text("utf-8").replace("ci/build-w", "ci/bild-w").replace("/smoke.py", "/test.py"), "utf-8"
+    )
+    assert ci("--root", str(tmp_path)) == 0
+    lines = [line for line in capsys.readouterr().err.splitlines() if "[script-missing]" in line]
+    said = "is not a file of this checkout; the jobs of main run it"
+    assert [line.partition(": ")[2].rpartition(" [")[0].partition(": ")[2] for line in lines] == [
+        f"ci/bild-wheel.sh {said}; did you mean ci/build-wheel.sh?",
+        f"ci/test.py {said}; did you mean ci/smoke.py?",
+    ]
+    subprocess.run(["git", "-C", tmp_path, "switch", "--quiet", "--create", "other"], check=True)
+    assert ci("--root", str(tmp_path)) == 0
+    assert "[script-missing]" not in capsys.readouterr().err, "the files of main are not those of this checkout"

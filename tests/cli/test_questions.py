@@ -230,3 +230,13 @@ def test_files_need_no_cache_in_kubernetes(tmp_path: Path) -> None:
     words = ("--template", "wheel", "--owner", "acme", "--toolkit", TOOLKIT, "--kubernetes")
     assert init(tmp_path, *words) == 0
     assert spec_at(tmp_path).cache is None
+
+
+def test_a_template_for_gpus_alone_needs_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("--template", "wheel-rocm", "--owner", "acme", "--gpus")
+    assert init(tmp_path, *words, "none") == 2
+    assert "--gpus: the template builds for GPUs alone; name a GPU, such as gfx942" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+    assert init(tmp_path, *words, "gfx90a:xnack+") == 0
+    pool = spec_at(tmp_path).pools[-1]
+    assert (pool.name, pool.accelerator, pool.runs_on.labels[-1]) == ("gfx90a", "rocm gfx90a", "gpu-gfx90a")

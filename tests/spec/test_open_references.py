@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from ci_compiler.spec.open_references import target_findings
 from tests.specs import Said, assert_said, errors_in, small, spec_of
 
 VALUES: dict[str, Any] = {"python": "3.13", "platform": "x86_64-linux", "accelerator": "cpu"}
@@ -308,3 +309,33 @@ def test_a_profile_publishes_only_what_it_tests(profiles: Any, changes: dict[str
 
 def test_an_open_spec_without_errors_is_a_spec() -> None:
     assert spec_of(small(**values())).is_open
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [
+        ("rocm gfx943", "no known GPU of rocm runs code for 'gfx943'; did you mean gfx942"),
+        ("rocm gfx942,gfx1106", "'gfx1106'; did you mean gfx11"),
+        ("xpu bgm", "no known GPU of xpu runs code for 'bgm'; did you mean bmg?"),
+        ("xpu qqqqqq", "no known GPU of xpu runs code for 'qqqqqq'; `accelerators` may list it"),
+        ("rocm gfx90a:xnack+", ""),
+        ("rocm gfx11-generic", ""),
+        ("rocm gfx1250", ""),
+        ("rocm all", ""),
+        ("xpu spir64", ""),
+        ("opencl adreno", ""),
+    ],
+)
+def test_a_target_that_no_known_gpu_runs_is_a_warning(target: str, expected: str) -> None:
+    family, _, name = target.partition(" ")
+    pools = pool(accelerator=target.partition(",")[0])["runners"]
+
+    def unlisted(**changes: Any) -> list[str]:
+        document = small(**accelerator(f"{family} 1.0 {name}") | {"runners": pools} | changes)
+        return [one.message for one in target_findings(spec_of(document))]
+
+    declared = {"hardware": {"families": {"opencl": {"title": "OpenCL"}}}}
+    found = unlisted(**declared)
+    assert [expected in message for message in found] == [True] * (1 if "," in name else 2) if expected else found == []
+    listed = {family: {"toolkits": ["1.0"], "targets": name.split(",")}}
+    assert not unlisted(accelerators=listed, **declared)
