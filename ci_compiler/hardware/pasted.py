@@ -111,18 +111,27 @@ def _part(hardware: Hardware, text: str) -> Pasted | None:
         return Pasted(none=True)
     if known := instance(text):
         return Pasted(gpus=known[:1] if known[0] else (), none=not known[0], cpu=known[1])
+    own = text if _is_cpu(hardware, text) else ""
     try:
-        return Pasted(gpus=(text,)) if device(hardware, text) else Pasted(none=True)
+        gpu = device(hardware, text)
+        return Pasted(gpus=(text,), cpu="" if cpu_of(hardware, gpu) else own) if gpu else Pasted(none=True)
     except (ForeignGpuError, UnknownHardwareError) as error:
         foreign = (
             Pasted(gpus=(text,)) if isinstance(error, ForeignGpuError) and not any(_gpus(hardware, text)) else None
         )
+    if own:
+        return Pasted(cpu=own)
+    gpu_of_type, beside_it = instance(text, bare=True) or ("", "")
+    named = Pasted(gpus=(gpu_of_type,) if gpu_of_type else (), none=not gpu_of_type, cpu=beside_it)
+    return named if gpu_of_type or beside_it else foreign
+
+
+def _is_cpu(hardware: Hardware, text: str) -> bool:
+    """Whether `text` is in the place of a CPU's name; a chip's name may be that of its GPU as well."""
     try:
-        return Pasted(cpu=text) if is_unstated(text) or cpu(hardware, text) else None
+        return is_unstated(text) or bool(cpu(hardware, text))
     except (UnknownHardwareError, ValueError):
-        gpu, beside_it = instance(text, bare=True) or ("", "")
-        named = Pasted(gpus=(gpu,) if gpu else (), none=not gpu, cpu=beside_it)
-        return named if gpu or beside_it else foreign
+        return False
 
 
 def instance(text: str, *, bare: bool = False) -> tuple[str, str] | None:
@@ -205,10 +214,10 @@ def _plain(line: str) -> str:
 
 @cache
 def forms(hardware: Hardware) -> list[str]:
-    """The forms of lines that name a GPU; those that are a family's own where the tables have a GPU of it."""
+    """The forms of lines that name a GPU: first those that are a family's own, where the tables have a GPU of it."""
     named = {gpu.family for gpu in hardware.gpus.values()}
     tables = (facts(family, "tools") for family in files_of("tools.json") if family in named)
-    return [*tools()["gpu"], *(form for table in tables for form in table.get("own", ()))]
+    return [*(form for table in tables for form in table.get("own", ())), *tools()["gpu"]]
 
 
 def _gpus(hardware: Hardware, line: str) -> Iterator[str]:

@@ -161,11 +161,21 @@ def gpu_of(hardware: Hardware, device: GpuDevice) -> Gpu | None:
 
 @cache
 def known_gpus(hardware: Hardware) -> Mapping[str, Gpu]:
-    """The rows of the tables, and one for each further target of which a family lists products."""
-    listed = ((target, name) for name in _listing(hardware) for target in (name, *facts(name, "names")["products"]))
+    """The rows of the tables, and before them one for each target of which a family lists products.
+
+    Of GPUs without compute capabilities, the integrated ones come first, and each family's in the order of its table.
+    """
+    listed = [(target, name) for name in _listing(hardware) for target in (name, *facts(name, "names")["products"])]
+    listed.sort(key=lambda row: row[0] not in facts(row[1], "names").get("integrated", ()))
     none = Version(0, 0)
     devices = (GpuDevice(index=0, name=one, capability=none, target=one, family=name) for one, name in listed)
     return {**{device.target: row for device in devices if (row := gpu_of(hardware, device))}, **hardware.gpus}
+
+
+def strongest(hardware: Hardware, gpus: Iterable[GpuDevice]) -> GpuDevice | None:
+    """The GPU that counts of several: by its compute capability, then its place in `known_gpus`; None of none."""
+    known = {name: place for place, name in enumerate(known_gpus(hardware))}
+    return max(gpus, key=lambda gpu: (gpu.capability, known.get(gpu.sm, -1), -gpu.index), default=None)
 
 
 def cpu(hardware: Hardware, text: str) -> Cpu:
@@ -311,10 +321,11 @@ def _products(family: str) -> _Names:
     content = facts(family, "names")
     noise = tuple(map(_compiled, content["noise"]))
     rows: Mapping[str, list[str]] = content["products"]
+    forms: Mapping[str, list[str]] = content.get("patterns", {})
     return _Names(
         noise=noise,
         exact={_key(noise, product): target for target, some in rows.items() for product in some},
-        patterns=(),
+        patterns=tuple((_compiled(pattern), target) for target, some in forms.items() for pattern in some),
         shown=tuple(product for some in rows.values() for product in some),
     )
 

@@ -21,7 +21,7 @@ from ci_compiler.hardware.drivers import driver_number
 from ci_compiler.hardware.families import DEFAULT
 from ci_compiler.hardware.machine import GpuDevice, Machine, isas_of
 from ci_compiler.hardware.pasted import beside, machine, read
-from ci_compiler.hardware.products import ForeignGpuError, device
+from ci_compiler.hardware.products import ForeignGpuError, device, strongest
 from ci_compiler.outside import decoded, json_of, reading
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.rules import Judged
@@ -134,11 +134,12 @@ def _machines(served: Iterable[Served]) -> dict[str, Any]:
 
 def _gap(spec: Spec, cells: Iterable[Cell], machine: Machine, wishes: Wishes) -> tuple[str, str] | None:
     """The GPU and the ISA of the variant that would suit `machine` best, if no branch builds it; ISA '': any."""
-    gpu = max(machine.gpus, key=lambda one: one.capability).sm if machine.gpus else CPU
+    device = strongest(spec.hardware, machine.gpus)
+    gpu = device.sm if device else CPU
     isa = min(machine.isas, key=isa_order(spec.hardware, wishes.workload).index, default="")
     suited = (
-        cell.target == gpu
-        and isa in {"", cell.isa}
+        cell.target in {gpu, device.family if device else CPU}
+        and (isa in {"", cell.isa} or (cell.values and "isa" not in dict(cell.values)))
         and any(variant.package == wishes.package for variant in cell.variants)
         for cell in cells
     )

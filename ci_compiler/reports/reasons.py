@@ -115,7 +115,8 @@ def why(
     elif best.values and "target" not in dict(best.values):
         yield say("gpu-family", kit=best.kit)
     else:
-        yield say("gpu-own" if profile.gpu and best.target == profile.gpu.name else "gpu-nearest")
+        own = family_of(profile.gpu.family).named(profile.gpu.name) if profile.gpu else ""
+        yield say("gpu-own" if best.target == own else "gpu-nearest")
     if wishes.branch:
         yield say("branch-asked")
     elif later and best.target != CPU:

@@ -9,7 +9,7 @@ from typing import Any
 
 from ci_compiler.hardware.drivers import driver_number
 from ci_compiler.hardware.machine import GpuDevice, Machine
-from ci_compiler.hardware.products import gpu_of
+from ci_compiler.hardware.products import gpu_of, strongest
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.needs import Needs
 from ci_compiler.plan.releases import dnn_of
@@ -76,7 +76,7 @@ def select(
     the evidence of the tests of all variants.
     """
     cells = tuple(cells)
-    device = max(machine.gpus, key=lambda gpu: (gpu.capability, -gpu.index), default=None)
+    device = strongest(spec.hardware, machine.gpus)
     driver = driver_number(device.driver) if device else 0
     finder = Finder(spec, cells, wishes.package, known)
     profile = _profile(finder, machine, device, wishes)

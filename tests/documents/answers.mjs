@@ -20,8 +20,7 @@ function machineOf({ gpu, cpu, driver }) {
 function machineIn(text) {
   const { gpus, cpu, problem } = names.read(data, text);
   if (problem) return { refused: problem };
-  const [gpu] = names.gpusKnown(data, gpus);
-  if (gpus.length && !gpu) names.gpuOf(data, gpus[0]);
+  const gpu = gpus.length ? names.gpuOf(data, names.strongest(data, gpus)) : null;
   return { gpu: gpu?.sm ?? "none", system: cpu?.system ?? "", isas: cpu?.isas ?? [] };
 }
 

@@ -171,6 +171,16 @@ export const gpusKnown = (data, names) =>
     )
     .filter(Boolean);
 
+/** The one of `names` that is that of the strongest GPU, which `ci-compile select` uses too. */
+export function strongest(data, names) {
+  const place = (name) =>
+    known(
+      () => data.machines.gpus.indexOf(gpuOf(data, name)?.sm),
+      () => -1,
+    );
+  return [...names].sort((one, other) => place(other) - place(one))[0];
+}
+
 /** What `lines` name in words; null unless all of it is understood. */
 function wordsIn(data, lines) {
   const parts = lines.flatMap((line) => partsOf(data, line));
@@ -201,8 +211,9 @@ function partOf(data, text) {
     (error) => error,
   );
   if (gpu === null) return { gpus: [], none: true, cpu: "" };
-  if (!(gpu instanceof UnknownName)) return { gpus: [text], cpu: "" };
-  if (unstated(data, text) || cpuKnown(data, text)) return { gpus: [], cpu: text };
+  const own = unstated(data, text) || cpuKnown(data, text) ? text : "";
+  if (!(gpu instanceof UnknownName)) return { gpus: [text], cpu: cpuBeside(data, gpu) ? "" : own };
+  if (own) return { gpus: [], cpu: own };
   const kind = instance(data, text, 1);
   if (kind) return { gpus: [kind[0]].filter(Boolean), none: !kind[0], cpu: kind[1] };
   return gpu.foreign && !gpuNamesIn(data.tools, text).length ? { gpus: [text], cpu: "" } : null;

@@ -1,9 +1,9 @@
 // The page: from the fields to an answer. The choices are part of the address, so that the page can be shared.
 import { emptyAnswer, shownAnswer } from "./answer.mjs";
 import { byId, data, make, repository } from "./elements.mjs";
-import { driverNumber, gpuKey, highestIsas, running, select, settled } from "./finder.mjs";
+import { driverNumber, highestIsas, running, select, settled } from "./finder.mjs";
 import { drawGrids, filter } from "./matrix.mjs";
-import { UnknownName, cpuBeside, cpuOf, gpuOf, read } from "./names.mjs";
+import { UnknownName, cpuBeside, cpuOf, gpuOf, read, strongest } from "./names.mjs";
 import { offerThemes } from "./theme.mjs";
 
 // The machine.
@@ -79,7 +79,7 @@ function gpuIn(text) {
     if (!(error instanceof UnknownName) || error.foreign) throw error;
     const { gpus, none, cpu, problem } = read(data, text);
     if (problem || !(gpus.length || none)) throw error;
-    return { found: gpus.length ? gpuOf(data, strongest(gpus)) : null, cpu };
+    return { found: gpus.length ? gpuOf(data, strongest(data, gpus)) : null, cpu };
   }
 }
 
@@ -127,7 +127,7 @@ function takePaste() {
     pasted = found.cpu.flags ? found.cpu : null;
     byId("cpu").value = found.cpu.name;
   }
-  if (found.gpus.length) byId("gpu").value = strongest(found.gpus);
+  if (found.gpus.length) byId("gpu").value = strongest(data, found.gpus);
   else if (found.none) byId("gpu").value = "none";
   if (found.driver) byId("driver").value = found.driver;
   const got = [
@@ -138,18 +138,6 @@ function takePaste() {
   said.classList.toggle("wrong", found.problem !== "");
   said.textContent = PROBLEMS[found.problem] ?? `Read: ${got.join("; ") || "no GPU"}.`;
   update();
-}
-
-/** The name of the strongest GPU, which `ci-compile select` uses too. */
-function strongest(names) {
-  const place = (name) => {
-    try {
-      return data.machines.gpus.indexOf(gpuKey(data, gpuOf(data, name)));
-    } catch {
-      return -1; // an unknown name
-    }
-  };
-  return [...names].sort((one, other) => place(other) - place(one))[0];
 }
 
 function takeExample(gpu, cpu) {

@@ -42,7 +42,7 @@ PASTED: list[list[str]] = json.loads(Path(__file__).with_name("other_pasted.json
 OPEN = decided(
     {
         "rows": [
-            {"platform": "x86_64-linux", "accelerator": ["cpu", "xpu", "vulkan"]},
+            {"platform": "x86_64-linux", "accelerator": ["cpu", "cuda 13.0", "rocm 7.1", "xpu", "vulkan"]},
             {"platform": "aarch64-darwin", "accelerator": "metal"},
         ]
     },
@@ -106,17 +106,28 @@ def test_the_inventory_says_what_they_need_and_lack() -> None:
         if (count := sum(row[3] == chosen for row in known))
     }
     lacking = {one.gpu for one in found.lacking}
-    assert {row[2].split()[1] for row in known if row[4].startswith("no variant")} <= lacking
+    generic = {row[2].split()[1] for row in known if row[3].endswith("generic")}
+    assert lacking - {"cpu"} == generic | {row[2].split()[1] for row in known if row[4].startswith("no variant")}
     assert len(ROWS) >= 40
 
 
+def test_the_inventory_lacks_nothing_that_is_built_for_a_whole_family() -> None:
+    names = ("RX 7900 XTX", "Arc B580", "none")
+    entries = [Entry(name=name, count=1, machine=machine(name, "znver4")) for name in names]
+    found = cluster(OPEN.spec, OPEN.judged, entries, WISHES, known={}, everything=False)
+    assert [one.gpu for one in found.lacking] == []
+
+
 def _read(text: str) -> str:
-    """The family and the target of what a text names, `none`, or `refused`."""
+    """The family and the target of the GPU that counts in a text, `none`, or `refused`."""
     hardware = OPEN.spec.hardware
     found = pasted.read(hardware, text)
-    if found.problem:
+    try:
+        gpus = () if found.problem else pasted.machine(hardware, found).gpus
+    except (products.ForeignGpuError, UnknownHardwareError):
         return "refused"
-    return " ".join(f"{one.family} {one.sm}" for one in pasted.machine(hardware, found).gpus) or "none"
+    counts = products.strongest(hardware, gpus)
+    return f"{counts.family} {counts.sm}" if counts else "refused" if found.problem else "none"
 
 
 @pytest.mark.parametrize(("text", "identity", "source"), PASTED, ids=[row[2] for row in PASTED])
@@ -135,3 +146,22 @@ def test_a_mac_says_nothing_of_its_gpu_where_no_variant_is_for_it() -> None:
     text = PASTED[14][0]
     found = pasted.machine(tables(), pasted.read(tables(), text))
     assert (found.gpus, found.system) == ((), "aarch64-darwin")
+
+
+@pytest.mark.parametrize("text", ["AMD Ryzen AI 9 HX 370 w/ Radeon 890M", "model name : AMD RYZEN AI MAX+ 395"])
+def test_the_name_of_a_chip_is_that_of_its_cpu_and_of_its_gpu(text: str) -> None:
+    found = pasted.machine(OPEN.spec.hardware, pasted.read(OPEN.spec.hardware, text))
+    assert (found.system, "avx512bf16" in found.isas, len(found.gpus)) == ("x86_64-linux", True, 1)
+    (answer,) = answers(data(OPEN), [{"pasted": text}])
+    assert (answer["gpu"], answer["isas"]) == (found.gpus[0].sm, list(found.isas))
+
+
+@pytest.mark.parametrize("names", [("Raphael", "RX 7900 XTX"), ("RX 7900 XTX", "Raphael"), ("Arc B580", "Radeon 780M")])
+def test_an_integrated_gpu_never_counts_beside_another_one(names: tuple[str, str]) -> None:
+    found = pasted.machine(SPEC.spec.hardware, pasted.read(SPEC.spec.hardware, " + ".join((*names, "znver4"))))
+    best = select(SPEC.spec, SPEC.judged.cells, found, WISHES).best
+    assert best
+    assert best.target in {"gfx11-generic", "bmg"}
+    entry = Entry(name="desktop", count=1, machine=found)
+    counted = cluster(SPEC.spec, SPEC.judged, [entry], WISHES, known={}, everything=False)
+    assert [one.gpu for one in counted.lacking] == ([] if best.target == "bmg" else ["gfx1100"])
