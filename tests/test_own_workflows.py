@@ -66,6 +66,16 @@ def test_actions_are_pinned_as_in_the_compiled_workflows(path: Path) -> None:
             assert (f"{action}@{commit}", tag) == (known, known.remark)
 
 
+def test_scripts_are_checked_out_with_their_own_ends_of_lines_on_windows() -> None:
+    """Git for Windows ends lines with CR LF, and Bash takes the CR for a part of a word."""
+    for path in OWN:
+        for name, job in jobs(path).items():
+            if "windows" in json.dumps([job.get("runs-on"), job.get("strategy")]):
+                first, second, *_ = job["steps"]
+                assert "git config --global core.autocrlf false" in first["run"], name
+                assert second["uses"].startswith("actions/checkout@"), name
+
+
 def test_only_jobs_that_run_no_code_of_the_repository_get_an_identity() -> None:
     for name, job in jobs(RELEASE).items():
         steps = job.get("steps", [])
