@@ -97,7 +97,7 @@ SPEC = decided({"values": {"platform": "x86_64-linux", "accelerator": ["cpu", "r
         ("two-7900-xtx", "gfx942", {"gpu_code": "no GPU here runs code built for gfx942; found: Radeon RX 7900 XTX"}),
         ("strix-halo-overridden", "gfx1100", {"gpu_code": "Radeon 8060S Graphics (gfx1151)"}),
         ("mi300x-sick", "gfx942", {"gpu_health": "3 uncorrectable errors in umc"}),
-        ("mi300x-in-a-container", "gfx942", {"gpu": "Unable to open /dev/kfd"}),
+        ("mi300x-in-a-container", "gfx942", {"gpu": "Unable to open /dev/kfd", "driver": "6.7.0 is that of 6.1"}),
         ("mi300x-without-a-driver", "gfx942", {"gpu": "0000:05:00.0", "gpu_code": "found: none"}),
         ("unsupported-pitcairn", "gfx942", {"gpu": "no GPU was found", "gpu_code": "found: none"}),
     ],
@@ -125,9 +125,15 @@ def test_code_that_fixes_a_feature_runs_where_rocminfo_shows_it() -> None:
     ("module", "toolkits", "said"),
     [
         ("6.16.6", ["7.1"], "driver 6.16.6 (30.20) is listed for ROCm 7.1"),
-        ("6.12.12", ["7.2"], "driver 6.12.12 is that of 6.4, and ROCm 7.2 is listed with 30.30"),
-        ("6.16.6", ["7.14"], "nothing is known of ROCm 7.14"),
-        ("6.10.5", ["7.1"], "nothing is known of its release"),
+        ("6.12.12", ["7.2"], "driver 6.12.12 (6.4) is listed for ROCm 7.2"),
+        ("6.14.14", ["7.0.2", "7.2.4"], "driver 6.14.14 (30.10) is listed for ROCm 7.0.2, 7.2.4"),
+        ("6.12.12", ["7.14"], "driver 6.12.12 is that of 6.4, and ROCm 7.14 is listed with 31.40,"),
+        ("6.16.6", ["7.0"], "driver 6.16.6 (30.20) is listed for ROCm 7.0"),
+        ("6.16.6", ["7.14", "10.0"], "driver 6.16.6 (30.20) is listed for ROCm 7.14, 10.0"),
+        ("6.16.6", ["11.0"], "nothing is known of ROCm 11.0"),
+        ("6.10.5", ["7.1"], "driver 6.10.5 is that of 6.3, and ROCm 7.1 is listed with 30.20, 6.4, 30.10,"),
+        ("6.16.13", ["6.2"], "driver 6.16.13 is that of 30.30, and ROCm 6.2 is listed with 6.2, 6.0,"),
+        ("6.19.99", ["7.1"], "nothing is known of its release"),
         ("", ["7.1"], "the kernel's own driver, of which AMD has no list"),
     ],
 )
@@ -143,6 +149,7 @@ def test_windows_and_exclusions_are_those_of_the_tables() -> None:
     ]
     assert listed("gfx1201", "6.4.1")
     assert not listed("gfx1201", "6.4.0")
+    assert [listed("gfx1151", release) for release in ("7.2", "7.14", "10.0")] == [False, True, True]
     outside = rocm_machines.driver([replace(of("strix-point").gpus[0], driver="6.16.6")], ["7.1"])
     assert "; AMD's matrix does not list gfx1150 for ROCm 7.1; AMD builds hipSPARSELt without" in outside.message
     assert left_out_of("gfx1031") == ["hipSPARSELt", "composable_kernel", "rocWMMA", "hipBLASLt"]

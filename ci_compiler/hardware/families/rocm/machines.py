@@ -55,13 +55,12 @@ def driver(gpus: Sequence[GpuDevice], toolkits: Sequence[str]) -> Judgement:
     release = table["modules"].get(module, "")
     if not release:
         return skipped(f"driver {module}: nothing is known of its release")
-    for toolkit in toolkits:
-        releases = table["toolkits"].get(toolkit, {}).get("drivers", ())
+    known = {toolkit: table["toolkits"].get(_series(toolkit), {}).get("drivers", ()) for toolkit in toolkits}
+    for toolkit, releases in known.items():
         if releases and release not in releases:
             message = f"driver {module} is that of {release}, and ROCm {toolkit} is listed with {', '.join(releases)}"
             return failed(message, f"install driver {releases[0]}")
-    unlisted = [one for one in toolkits if not table["toolkits"].get(one, {}).get("drivers")]
-    if unlisted:
+    if unlisted := [toolkit for toolkit, releases in known.items() if not releases]:
         return skipped(f"driver {module} ({release}): nothing is known of ROCm {', '.join(unlisted)}")
     outside = [f"{gpu.sm} for ROCm {one}" for gpu in gpus for one in toolkits if not listed(gpu.target, one)]
     remark = f"; AMD's matrix does not list {', '.join(dict.fromkeys(outside))}" if outside else ""
@@ -69,6 +68,11 @@ def driver(gpus: Sequence[GpuDevice], toolkits: Sequence[str]) -> Judgement:
         if libraries := left_out_of(target):
             remark += f"; AMD builds {', '.join(libraries)} without code for {target}"
     return ok(f"driver {module} ({release}) is listed for ROCm {', '.join(toolkits)}{remark}")
+
+
+def _series(toolkit: str) -> str:
+    """The series of a release of the toolkit, by which AMD lists drivers: 7.2 of 7.2.4."""
+    return ".".join(toolkit.split(".")[:2])
 
 
 MACHINES = Machines(
