@@ -204,6 +204,60 @@ def test_the_files_of_a_machine_are_enough(root: Path, monkeypatch: pytest.Monke
     assert rocm_machines.usable([], reads_loader_cache=True).failed
 
 
+WSL = """\
+WSL environment detected.
+*******
+Agent 1
+*******
+  Name:                    AMD Ryzen 7 5800X 8-Core Processor
+  Device Type:             CPU
+  Node:                    0
+*******
+Agent 2
+*******
+  Name:                    gfx1100
+  Uuid:                    GPU-XX
+  Marketing Name:          AMD Radeon RX 7900 XT
+  Node:                    1
+  Device Type:             GPU
+      Name:                    amdgcn-amd-amdhsa--gfx1100
+"""
+"""rocminfo in WSL: nix-community/NixOS-WSL issue 655 (its first line), ROCm/legacy-rocm-build issue 3734 (the GPU)."""
+
+
+@pytest.mark.parametrize(
+    ("printed", "status", "found", "problem"),
+    [
+        (WSL, 0, ["gfx1100"], ()),
+        (
+            f"{WSL[:26]}hsa api call failure at: rocminfo.cc:1282",
+            1,
+            [],
+            ("rocminfo: hsa api call failure at: rocminfo.cc:1282",),
+        ),
+    ],
+    ids=["works", "ROCm/legacy-rocm-build issue 6323"],
+)
+def test_in_wsl_rocminfo_alone_lists_the_gpus(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    printed: str,
+    status: int,
+    found: list[str],
+    problem: tuple[str, ...],
+) -> None:
+    (tmp_path / "dev").mkdir()
+    (tmp_path / "dev/dxg").touch()
+    (tmp_path / "printed").write_text(printed)
+    (tmp_path / "rocminfo").write_text(f"#!/bin/sh\n/bin/cat {tmp_path}/printed\nexit {status}\n")
+    (tmp_path / "rocminfo").chmod(0o755)
+    monkeypatch.setenv("PATH", os.fspath(tmp_path))
+    gpus, problems = devices.agents(devices.agent_texts(tmp_path))
+    assert ([one.sm for one in gpus], problems) == (found, problem)
+    judged = rocm_machines.usable(tuple(rocm_machines.attempts(root=tmp_path)), reads_loader_cache=True)
+    assert judged.message == ("gfx1100 through /dev/dxg" if found else "/dev/dxg offers no GPU")
+
+
 def test_an_override_of_the_user_does_not_reach_the_tools(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tools = root / "bin"
     tools.mkdir()

@@ -29,6 +29,10 @@ SIGNS = ("uncorrectable errors",)
 _PAGES = "gpu_vram_bad_pages"
 _PAGE_FAULTS = [row for row in facts("rocm", "health")["files"] if row["path"].endswith(_PAGES)]
 
+DXG = "dev/dxg"
+"""The device of the GPUs in WSL, where the kernel has no topology: rocminfo alone lists them."""
+
+_WSL = "WSL environment detected"
 _INSTINCT, _AMD = "0x12", "0x1002"
 _FALSE_COUNT: int = facts("rocm", "health")["false-count"]
 """Some Radeon cards report this many errors more at each query: no count of errors."""
@@ -67,7 +71,7 @@ def agent_texts(root: Path) -> AgentTexts:
     """What this machine says of its GPUs. No variable of this process changes it."""
     known = tuple(nodes(root))
     accelerators = tuple(_accelerators(root))
-    if not known and not accelerators:
+    if not known and not accelerators and not (root / DXG).exists():
         return AgentTexts()
     env = {name: value for name, value in os.environ.items() if not name.startswith(_OVERRIDES)}
     smi, partitions, enumerated = (
@@ -230,7 +234,7 @@ def _first(pattern: re.Pattern[str], texts: AgentTexts) -> str:
 def _problems(texts: AgentTexts, gpus: Sequence[GpuDevice]) -> Iterator[str]:
     """What is wrong: rocminfo fails where there are GPUs, or the driver offers none of the accelerators."""
     said = texts.rocminfo
-    if said and (gpus or texts.accelerators):
+    if said and (gpus or texts.accelerators or _WSL in said.out):
         lines = [plain(line) for line in f"{said.out}\n{said.err}".splitlines()]
         wrong = next((line for line in lines if _FAILED.search(line)), "")
         if wrong or said.status:

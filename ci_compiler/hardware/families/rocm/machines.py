@@ -18,17 +18,21 @@ KFD = "dev/kfd"
 
 
 def attempts(*, deep: bool = False, root: Path = Path("/")) -> Iterator[Attempt]:
-    """Whether this process may read and write /dev/kfd and a render node; no kernel is run. `deep` adds nothing."""
+    """Whether this process may read and write /dev/kfd and a render node, or WSL's device; no kernel is run.
+
+    `deep` adds nothing.
+    """
     del deep
-    paths = [root / KFD, *sorted((root / "dev/dri").glob("renderD*"))]
-    present = [path for path in paths if path.exists()]
-    if not (root / KFD).exists():
+    device = next((one for one in (KFD, devices.DXG) if (root / one).exists()), "")
+    if not device:
         return
-    closed = [f"/{path.relative_to(root)}" for path in present if not os.access(path, os.R_OK | os.W_OK)]
-    gpus = devices.agents(devices.AgentTexts(nodes=tuple(devices.nodes(root))))[0]
+    paths = [root / device, *sorted((root / "dev/dri").glob("renderD*"))]
+    closed = [f"/{path.relative_to(root)}" for path in paths if not os.access(path, os.R_OK | os.W_OK)]
+    kernel = devices.AgentTexts(nodes=tuple(devices.nodes(root)))
+    gpus = devices.agents(kernel if device == KFD else devices.agent_texts(root))[0]
     usable = () if closed else tuple(UsedDevice(gpu.target, Version(0, 0)) for gpu in gpus)
     problem = f"this user may not read and write {', '.join(closed)}" if closed else ""
-    yield Attempt(f"/{KFD}", linked=True, devices=usable, problem=problem)
+    yield Attempt(f"/{device}", linked=True, devices=usable, problem=problem)
 
 
 def usable(tried: Sequence[Attempt], *, reads_loader_cache: bool) -> Judgement:
