@@ -13,6 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -41,6 +42,7 @@ _OVERRIDES = ("HSA_OVERRIDE_GFX_VERSION", "ROCM_TARGET_LST", "ROCR_VISIBLE_DEVIC
 """The beginnings of variables with which a user gives GPUs another target, or hides them."""
 
 _ISA = re.compile(r"amdgcn-amd-amdhsa--(gfx[0-9a-f]{3,4}(?::sramecc[+-])?(?::xnack[+-])?)(?![0-9a-z:-])")
+_MODE = ("memory", "accelerator_type")
 _TARGET = re.compile(r"gfx[1-9][0-9a-f]{2,3}")
 _FAILED = re.compile(r"unable to open|not loaded|api call failure|status_error", re.IGNORECASE)
 _MODULE = re.compile(r"^ROCk module version ([0-9][0-9.]{1,20}) is loaded", re.MULTILINE)
@@ -192,14 +194,22 @@ def _enumerated(text: str) -> list[GpuDevice]:
 def _names(texts: AgentTexts, buses: Sequence[str], devices: Sequence[GpuDevice]) -> Iterator[str]:
     """The names of the GPUs, with the partition that each one is: several GPUs that share a place on the bus."""
     market = {bus: name for bus, name in _market(texts.smi) if name}
-    modes = [" ".join(map(str, row.values())) for row in _rows(texts.partitions, "current_partition") if row]
+    modes = _modes(texts.partitions)
     seen: Counter[str] = Counter()
     for index, device in enumerate(devices):
         bus = buses[index] if buses else ""
         name, parts = market.get(bus, device.name), buses.count(bus)
         seen[bus] += 1
-        mode = f", {modes[min(index, len(modes) - 1)]}" if modes else ""
-        yield f"{name} (partition {seen[bus]} of {parts}{mode})" if bus and parts > 1 else name
+        mode = modes[min(index, len(modes) - 1)] if modes else ""
+        which = f"partition {seen[bus]} of {parts}{f', {mode}' if mode else ''}"
+        yield f"{name} ({which})" if bus and parts > 1 else name
+
+
+def _modes(partitions: str) -> list[str]:
+    """The mode of each partition in amd-smi's order. Only the first one of a GPU states it."""
+    rows = _rows(partitions, "current_partition")
+    stated = (" ".join(str(row[key]) for key in _MODE if row.get(key, "N/A") != "N/A") for row in rows)
+    return list(accumulate(stated, lambda before, own: own or before))
 
 
 def _bus(row: Mapping[str, int]) -> str:
