@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from ci_compiler.adoption.names import Row
 from ci_compiler.adoption.spec_forms import fits
 from ci_compiler.hardware import BASELINE, CPU, Hardware
-from ci_compiler.hardware.families import DEFAULT, FAMILIES, NONE, family_of
+from ci_compiler.hardware.families import DEFAULT, FAMILIES, NONE, facts, family_of, has_facts
 from ci_compiler.spec.axes import PARTS, Accelerator
 from ci_compiler.units import grouped
 from ci_compiler.variant import Grammar, variant_name
@@ -29,13 +29,17 @@ Combination = Mapping[str, tuple[str, ...]]
 
 
 class _Read(NamedTuple):
-    """What a name tells: the package, the values, the axes in the order of the name, and how two values are spelled."""
+    """What a name tells: the package, the values, the axes in the order of the name, and how two values are spelled.
+
+    `compact`: the toolkit is spelled without dots, as `rocm71`.
+    """
 
     package: str
     values: Mapping[str, str]
     order: Sequence[str]
     platform: str
     family: str
+    compact: bool
 
 
 def opened(rows: Sequence[Row], hardware: Hardware) -> tuple[list[Row], dict[str, Any]]:
@@ -166,10 +170,18 @@ def _values(package: str, said: Mapping[str, str], platforms: Mapping[str, str])
     if "python" in said:
         values["python"] = f"{said['python'][0]}.{said['python'][1:]}"
     if "toolkit" in said:
-        values["toolkit"] = said["toolkit"].replace("_", ".")
+        values["toolkit"] = _toolkit(family.name, said["toolkit"])
     if "platform" in said:
         values["platform"] = platforms[said["platform"]]
-    return _Read(package, values, list(said), said.get("platform", ""), said["family"])
+    compact = values.get("toolkit", "") != said.get("toolkit", "").replace("_", ".")
+    return _Read(package, values, list(said), said.get("platform", ""), said["family"], compact)
+
+
+def _toolkit(family: str, text: str) -> str:
+    """The version of a toolkit that is spelled `text`: 7.1 for 7_1, and for 71 if the family has such a toolkit."""
+    series = facts(family, "toolkits")["toolkits"] if has_facts(family, "toolkits") else ()
+    known = next((one for one in series if one.replace(".", "") == text), "")
+    return known or re.sub(r"^(20\d\d)(\d)$", r"\1.\2", text.replace("_", "."))
 
 
 def _spelling(reads: Sequence[_Read], *, hidden: bool) -> tuple[dict[str, Any], Grammar]:
@@ -179,7 +191,11 @@ def _spelling(reads: Sequence[_Read], *, hidden: bool) -> tuple[dict[str, Any], 
     tags = {"platform": words.pop()} if len(words) == 1 and words <= _SYSTEM_WORDS.keys() else {}
     if tags:
         keys["axes"] = {"platform": {"tag": tags["platform"]}}
-    if named := {read.values["family"]: read.family for read in reads if read.family != read.values["family"]}:
+    if named := {
+        read.values["family"]: f"{read.family}{'{digits}' if read.compact else ''}"
+        for read in reads
+        if read.compact or read.family != read.values["family"]
+    }:
         keys["accelerators"] = {family: {"tag": word} for family, word in named.items()}
     order = ["python", "accelerator", "isa", *["platform"] * (not hidden)]
     if any("platform" in read.order and read.order.index("platform") < read.order.index("family") for read in reads):

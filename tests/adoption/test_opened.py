@@ -65,6 +65,15 @@ def test_what_a_name_tells(suffix: str, accelerator: list[str], tmp_path: Path) 
 
 
 @needs_nix
+def test_toolkits_without_dots_are_versions(tmp_path: Path) -> None:
+    """As huggingface/kernels names its variants."""
+    tags = {"rocm64": "6.4", "rocm71": "7.1", "rocm714": "7.14", "rocm100": "10.0", "xpu20253": "2025.3"}
+    found = opened(tmp_path / "main", *(f"{tag}-x86_64-linux" for tag in tags), *SHORT)
+    assert {tag: found[f"{tag}-x86_64-linux"][1:] for tag in tags} == {tag: [toolkit] for tag, toolkit in tags.items()}
+    assert opened(tmp_path / "other/main", "rocm99-x86_64-linux", *SHORT)["rocm99-x86_64-linux"] == ["rocm", "99"]
+
+
+@needs_nix
 def test_the_adopted_spec_compiles_and_changes_no_recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = fleet(tmp_path / "main", *ROCM, *SHORT, "python313-darwin-mps")
     before = {path: path.read_bytes() for path in (root / ".flox").rglob("*.nix")}

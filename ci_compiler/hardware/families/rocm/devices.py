@@ -13,7 +13,6 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -208,8 +207,11 @@ def _names(texts: AgentTexts, buses: Sequence[str], devices: Sequence[GpuDevice]
 def _modes(partitions: str) -> list[str]:
     """The mode of each partition in amd-smi's order. Only the first one of a GPU states it."""
     rows = _rows(partitions, "current_partition")
-    stated = (" ".join(str(row[key]) for key in _MODE if row.get(key, "N/A") != "N/A") for row in rows)
-    return list(accumulate(stated, lambda before, own: own or before))
+    modes: list[str] = []
+    for row in rows:
+        stated = " ".join(str(row[key]) for key in _MODE if row.get(key, "N/A") != "N/A")
+        modes.append(stated or (modes[-1] if modes else ""))
+    return modes
 
 
 def _bus(row: Mapping[str, int]) -> str:
