@@ -114,6 +114,28 @@ def test_the_doctor_says_what_is_wrong_with_it(name: str, built: str, failing: d
         assert said in judged[check].message
 
 
+PRODUCTS = ("gfx908", "gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1150", "gfx1151", "gfx1201")
+POOLS = decided(
+    {"values": {"platform": "x86_64-linux", "accelerator": [f"rocm 7.1 {target}" for target in PRODUCTS]}},
+    runners={"builder": {"runs-on": ["self-hosted", "linux", "x64", "builder"]}}
+    | {one: {"runs-on": ["self-hosted", "linux", "x64", one], "accelerator": f"rocm {one}"} for one in PRODUCTS},
+).spec
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_a_machine_gets_the_labels_of_the_pools_of_its_gpus(name: str) -> None:
+    found = of(name)
+    fits = [one.name for one in POOLS.pools if one.gpu and fit(POOLS.hardware, found, one).fits]
+    assert fits == [target for target in PRODUCTS if target in {gpu.sm for gpu in found.gpus}]
+
+
+def test_the_labels_of_a_machine_with_two_kinds_of_gpus_say_what_keeps_them_apart() -> None:
+    pool = next(one for one in POOLS.pools if one.name == "gfx1151")
+    (remark,) = fit(POOLS.hardware, of("strix-halo-overridden"), pool).remarks
+    assert "AMD Radeon AI PRO R9700 (gfx1201); give the jobs GPU 1 alone" in remark
+    assert "ROCR_VISIBLE_DEVICES" in remark
+
+
 def test_code_that_fixes_a_feature_runs_where_rocminfo_shows_it() -> None:
     full, plain = of("mi300x").gpus[0], of("mi300x-sick").gpus[0]
     for built, runs in (("gfx942", [True, True]), ("gfx942:xnack-", [True, False]), ("gfx942:xnack+", [False, False])):
