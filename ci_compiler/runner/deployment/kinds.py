@@ -166,8 +166,8 @@ def _words(spec: Spec, gpu: str) -> Mapping[str, str]:
     words: dict[str, str] = {**facts(DEFAULT, "deployment")["words"]}
     if not has_facts(family, "deployment"):
         return words | {"gpu-resource": "", "gpu-labels": ""}
-    words |= facts(family, "deployment")["words"]
-    return words
+    own = facts(family, "deployment")
+    return words | own["words"] | own.get("targets", {}).get(gpu, {})
 
 
 def _pool_facts(spec: Spec, pool: Pool) -> Facts:
