@@ -240,14 +240,17 @@ def test_the_chart_knows_every_key(spec: Spec) -> None:
 
 @pytest.mark.parametrize("version", ["1.33", "1.37"])
 def test_kubernetes_accepts_the_pods_and_the_policy(version: str) -> None:
-    amd = {"runs-on": "arc-mi300x", "system": "x86_64-linux", "accelerator": "rocm gfx942"}
-    spec = spec_of(small(runners=POOLS | {"mi300x": amd}, **CACHE))
+    others = {
+        name: {"runs-on": f"arc-{name}", "system": "x86_64-linux", "accelerator": accelerator}
+        for name, accelerator in {"mi300x": "rocm gfx942", "flex": "xpu dg2", "b60": "xpu bmg"}.items()
+    }
+    spec = spec_of(small(runners=POOLS | others, **CACHE))
     template = {"apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": "runner"}}
     objects = [template | {"template": found["template"]} for found in values(spec).values()]
     objects.append(yaml.safe_load(arc_of_all(spec).files["network_policy.yaml"]))
     for found in objects:
         kubernetes_validate.validate(found, version, strict=True)
-    assert len(objects) == len(POOLS) + 2
+    assert len(objects) == len(POOLS) + len(others) + 1
 
 
 def test_sizes_come_from_the_pool_and_requests_are_limits(spec: Spec) -> None:

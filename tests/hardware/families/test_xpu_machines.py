@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 
 from ci_compiler.hardware import tables
+from ci_compiler.hardware.families.host_signs import host_faults, seen_by_host
 from ci_compiler.hardware.families.machines import machines_of
 from ci_compiler.hardware.families.xpu import machines as xpu_machines
 from ci_compiler.hardware.machine import Machine, as_json
 from ci_compiler.plan.machine_fit import fit
 from ci_compiler.reports.inventory import read_inventory
 from ci_compiler.runner.controller.answers import NAME, matched
+from ci_compiler.runner.deployment.kinds import deployment
 from ci_compiler.runner.detect.recorded import machine
 from ci_compiler.runner.doctor import hardware_checks
 from ci_compiler.runner.doctor.diagnosis import work_of
@@ -44,6 +46,51 @@ def test_a_recorded_machine_has_the_gpus_of_the_report(name: str) -> None:
     assert not found.problems
     assert ROWS[name]["source"]
     assert all(matched(NAME, one.uuid) == one.uuid for one in found.gpus)
+
+
+@pytest.mark.parametrize("name", [name for name, row in ROWS.items() if "log" in row])
+def test_the_log_of_the_kernel_says_what_its_driver_has_blocked(name: str, tmp_path: Path) -> None:
+    row = ROWS[name]
+    (address,) = (uuid.removeprefix("pci-").replace("-", ":", 2) for _, _, uuid in row["is"])
+    assert faults_of(tmp_path, address, *row["log"]) == tuple(row["faults"])
+    assert bool(row["faults"]) is name.startswith("sick-")
+
+
+def faults_of(root: Path, address: str, *log: str) -> tuple[str, ...]:
+    """The faults of the only GPU of a host, with these lines in the log of the kernel."""
+    device = root / "sys/bus/pci/devices" / address
+    device.mkdir(parents=True)
+    (device / "vendor").write_text("0x8086\n", "utf-8")
+    (device / "class").write_text("0x038000\n", "utf-8")
+    ((family, name, faults),) = host_faults(root, "\n".join(log))
+    assert (family, name) == ("xpu", address)
+    return faults
+
+
+@pytest.mark.parametrize(
+    ("line", "sick"),
+    [
+        ("xe 0000:03:00.0: [drm] *ERROR* GT1: reset failed (-ECANCELED)", True),
+        ("xe 0000:03:00.0: Runtime Survivability mode enabled", True),
+        ("xe 0000:03:00.0: Survivability Boot Status : Critical Failure (3)", True),
+        ("i915 0000:03:00.0: [drm] *ERROR* Failed to initialise HW following reset (-5)", True),
+        (
+            "i915 0000:03:00.0: [drm] *ERROR* intel_gt_reset_global timed out, cancelling all in-flight rendering.",
+            True,
+        ),
+        ("i915 0000:03:00.0: Failed to idle engines, declaring wedged!", True),
+        ("i915 0000:03:00.0: [drm] GPU HANG: ecode 12:1:85def5fb, in llama-bench [1538400]", False),
+        ("i915 0000:03:00.0: [drm] *ERROR* GT0: GUC: Engine reset failed on 0:0 (rcs0) because 0x00000000", False),
+        ("xe 0000:03:00.0: [drm] Tile0: GT0: Fault response: Unsuccessful -ENOENT", False),
+        ("xe 0000:03:00.0: [drm] Tile0: GT0: trying reset from guc_exec_queue_timedout_job [xe]", False),
+    ],
+)
+def test_a_line_of_the_drivers_says_whether_they_have_blocked_it(line: str, sick: bool, tmp_path: Path) -> None:
+    assert bool(faults_of(tmp_path, "0000:03:00.0", f"[ 9.1] {line}")) is sick
+
+
+def test_slots_wait_for_the_verdict_of_the_host() -> None:
+    assert seen_by_host("xpu")
 
 
 SPEC = decided(
@@ -168,3 +215,19 @@ def test_the_inventory_reads_what_detect_prints_of_it() -> None:
 def test_any_text_is_accepted() -> None:
     for text in ("", "PCI_ID=", "PCI_ID=8086", "DRIVER=xe\nPCI_ID=8086:\n", "PCI_ID=8086:E20B" * 9999):
         xpu_machines.devices([("renderD128", text)])
+
+
+def test_a_cluster_gives_its_pods_the_resource_of_the_driver_of_its_target() -> None:
+    accelerators = {"arc-a": "xpu dg2", "arc-b": "xpu bmg", "max": "xpu pvc", "any": "xpu"}
+    pools = {
+        name: {"runs-on": name, "system": "x86_64-linux", "accelerator": one, "image": "localhost/xpu"}
+        for name, one in accelerators.items()
+    }
+    values = {"platform": "x86_64-linux", "accelerator": ["cpu", *accelerators.values()]}
+    builder = {"runs-on": ["self-hosted", "linux", "x64", "builder"]}
+    files = deployment(decided({"values": values}, runners={**pools, "x86": builder}).spec, "arc").files
+    for name, resource in {"arc-a": "i915", "arc-b": "xe", "max": "i915", "any": "xe"}.items():
+        assert files[f"{name}.yaml"].count(f"            gpu.intel.com/{resource}: 1\n") == 2, "request and limit"
+        assert f"      - key: gpu.intel.com/{resource}\n" in files[f"{name}.yaml"]
+        assert "nvidia" not in files[f"{name}.yaml"]
+    assert "Intel's plug-in provides the resource" in files["install.md"]
