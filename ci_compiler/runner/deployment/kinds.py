@@ -167,7 +167,7 @@ def _words(spec: Spec, gpu: str) -> Mapping[str, str]:
     if not has_facts(family, "deployment"):
         return words | {"gpu-resource": "", "gpu-labels": ""}
     own = facts(family, "deployment")
-    return words | own["words"] | own.get("targets", {}).get(gpu, {})
+    return {**words, **own["words"], **own.get("targets", {}).get(gpu, {})}
 
 
 def _pool_facts(spec: Spec, pool: Pool) -> Facts:
