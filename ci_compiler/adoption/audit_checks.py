@@ -58,7 +58,7 @@ class AuditedRecipe:
     @property
     def kit(self) -> str:
         """What sentences call the toolkit of its family."""
-        return family_of(self.cell.family).toolkit
+        return family_of(self.cell.family).kit
 
     @property
     def spelled(self) -> Mapping[str, Any]:
@@ -212,7 +212,7 @@ def _gpu(recipe: AuditedRecipe) -> Iterator[Finding]:
         message = f"{recipe.kit} is turned off, but the recipe is for a GPU"
         yield at(torch, f"override.{support}", Code.CUDA_OFF, message)
         return
-    if cell.target == ALL.name:
+    if cell.target in {ALL.name, cell.family}:
         return
     wanted = capabilities_of(recipe.spec.hardware, cell)
     asked = [each for each in _targets(recipe) if each[3]]
@@ -227,7 +227,7 @@ def _gpu(recipe: AuditedRecipe) -> Iterator[Finding]:
 def _in_cpu_recipe(recipe: AuditedRecipe, family: str) -> Iterator[Finding]:
     """The toolkit of `family` in a recipe for CPUs."""
     support, torch = nixpkgs(family)["support"], recipe.torch
-    message = f"{family_of(family).toolkit} is turned on, but the recipe is for CPUs only"
+    message = f"{family_of(family).kit} is turned on, but the recipe is for CPUs only"
     for whose, node in recipe.parts:
         if node is not torch and node.override.get(support):
             yield recipe.about(whose, node, f"override.{support}", Code.CUDA_IN_CPU_RECIPE, message)

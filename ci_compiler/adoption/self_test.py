@@ -151,8 +151,8 @@ def _words(audit: BranchAudit, cell: Cell, path: Path) -> dict[str, str]:
     hardware = audit.spec.hardware
     gpu = next(one for one in hardware.gpus.values() if one.name != cell.target and one.products)
     words = {"isa": cell.isa, "other-capability": str(gpu.capability), "other-digits": gpu.name.removeprefix("sm")}
-    others = nixpkgs(cell.family)["default"]
-    words |= {"other-product": gpu.products[0], "other-target": next(one for one in others if one != cell.target)}
+    others = (one for one in nixpkgs(cell.family)["default"] if one != cell.target)
+    words |= {"other-product": gpu.products[0], "other-target": next(others, "")}
     words |= {"other-system": next(system for system in hardware.systems if system != cell.system)}
     if (isa := hardware.isas.get(cell.isa)) and isa.flags:
         more, lower = _more(isa, hardware), _lower(isa, hardware)

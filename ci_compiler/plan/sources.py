@@ -26,7 +26,7 @@ def locks_of(spec: Spec, cell: Cell, variant: Variant) -> tuple[str, ...]:
 def shared_stem(cell: Cell, package: str) -> str:
     """The start of the paths of what the compiled recipes of `package` in cells like `cell` share."""
     accelerator = CPU if cell.target == CPU else f"{cell.family}{cell.toolkit.replace('.', '_')}"
-    return f"{SHARED}/{package}-{python_tag(cell.python)}-{accelerator}"
+    return f"{SHARED}/{'-'.join(filter(None, (package, cell.python and python_tag(cell.python), accelerator)))}"
 
 
 def shared_patterns(spec: Spec, cell: Cell, variant: Variant) -> tuple[str, ...]:

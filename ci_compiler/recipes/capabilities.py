@@ -19,12 +19,12 @@ from ci_compiler.units import counted
 
 
 def capabilities_of(hardware: Hardware, cell: Cell) -> tuple[str, ...]:
-    """The compute capabilities that `cell` is built for, or its targets where their family has none; () for CPUs.
+    """The compute capabilities that `cell` is built for, or its targets where their family has none; () without one.
 
     A build for all GPUs has those of its system that the toolkit supports. Those that nixpkgs does not
     mix with others are left out.
     """
-    if cell.target == CPU:
+    if cell.target in {CPU, cell.family}:
         return ()
     if cell.target != ALL.name:
         return tuple(_capability(hardware, name) for name in cell.target.split(","))

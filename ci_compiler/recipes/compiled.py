@@ -78,15 +78,14 @@ def _target(subject: Subject) -> str:
     return f"{_named(subject.gpu, more=f': {subject.gpu.summary}')} and {cpu}"
 
 
-def _vendor(gpu: Gpu) -> str:
-    return family_of(gpu.family).vendor
-
-
 def _named(gpu: Gpu, *, more: str = "") -> str:
     """The architecture and the name of a GPU with what there is to say of it; its name alone if that is all."""
+    family = family_of(gpu.family)
+    if not family.has_targets:
+        return f"GPUs with {family.title}"
     if gpu.name in gpu.architecture:
-        return f"{_vendor(gpu)} {gpu.name}"
-    return f"{_vendor(gpu)} {gpu.architecture} ({gpu.name}{more})"
+        return f"{family.vendor} {gpu.name}"
+    return f"{family.vendor} {gpu.architecture} ({gpu.name}{more})"
 
 
 # The `let`.
@@ -101,7 +100,7 @@ def _bindings(subject: Subject) -> Iterator[str]:
         for need in subject.package.needs:
             yield _needed(subject, need)
     if not subject.is_shared:
-        if subject.gpu is not None:
+        if subject.capabilities:
             yield f"{capability_comment(subject)}\n{CAPABILITY} = {nix.string(subject.values['capability'])};"
         yield f"{nix.comment(f'{subject.isa.title}: {subject.isa.cpus}.')}\n{FLAGS} = {nix.words(subject.isa.flags)};"
     yield from seeds.bindings(subject)
@@ -121,8 +120,8 @@ def _tarball(repository: str, rev: str, digest: str) -> str:
 
 def _nixpkgs_arguments(subject: Subject) -> str:
     config, spelled = {"allowUnfree": "true"}, nixpkgs(subject.cell.family)
-    if subject.gpu is not None:
-        config[spelled["support"]] = "true"
+    if subject.gpu is not None and spelled["option"]:
+        config[spelled["option"]] = "true"
     if spelled["capabilities"] and sets_capabilities(subject.spec, subject.package, subject.cell):
         one = len(subject.capabilities) == 1
         config[spelled["capabilities"]] = f"[ {CAPABILITY} ]" if one else nix.words(subject.capabilities)
@@ -339,10 +338,13 @@ def description(subject: Subject) -> str:
 def runs_on_lines(subject: Subject) -> Iterator[str]:
     """What the variant runs on, and what it does without."""
     if subject.gpu is not None and subject.toolkit is not None:
-        yield f"GPU: {subject.gpu.summary} ({nixpkgs(subject.cell.family)['named']} {', '.join(subject.capabilities)})"
+        family, named = family_of(subject.cell.family), nixpkgs(subject.cell.family)["named"]
+        yield f"GPU: {subject.gpu.summary} ({named} {', '.join(subject.capabilities)})"
         driver = max(subject.toolkit.lowest_driver, subject.gpu.driver)
-        kit = f"{family_of(subject.gpu.family).toolkit} {subject.cell.toolkit}"
-        yield f"{kit}, {_vendor(subject.gpu)} driver {driver} or newer" if driver else kit
+        kit = f"{family.toolkit} {subject.cell.toolkit}"
+        yield f"{kit}, {family.vendor} driver {driver} or newer" if driver else kit
+    elif subject.gpu is not None:
+        yield f"GPU: each with {subject.gpu.summary}"
     yield f"CPU: {subject.isa.cpus}"
     for off in switched_off(subject.spec, subject.cell, subject.package.name):
         yield f"Without {off}"

@@ -41,7 +41,7 @@ def of_configuration(subject: Subject) -> str:
     lines = list(_switches(subject))
     if not lines:
         return ""
-    if subject.override.from_environment and subject.gpu is not None:
+    if subject.override.from_environment and subject.capabilities:
         planned = f"{nixpkgs(subject.cell.family)['planned']} | built_for {_MOST} {_numbers(subject)}"
         return "\n".join([*functions(subject, ARRIVED, _judge(subject.cell.family)), *lines, planned])
     return "\n".join([*functions(subject, ARRIVED), *lines])

@@ -84,7 +84,7 @@ def _kind(subject: Subject) -> str:
     python = f"Python {subject.cell.python} and " if subject.package.set == "python" else ""
     if subject.gpu is None:
         return f"{python}CPUs"
-    return f"{python}{family_of(subject.gpu.family).toolkit} {subject.cell.toolkit}"
+    return f"{python}{family_of(subject.gpu.family).kit} {subject.cell.toolkit}".rstrip()
 
 
 def _needs(subject: Subject) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ci_compiler.hardware.families import DEFAULT, NONE, facts, files_of
+from ci_compiler.hardware.families import DEFAULT, NONE, facts, family_of, files_of
 from ci_compiler.record import record
 from ci_compiler.spec.placeholders import OF_A_GPU, OF_AN_ARCHITECTURE, mentioned
 
@@ -106,17 +106,23 @@ def override_in(package: Package, family: str) -> Override:
 
 
 def override_of(package: Package, family: str) -> Override:
-    """What they override in builds of `family`: the presets' values, then its own."""
+    """What they override in builds of `family`: the presets' values, then its own.
+
+    Without targets, it leaves out the entries that name the toolkit or a target.
+    """
     kind = "cpu" if family == NONE else "gpu"
+    without = frozenset() if family == NONE or family_of(family).has_targets else OF_A_GPU
     base, preset = presets(family)[BASE], presets(family)[package.preset]
     own = {key: getattr(package, key.replace("-", "_"), {}) for key in (*_TABLES, *_LISTS)}
     layers = [base, own] if preset is base else [base, preset, own]
 
     def table(key: str) -> Mapping[str, Any]:
-        return {name: value for layer in layers for name, value in layer.get(key, {}).get(kind, {}).items()}
+        rows = (row for layer in layers for row in layer.get(key, {}).get(kind, {}).items())
+        return {name: value for name, value in rows if not mentioned(value) & without}
 
     def listed(key: str) -> tuple[str, ...]:
-        return tuple(item for layer in layers for item in layer.get(key, {}).get(kind, ()))
+        items = (item for layer in layers for item in layer.get(key, {}).get(kind, ()))
+        return tuple(item for item in items if not mentioned(item) & without)
 
     tables, lists = {key: table(key) for key in _TABLES}, {key: listed(key) for key in _LISTS}
     values = [tables["arguments"], tables["environment"], tables["attributes"], *lists.values()]
@@ -124,7 +130,7 @@ def override_of(package: Package, family: str) -> Override:
         **tables,
         cmake_flags=lists["cmake-flags"],
         build_flags=lists["build-flags"],
-        capability=preset.get("capability", base["capability"]),
+        capability=preset.get("capability", base.get("capability", "")),
         architecture=preset.get("architecture", False) or any(mentioned(one) & OF_AN_ARCHITECTURE for one in values),
         source_overlay=preset.get("source") == "overlay",
         from_environment=preset.get("from-environment", False),

@@ -188,7 +188,7 @@ def test_a_finding_points_at_the_wrong_entry(case: str) -> None:
         ),
         ({"python": "3.13", "accelerator": "rocm 7.1"}, OWN, ""),
         ({"python": "3.13", "accelerator": "rocm 7.1 gfx942"}, {}, ""),
-        ({"platform": "x86_64-linux"}, {}, "a compiled recipe is that of a Python"),
+        ({"platform": "x86_64-linux"}, {}, "a compiled recipe of a Python package is that of a Python"),
         ({"platform": "x86_64-linux"}, OWN, ""),
         ({"python": "3.13", "accelerator": ["cpu", "cuda 12.8 sm90"]}, {}, ""),
     ],

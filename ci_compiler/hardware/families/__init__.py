@@ -50,7 +50,7 @@ class NamedTarget(NamedTuple):
 
 @cache
 def facts(family: str, table: str) -> dict[str, Any]:
-    """The file `table` with facts of `family`, without importing its module."""
+    """The file `table` with facts of `family`, or of all (`.`), without importing its module."""
     found: dict[str, Any] = json.loads((Path(__file__).parent / family / f"{table}.json").read_bytes())
     return found
 
@@ -63,13 +63,14 @@ def has_facts(family: str, table: str) -> bool:
 
 def instance_types() -> dict[str, Any]:
     """The instance types of clouds with the GPU and the CPU of each, by provider: `instances.json`."""
-    found: dict[str, Any] = json.loads((Path(__file__).parent / "instances.json").read_bytes())["providers"]
+    found: dict[str, Any] = facts(".", "instances")["providers"]
     return found
 
 
+@cache
 def nixpkgs(family: str) -> dict[str, Any]:
     """How nixpkgs spells what a build for `family` gets; the default's for CPUs and where that is not known."""
-    return facts(family if has_facts(family, "nixpkgs") else DEFAULT, "nixpkgs")
+    return {**facts(".", "nixpkgs"), **facts(family if has_facts(family, "nixpkgs") else DEFAULT, "nixpkgs")}
 
 
 def folders_of(part: str) -> dict[str, Path]:
@@ -149,6 +150,16 @@ class Family(NamedTuple):
     in_pytorch: Callable[[str], str] = str
     named: Callable[[str], str] = str
     aliases: Sequence[str] = ()
+
+    @property
+    def has_targets(self) -> bool:
+        """Whether its code is compiled for targets, and not on the machine that runs it."""
+        return self.targets != NO_TARGETS
+
+    @property
+    def kit(self) -> str:
+        """What sentences call what its code is built with."""
+        return self.toolkit or self.title
 
     def is_target(self, name: str) -> bool:
         """Whether `name` has the form of a target of the family, or of several: no two the same."""
