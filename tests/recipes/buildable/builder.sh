@@ -20,5 +20,6 @@ eval "${preBuild-}"
 ninja -C "$([ -e build.ninja ] && echo . || echo build)" -j "$NIX_BUILD_CORES"
 mkdir -p "$out/lib"
 cp "$(find . -name 'libtorch_cuda.so')" "$out/lib"
-for file in build.ninja rules.ninja CMakeCache.txt; do cp "$(find . -name $file -print -quit)" "$out"; done
+for file in build.ninja rules.ninja CMakeCache.txt; do cp "$(find . -name shaders-gen -prune -o -name $file -print -quit)" "$out"; done
+[ ! -e shaders-gen/CMakeCache.txt ] || cp shaders-gen/CMakeCache.txt "$out/shaders-gen.txt"
 eval "${preFixup-}"

@@ -29,6 +29,7 @@ let
     hasPrefix = prefix: text: builtins.substring 0 (builtins.stringLength prefix) text == prefix;
     splitString = separator: text: filter builtins.isString (builtins.split separator text);
     cmakeFeature = name: value: "-D${name}:STRING=${value}";
+    cmakeBool = name: value: "-D${name}:BOOL=${if value then "TRUE" else "FALSE"}";
   };
 
   settings = {
@@ -197,6 +198,7 @@ let
     python312Packages = pythonSet final;
     python313Packages = pythonSet final;
     llama-cpp = callWith final (if settings.rocmSupport then ./llama-cpp-rocm.nix else ./llama-cpp.nix) { };
+    whisper-cpp = callWith final ./whisper-cpp.nix { };
     onnxruntime = callWith final ./onnxruntime.nix { };
   };
   final = foldl' (below: overlay: below // overlay final below) (known final) overlays;

@@ -8,12 +8,14 @@
   rocmSupport ? config.rocmSupport,
   rocmPackages,
   gpuTargets ? [ ],
+  vulkanSupport ? false,
 }:
 buildPythonPackage {
   pname = "torch";
   version = "2.8.0";
   outputs = [ "out" "dev" "lib" "cxxdev" ];
   inherit gpuTargets;
+  env.USE_VULKAN = if vulkanSupport then "1" else "0";
   requiredSystemFeatures = [ "big-parallel" ];
   buildInputs = lib.optionals cudaSupport [ cudaPackages.nccl ] ++ lib.optionals rocmSupport [ rocmPackages.rocblas ];
   passthru = {
