@@ -44,7 +44,7 @@ def lacks(hardware: Hardware, machine: Machine, pool: Pool) -> Iterator[str]:
             flags = missing_flags(hardware, isa, machine.flags)
             yield f"{isa} (the CPU lacks {', '.join(flags)})" if machine.flags else isa
     row = hardware.gpus.get(pool.gpu)
-    if row and not machines_of(row.family).install:
+    if row and not machines_of(row.family).lists:
         return  # nothing lists the GPUs of this family; the doctor tries them
     if pool.gpu and pool.gpu not in {device.sm for device in machine.gpus}:
         has = ", ".join(dict.fromkeys(device.sm for device in machine.gpus))

@@ -38,6 +38,13 @@ def test_each_registration_follows_a_proof_with_the_gpus_and_bounds_of_the_job(w
         assert spec == WORK.spec
 
 
+def test_slots_of_a_family_that_lists_no_gpus_have_those_of_the_machine(world: World) -> None:
+    controller = world.controller(replace(WORK, gpu="vulkan", family="vulkan", gpus=1))
+    until_finished(world, controller, 2)
+    assert {order.gpus for order in world.orders} == {()}
+    assert not [line for line in world.said if "are needed" in line]
+
+
 def test_a_sick_gpu_costs_one_job_and_comes_back_when_it_is_healthy(world: World) -> None:
     """The GPU fails during the first job; every job that it gets after that would fail."""
     state = {"sick": False}

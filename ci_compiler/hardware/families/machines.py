@@ -64,6 +64,11 @@ class Machines:
     options: Callable[[str, Sequence[str]], list[str]] = lambda *_: []
     driver: Callable[[Sequence[GpuDevice], Sequence[str]], Judgement] | None = None
 
+    @property
+    def lists(self) -> bool:
+        """Whether it lists GPUs: Vulkan is another interface of those that other families list."""
+        return bool(self.install)
+
 
 def device_words(kind: str, paths: Sequence[Path], names: Sequence[str], root: Path) -> list[str]:
     """The options of a container engine for device files below `root`, devices by `names`, and the files' groups.

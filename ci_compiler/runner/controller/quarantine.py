@@ -15,6 +15,7 @@ from typing import Any
 
 from ci_compiler.clock import back_off
 from ci_compiler.github.errors import GitHubError
+from ci_compiler.hardware.families.machines import machines_of
 from ci_compiler.judgement import CheckVerdict
 from ci_compiler.process import Ended
 from ci_compiler.runner import host_health
@@ -132,9 +133,9 @@ def gpus_for(slot: Slot, slots: Iterable[Slot], order: RunnerOrder, work: Runner
     """Gives `slot` the GPUs that its pool declares; returns why it cannot, or ''. Raises EngineError.
 
     They are given by UUID, so that a lost GPU does not shift those of the other slots, and those with which the slot
-    failed a proof come last.
+    failed a proof come last. A slot of a family that lists none has those of the machine.
     """
-    if not work.gpus or len(slot.gpus) == work.gpus:
+    if not work.gpus or not machines_of(work.family).lists or len(slot.gpus) == work.gpus:
         return ""
     taken = {gpu for other in slots if other is not slot for gpu in other.gpus}
     answer = engine.toolkit(replace(order, gpus=ALL), ("detect", "--json"))

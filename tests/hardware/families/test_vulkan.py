@@ -9,6 +9,7 @@ import pytest
 
 from ci_compiler.hardware.families.machines import Attempt, machines_of
 from ci_compiler.hardware.families.vulkan import FAMILY
+from ci_compiler.hardware.families.vulkan.machines import MACHINES
 from ci_compiler.plan.machine_fit import fit
 from ci_compiler.runner.detect.recorded import machine
 from ci_compiler.runner.doctor import hardware_checks
@@ -75,6 +76,18 @@ def test_a_software_renderer_is_no_gpu(
     judged = known.usable(tuple(known.attempts(deep=True)), reads_loader_cache=True)
     assert judged.failed is not works
     assert said in judged.message
+
+
+def test_a_container_gets_the_render_nodes_of_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "dev/dri").mkdir(parents=True)
+    nodes = [tmp_path / "dev/dri" / name for name in ("renderD128", "renderD129")]
+    for node in (*nodes, tmp_path / "dev/dri/card0"):
+        node.touch()
+    devices = [word for node in nodes for word in ("--device", f"/dev/dri/{node.name}")]
+    group = str(nodes[0].stat().st_gid)
+    assert MACHINES.options("docker", (), tmp_path) == [*devices, "--group-add", group]
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert MACHINES.options("podman", (), tmp_path) == [*devices, "--group-add", "keep-groups"]
 
 
 def test_the_doctor_tries_what_no_list_of_gpus_has() -> None:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from ci_compiler.hardware import Version
-from ci_compiler.hardware.families.machines import Attempt, Machines, UsedDevice
+from ci_compiler.hardware.families.machines import Attempt, Machines, UsedDevice, device_words
 from ci_compiler.hardware.texts import answer, plain
 from ci_compiler.judgement import Judgement, failed, ok
 
@@ -37,4 +38,10 @@ def usable(tried: Sequence[Attempt], *, reads_loader_cache: bool) -> Judgement:
     return failed("; ".join(one.problem for one in tried) or "there is no vulkaninfo, which lists the GPUs", _FIX)
 
 
-MACHINES = Machines(attempts=attempts, usable=usable)
+def options(kind: str, gpus: Sequence[str], root: Path = Path("/")) -> list[str]:
+    """The options for all GPUs of the machine, which `gpus` cannot name: their render nodes, and the files' groups."""
+    del gpus
+    return device_words(kind, sorted((root / "dev/dri").glob("renderD*")), (), root)
+
+
+MACHINES = Machines(attempts=attempts, usable=usable, options=options)
