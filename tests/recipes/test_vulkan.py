@@ -92,6 +92,18 @@ def test_the_switch_arrives_and_what_the_build_runs_does_not_need_the_isa(build:
     assert "CMAKE_CXX_FLAGS:STRING=\n" in (out / "shaders-gen.txt").read_text("utf-8")
 
 
+def test_an_isa_without_flags_leaves_those_of_nixpkgs(build: Build) -> None:  # noqa: F811
+    """As nixpkgs' llama.cpp on a Mac, which has a flag of its own in CMAKE_C_FLAGS."""
+    main = {"nixpkgs": UNKNOWN_PIN, "nixpkgs-hash": HASH, "versions": {"llama-cpp": "7268"}}
+    matrix = {"values": {"platform": "x86_64-linux", "accelerator": ["vulkan"]}}
+    only = {"llama-cpp": {"set": "top"}}
+    pools = {"builder": small()["runners"]["builder"]}
+    spec = spec_of(small(branches={"main": main}, packages=only, matrix=matrix, runners=pools))
+    flags = ('"-GNinja" "-DGGML', '"-GNinja" "-DCMAKE_C_FLAGS=-DDOTPROD=1" "-DGGML')
+    cache = (output(build(spec, "llama-cpp-vulkan-x86_64-linux", flags)) / "CMakeCache.txt").read_text("utf-8")
+    assert "CMAKE_C_FLAGS:STRING=-DDOTPROD=1" in cache
+
+
 def test_a_switch_that_does_not_arrive_ends_the_build(build: Build) -> None:  # noqa: F811
     done = build(GGML, f"llama-cpp-{CELL}", ("vulkanSupport = true;", "vulkanSupport = false;"))
     assert done.returncode != 0
