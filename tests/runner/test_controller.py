@@ -12,11 +12,13 @@ import pytest
 from ci_compiler.errors import InputError
 from ci_compiler.github.errors import GitHubError, Trouble
 from ci_compiler.hardware import tables
+from ci_compiler.hardware.machine import NOMINAL
 from ci_compiler.plan.routing import labels_of
 from ci_compiler.runner.controller.engine import RunnerOrder
 from ci_compiler.runner.controller.loop import Controller
 from ci_compiler.runner.controller.runner_names import RunnerName, host_tag, read_name
 from ci_compiler.runner.controller.slots import Phase
+from ci_compiler.units import GB
 from tests.github.server import serving
 from tests.github.state import Fault, GitHub
 from tests.specs import small, spec_of
@@ -467,13 +469,23 @@ def gpus_of(world: World, *uuids: str, sm: str = "sm90") -> None:
     world.devices = [{"uuid": uuid, "sm": sm, "sliced": False, "slices": []} for uuid in uuids]
 
 
+@pytest.mark.parametrize(("memory", "slots"), [(1, 1), (48, 1), (64, 2), (96, 5)])
+def test_the_doctor_accepts_the_share_of_a_slot_as_the_kernel_rounds_it(world: World, memory: int, slots: int) -> None:
+    """A build may need all that its pool has. The kernel rounds a bound down to whole pages, of 4 or 64 KiB."""
+    needed = memory * GB * NOMINAL
+    world.run_until(world.controller(replace(WORK, memory=int(needed), count=slots)), lambda: bool(world.orders))
+    for page in (2**12, 2**16):
+        bound = world.orders[0].memory // page * page
+        assert needed <= bound * slots < needed * 1.001
+
+
 def test_each_slot_gets_the_gpus_that_its_pool_declares_by_identity(world: World) -> None:
     gpus_of(world, "GPU-a", "GPU-b", "GPU-c", "GPU-d")
     world.devices.insert(1, {"uuid": "GPU-x", "sm": "sm80", "sliced": False, "slices": []})
     controller = world.controller(GPU_POOL)
     world.run_until(controller, lambda: len(world.orders) == 2)
     assert [order.gpus for order in world.orders] == [("GPU-a", "GPU-b"), ("GPU-c", "GPU-d")]
-    assert {(order.cores, order.memory) for order in world.orders} == {(16, 32 * 10**9)}
+    assert {order.cores for order in world.orders} == {16}
     until_finished(world, controller, 2)
     assert {(order.slot, order.gpus) for order in world.orders} == {(1, ("GPU-a", "GPU-b")), (2, ("GPU-c", "GPU-d"))}
 

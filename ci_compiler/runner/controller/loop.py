@@ -59,6 +59,9 @@ PATIENCE = 120.0
 FORGETTING = 1200.0
 """Seconds within which GitHub forgets a job whose runner is gone."""
 
+PAGE = 2**16
+"""The kernel rounds a bound for memory down to whole pages, the largest of which have so many bytes (aarch64)."""
+
 STOP_PAUSE = 15.0
 """The most seconds between two attempts while the controller stops."""
 
@@ -223,7 +226,7 @@ class Controller(ControllerPart):
         name = RunnerName(host=work.host, slot=slot.number, made=self._last_made, pool=work.pool)
         needs = {field.name: getattr(work, field.name) for field in fields(JobNeeds)}
         needs["cores"] = max(1, work.cores // work.count) if work.count > 1 else 0
-        needs["memory"] = work.memory // work.count
+        needs["memory"] = -(-work.memory // (work.count * PAGE)) * PAGE
         return RunnerOrder(**needs, name=str(name), registration=0, slot=slot.number, gpus=())
 
     def _make_room(self, order: RunnerOrder) -> None:
