@@ -600,8 +600,12 @@ def test_a_controller_stops_before_the_session_that_its_containers_run_in(module
     assert evaluated(module, "{ grouped = 1; }", "config.users.users.ci-runner.uid") == 974
     page = deployment(spec, "systemd").files["install.md"]
     assert "session=user@$(id --user ci-runner).service" in page
-    quadlet = deployment(spec, "quadlet").files["ci-runner-grouped.container"]
-    assert "After=podman.socket podman.service" in quadlet
+
+
+def test_podman_starts_for_a_quadlet_that_waits_for_its_job(spec: Spec) -> None:
+    """Its service ends when nobody asks, and systemd starts no unit that a stopping one is ordered after."""
+    unit = sections(deployment(spec, "quadlet").files["ci-runner-grouped.container"])["Unit"]
+    assert (unit["Wants"], unit["After"]) == (["podman.socket"], ["podman.socket"])
 
 
 def test_the_module_refuses_unknown_pools(module: Path) -> None:
