@@ -462,6 +462,21 @@ def test_names_follow_a_clock_that_was_set_back(world: World, monkeypatch: pytes
     assert abs(name.made - right()) < 600
 
 
+def test_a_job_that_ends_with_its_machine_is_no_job_that_is_done(world: World) -> None:
+    """After a power failure, the engine says that the container has ended, and that its exit code is 0."""
+    scripts = iter([[(10.0, "online"), (40.0, "busy"), (100.0, "exit 0")]])
+    world.logs, world.script = True, lambda _: next(scripts, JOB)
+    controller = world.controller()
+    world.run_until(controller, lambda: len(world.orders) == 2)
+    lost = world.orders[0].name
+    [said] = [line for line in world.said if line.startswith(f"{lost}: ended")]
+    assert said.startswith(f"{lost}: ended during its job with exit code 0: {lost} said so; ")
+    assert f"keep {lost}" in world.events
+    assert controller.finished == 0
+    assert lost not in {runner["name"] for runner in world.github.of()}
+    until_finished(world, controller, 1)
+
+
 GPU_POOL = replace(WORK, gpu="sm90", gpus=2, count=2)
 
 
@@ -485,7 +500,7 @@ def test_each_slot_gets_the_gpus_that_its_pool_declares_by_identity(world: World
     controller = world.controller(GPU_POOL)
     world.run_until(controller, lambda: len(world.orders) == 2)
     assert [order.gpus for order in world.orders] == [("GPU-a", "GPU-b"), ("GPU-c", "GPU-d")]
-    assert {order.cores for order in world.orders} == {16}
+    assert {(order.cores, order.memory) for order in world.orders} == {(16, 32 * 2**30)}
     until_finished(world, controller, 2)
     assert {(order.slot, order.gpus) for order in world.orders} == {(1, ("GPU-a", "GPU-b")), (2, ("GPU-c", "GPU-d"))}
 

@@ -32,6 +32,7 @@ from ci_compiler.runner.controller.engine import (
     RunnerEngine,
     RunnerInstance,
     RunnerOrder,
+    RunnerState,
 )
 from ci_compiler.runner.controller.quarantine import Quarantine, gpus_for
 from ci_compiler.runner.controller.removal import GRACE, Remover, StillBusyError
@@ -281,8 +282,7 @@ class Controller(ControllerPart):
         if now < slot.next_look:
             return
         if slot.away_since is None and now < max(slot.since, slot.asked) + max(STEADY, SHARE * self._work.fleet):
-            with suppress(EngineError):
-                state = self._engine.state(slot.name)
+            state = self._output(slot)
         if state and state.online:
             slot.look(state, now)
         elif now < self._looks_due:
@@ -323,11 +323,18 @@ class Controller(ControllerPart):
             slot.ended_well = slot.asked_to_end and not code
         elif code == ExitCode.RUNNER_DEPRECATED:
             self._outdated = self._draining = True
-        elif code:
+        elif code or ((state := self._output(slot)) and state.busy):  # a power failure: the engine gives the code as 0
+            during = "" if code else " during its job"
             words = self._engine.last_words(slot.name)
-            self._give_up(slot, f"ended with exit code {code}" + (f": {words}" if words else ""))
+            self._give_up(slot, f"ended{during} with exit code {code}" + (f": {words}" if words else ""))
         else:
             slot.ended_well = True
+
+    def _output(self, slot: Slot) -> RunnerState | None:
+        """What the output of the runner of `slot` says of it; None if nothing, or if it cannot be read."""
+        with suppress(EngineError):
+            return self._engine.state(slot.name)
+        return None
 
     def _clean(self, slot: Slot, instances: Mapping[str, RunnerInstance] | None) -> None:
         """Removes the container and the registration; frees the slot once both are gone."""
