@@ -179,11 +179,13 @@ class Family(NamedTuple):
 
 _CPU = Family(name=NONE, title="CPU", targets=NO_TARGETS)
 
-FAMILIES = ("cuda", "rocm", "metal", "xpu", "vulkan", NONE)
-"""The families that are known, each but the last with a module of its name."""
-
-DEFAULT = FAMILIES[0]
+DEFAULT = "cuda"
 """The family of a GPU whose family is not named, and of the tables of `Hardware`."""
+
+_FOLDERS = sorted(path.parent.name for path in Path(__file__).parent.glob("*/__init__.py"))
+
+FAMILIES = (DEFAULT, *(name for name in _FOLDERS if name != DEFAULT), NONE)
+"""The families that are known: each folder here, the default first, and last the one of no accelerator."""
 
 
 @cache
