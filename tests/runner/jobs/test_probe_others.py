@@ -10,7 +10,7 @@ import pytest
 
 from ci_compiler.hardware.families.machines import machines_of
 from ci_compiler.runner.jobs.expectation import Expectation
-from ci_compiler.runner.jobs.smoke_probe import shared
+from ci_compiler.runner.jobs.smoke_probe import checks, shared
 from ci_compiler.stages import CPU_TEST, GPU_TEST
 from tests.runner.jobs.test_probe_rocm import SPEC, expected, probed, with_torch
 
@@ -124,6 +124,15 @@ def test_a_build_for_metal_computes_on_the_gpu_of_a_mac(site: Path) -> None:
 def test_a_virtual_device_and_none_fail(site: Path, metal: str | None, check: str, message: str) -> None:
     found = probed(site, wanted("metal", GPU_TEST, MAC), **METAL | {"metal": metal})
     assert message in failed(found)[check]
+
+
+def test_a_check_of_what_a_family_does_not_tell_is_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "probe.py").write_text('TITLE = "Example"\n')
+    monkeypatch.setattr(shared, "_FAMILY", {})
+    shared.use_family(str(tmp_path / "probe.py"))
+    monkeypatch.setattr(checks, "torch_module", lambda: None)
+    with pytest.raises(shared.SkippedError, match="PyTorch does not tell the architectures of Example"):
+        checks.architectures({"architectures": ["a1"]})
 
 
 @pytest.fixture(params=["xpu", "metal"])

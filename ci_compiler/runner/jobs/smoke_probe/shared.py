@@ -85,16 +85,23 @@ def use_family(path: str) -> None:
     _FAMILY.update(runpy.run_path(path) if path else {})
 
 
+class _Known(SimpleNamespace):
+    """What is known of a family; the check that asks for anything else is skipped."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise SkippedError(f"PyTorch does not tell the {name.replace('_', ' ')} of {self.TITLE}")
+
+
 def family() -> Any:
     """What is known of the variant's family, see `hardware.families`. Raises SkippedError if there is nothing."""
     if not _FAMILY:
         raise SkippedError("nothing is known of PyTorch on GPUs of this family")
-    return SimpleNamespace(**_FAMILY)
+    return _Known(**_FAMILY)
 
 
 def devices_of(kind: str) -> Any:
     """PyTorch's module of devices of a kind, or what the family has in its place: not all have the same functions."""
-    own = getattr(family(), "devices", None) if _FAMILY else None
+    own = _FAMILY.get("devices")
     return own(torch_module()) if own else getattr(torch_module(), kind)
 
 
@@ -107,7 +114,7 @@ def target_of(device: str) -> str:
 def has_float64(device: str) -> bool:
     """Whether a GPU has the type: where the family does not say it, it does."""
     kind, _, index = device.partition(":")
-    known = getattr(family(), "has_float64", None)
+    known = _FAMILY.get("has_float64")
     return known is None or bool(known(devices_of(kind), int(index or 0)))
 
 
