@@ -23,8 +23,10 @@ from ci_compiler.cli.program import COMMANDS
 from ci_compiler.cli.runner import PROGRAM
 from ci_compiler.errors import InputError
 from ci_compiler.files.drift import MARK
+from ci_compiler.hardware.families import facts
 from ci_compiler.plan.pipeline import plan
 from ci_compiler.runner.controller.store_daemon import CAPABILITIES, DAEMON
+from ci_compiler.runner.deployment import kinds
 from ci_compiler.runner.deployment.kinds import Deployment, deployment
 from ci_compiler.runner.deployment.release_pins import ARCHITECTURES, PINS, pins
 from ci_compiler.runner.deployment.rendering import FOLDER
@@ -285,6 +287,34 @@ def test_pods_run_on_nodes_that_can_do_the_work(spec: Spec) -> None:
     arm = {"key": "kubernetes.io/arch", "operator": "Equal", "value": "arm64", "effect": "NoSchedule"}
     assert pod(found["grouped"])["tolerations"] == [arm]
     assert "tolerations" not in pod(found["builder"])
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "foreign"),
+    [("rocm gfx942", "nvidia"), ("xpu bmg", "nvidia|amd-ctk|describe"), ("npu n200", "nvidia|amd-ctk|describe")],
+)
+def test_a_machine_gets_what_its_own_family_needs(accelerator: str, foreign: str) -> None:
+    pool = {"runs-on": ["self-hosted", "linux", "x64", "gpu"], "system": "x86_64-linux", "accelerator": accelerator}
+    declared = {"families": {"npu": {"title": "Example"}}}
+    spec = spec_of(small(runners={"gpu": pool}, hardware=declared))
+    for target in ("systemd", "quadlet", "nixos"):
+        for name, text in deployment(spec, target).files.items():
+            assert not re.search(foreign, text.replace("flox-cuda", ""), re.IGNORECASE), (target, name)
+
+
+def test_a_pod_asks_for_the_resource_of_its_target(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = {"words": {"gpu-resource": "example.com/npu"}, "targets": {"n300": {"gpu-resource": "example.com/n300"}}}
+    monkeypatch.setattr(kinds, "has_facts", lambda *_: True)
+    monkeypatch.setattr(kinds, "facts", lambda family, name: table if family == "npu" else facts(family, name))
+    pools = {
+        name: {"runs-on": name, "system": "x86_64-linux", "accelerator": f"npu {name}"} for name in ("n200", "n300")
+    }
+    spec = spec_of(small(runners=pools, hardware={"families": {"npu": {"title": "Example"}}}, **CACHE))
+    limits = [pod(found)["containers"][0]["resources"]["limits"] for found in values(spec).values()]
+    assert [next(key for key in one if key.startswith("example")) for one in limits] == [
+        "example.com/npu",
+        "example.com/n300",
+    ]
 
 
 def test_a_pod_without_a_gpu_sees_none(spec: Spec) -> None:

@@ -117,14 +117,16 @@ def _facts(spec: Spec, target: str, pools: Iterable[Pool]) -> Facts:
     hardening, health = (text_of(FOLDER / f"{name}.conf").strip() for name in ("hardening", "health"))
     strict, own = (dict(line.split("=", 1) for line in text.splitlines()) for text in (hardening, health))
     settings, watching = RESTART | strict, strict | own
-    words = _words(spec, next((pool.gpu for pool in pools if pool.gpu), ""))
+    gpus = " ".join(filter(None, (pool.gpu for pool in pools)))
+    words = _words(spec, gpus.partition(" ")[0])
     return {
         "heading": f"{MARK} from {file}. Do not edit: change the spec, then run `ci-runner deploy {target}`.",
         **words,
+        "nixos-after": f' "{words["nixos-unit"]}"' if words["nixos-unit"] else "",
         "labelled-gpus": words["gpu-labels"],
         "unlabelled-gpus": "" if words["gpu-labels"] else words["gpu-resource"],
         "example": next(pool.name for pool in pools),
-        "gpus": " ".join(filter(None, (pool.gpu for pool in pools))),
+        "gpus": gpus,
         "labels": " ".join(pool.name for pool in pools if not pool.runs_on.scale_set),
         "spec": SPEC,
         "spec-file": shlex.quote(file),
@@ -161,13 +163,14 @@ def _in_nix(settings: Mapping[str, str]) -> str:
 
 
 def _words(spec: Spec, gpu: str) -> Mapping[str, str]:
-    """What the family of `gpu` calls what its machines need; without `gpu-resource` if that is not known."""
-    family = spec.hardware.gpu(gpu).family if gpu else ""
-    words: dict[str, str] = {**facts(DEFAULT, "deployment")["words"]}
-    if not has_facts(family, "deployment"):
-        return words | {"gpu-resource": "", "gpu-labels": ""}
-    own = facts(family, "deployment")
-    return {**words, **own["words"], **own.get("targets", {}).get(gpu, {})}
+    """What machines with `gpu` need, by the names that its family has for it; '' for what is not known or needed."""
+    default: dict[str, str] = facts(DEFAULT, "deployment")["words"]
+    none = dict.fromkeys(default, "")
+    if not gpu:
+        return none | {"gpu-variable": default["gpu-variable"]}
+    family = spec.hardware.gpu(gpu).family
+    known = facts(family, "deployment") if has_facts(family, "deployment") else {}
+    return {**none, **known.get("words", {}), **known.get("targets", {}).get(gpu, {})}
 
 
 def _pool_facts(spec: Spec, pool: Pool) -> Facts:

@@ -68,8 +68,10 @@ in
     }) (lib.attrNames cfg.pools);
 
     virtualisation.podman.enable = true;
+@if nixos-option@
     @nixos-option@.enable = lib.mkIf hasGpu true;
     @nixos-option@.device-name-strategy = lib.mkIf hasGpu "uuid";
+@end@
 
     # The user runs podman in a session that lasts beyond logins; the controllers use its socket.
     users.groups.ci-runner = { };
@@ -102,7 +104,7 @@ in
       wantedBy = [ "multi-user.target" ];
       # The containers run in the session of the user. At shutdown, it must outlive the controllers.
       wants = [ "network-online.target" session ];
-      after = [ "network-online.target" session "@nixos-unit@" ];
+      after = [ "network-online.target" session@nixos-after@ ];
       path = [ config.virtualisation.podman.package ];
       environment.GITHUB_REPOSITORY = cfg.repository;
       startLimitIntervalSec = 0;
