@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ci_compiler.hardware import Version
 from ci_compiler.hardware.families import facts
-from ci_compiler.hardware.families.machines import Attempt, Machines, UsedDevice
+from ci_compiler.hardware.families.machines import Attempt, Machines, UsedDevice, closed
 from ci_compiler.hardware.families.rocm import devices, left_out_of, listed
 from ci_compiler.hardware.machine import GpuDevice
 from ci_compiler.judgement import Judgement, failed, ok, skipped
@@ -26,12 +25,10 @@ def attempts(*, deep: bool = False, root: Path = Path("/")) -> Iterator[Attempt]
     device = next((one for one in (KFD, devices.DXG) if (root / one).exists()), "")
     if not device:
         return
-    paths = [root / device, *sorted((root / "dev/dri").glob("renderD*"))]
-    closed = [f"/{path.relative_to(root)}" for path in paths if not os.access(path, os.R_OK | os.W_OK)]
     kernel = devices.AgentTexts(nodes=tuple(devices.nodes(root)))
     gpus = devices.agents(kernel if device == KFD else devices.agent_texts(root))[0]
-    usable = () if closed else tuple(UsedDevice(gpu.target, Version(0, 0)) for gpu in gpus)
-    problem = f"this user may not read and write {', '.join(closed)}" if closed else ""
+    problem = closed([root / device, *sorted((root / "dev/dri").glob("renderD*"))], root)
+    usable = () if problem else tuple(UsedDevice(gpu.target, Version(0, 0)) for gpu in gpus)
     yield Attempt(f"/{device}", linked=True, devices=usable, problem=problem)
 
 

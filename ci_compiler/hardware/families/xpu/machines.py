@@ -16,15 +16,25 @@ from typing import NamedTuple
 
 from ci_compiler.hardware import Version
 from ci_compiler.hardware.families import facts
-from ci_compiler.hardware.families.machines import Attempt, Machines, UsedDevice, device_words
+from ci_compiler.hardware.families.machines import (
+    Attempt,
+    Machines,
+    UsedDevice,
+    closed,
+    device_words,
+    each_has_one,
+    unknown_driver,
+)
 from ci_compiler.hardware.machine import GpuDevice
 from ci_compiler.hardware.texts import answer, plain, text_of
-from ci_compiler.judgement import Judgement, failed, ok, skipped
+from ci_compiler.judgement import Judgement
 
 _ID = re.compile(r"0x[0-9A-F]{4}")
 _FIELD = re.compile(r"^(DRIVER|PCI_ID|PCI_SLOT_NAME)=([0-9A-Za-z:._-]{1,40})$", re.MULTILINE)
 _ONLY_NEW = "xe"
 """The driver that by itself takes new GPUs only. One of an unknown id that has i915 may be too old for any target."""
+
+_WORDS = facts("xpu", "words")["machines"]
 
 _CHOOSING = ("ONEAPI_", "ZE_", "SYCL_")
 """The beginnings of variables with which a user hides GPUs."""
@@ -91,10 +101,9 @@ def attempts(*, deep: bool = False, root: Path = Path("/")) -> Iterator[Attempt]
     """Whether this process may use the render nodes, and whether sycl-ls, where it is, lists GPUs of Level Zero."""
     del deep
     found = list(_gpus(nodes(root)))
-    closed = [f"/dev/dri/{node}" for node, _ in found if not os.access(root / "dev/dri" / node, os.R_OK | os.W_OK)]
-    problem = f"this user may not read and write {', '.join(closed)}" if closed else ""
+    problem = closed((root / "dev/dri" / node for node, _ in found), root)
     used = tuple(UsedDevice(gpu.target, gpu.capability) for _, gpu in found)
-    yield Attempt("/dev/dri", linked=True, devices=() if closed else used, problem=problem)
+    yield Attempt("/dev/dri", linked=True, devices=() if problem else used, problem=problem)
     said = answer("sycl-ls", env={name: value for name, value in os.environ.items() if not name.startswith(_CHOOSING)})
     if said and found:
         listed = [UsedDevice(plain(line), Version(0, 0)) for line in said.out.splitlines() if "level_zero:gpu" in line]
@@ -105,15 +114,7 @@ def attempts(*, deep: bool = False, root: Path = Path("/")) -> Iterator[Attempt]
 def usable(tried: Sequence[Attempt], *, reads_loader_cache: bool) -> Judgement:
     """A process may use the render node of each GPU; and, where sycl-ls is installed, Level Zero has one."""
     del reads_loader_cache
-    problem = next((one.problem for one in tried if one.problem), "")
-    if problem or not any(one.devices for one in tried):
-        return failed(problem or MACHINES.missing, MACHINES.install)
-    return ok(f"{', '.join(one.name for one in tried[0].devices)} through {' and '.join(one.library for one in tried)}")
-
-
-def driver(gpus: Sequence[GpuDevice], toolkits: Sequence[str]) -> Judgement:
-    """Not judged: Intel has no list of the drivers that a toolkit needs."""
-    return skipped(f"nothing is known of the drivers that oneAPI {', '.join(toolkits)} needs; here: {gpus[0].driver}")
+    return each_has_one(tried, _WORDS)
 
 
 def options(kind: str, gpus: Sequence[str], root: Path = Path("/")) -> list[str]:
@@ -127,10 +128,10 @@ def options(kind: str, gpus: Sequence[str], root: Path = Path("/")) -> list[str]
 MACHINES = Machines(
     record=nodes,
     devices=devices,
-    **facts("xpu", "words")["machines"],
+    **_WORDS,
     attempts=attempts,
     usable=usable,
-    driver=driver,
+    driver=unknown_driver,
     visible=("ZE_AFFINITY_MASK", "ONEAPI_DEVICE_SELECTOR"),
     probe=str(Path(__file__).with_name("probe.py")),
     options=options,
