@@ -39,11 +39,12 @@ PROSE = (".md", ".html", ".pyc")
 """Files that are documents."""
 
 _PARTS = (
-    "(?<!flox-)cuda|cudnn|(?<![a-z])rocm|nvidia|nvcc|cubin|cuobjdump|fatbin|amdgpu|amd-smi|vulkan|oneapi|jetson|geforce"
+    "(?<!flox-)cuda|cudnn|(?<![a-z])rocm|nvidia|nvcc|cubin|cuobjdump|fatbin|amdgpu|amd-smi|vulkan|oneapi|jetson|geforce|"
+    "davinci"
 )
 _WORDS = (
     "tegra|nccl|nvml|ptx|hip|hipcc|hsaco|kfd|xpu|sycl|spir-?v|(?<!bare[ -])metal|instinct|mps|mig|radeon|"
-    "gfx[0-9][0-9a-f]*"
+    "gfx[0-9][0-9a-f]*|cann|npu|hccl|aclnn|(?:ascend|atlas)(?:[0-9][0-9a-z]*)?"
 )
 NAMES = re.compile(
     rf"{_PARTS}|(?<![a-z])(?:{_WORDS})(?![a-z])|(?<![a-z])sm(?:_?[1-9][0-9]{{1,2}}[af]?(?![0-9a-z])|_?\{{)",
@@ -159,6 +160,11 @@ def test_no_family_is_named_outside_its_module() -> None:
             "Vulkan",
             "SPIR-V",
             "cudnn",
+            "cann",
+            "ASCEND_RT_VISIBLE_DEVICES",
+            "ascend910b1",
+            "torch_npu",
+            "/dev/davinci0",
         ),
     ],
 )
@@ -180,6 +186,9 @@ def test_a_name_is_found(line: str) -> None:
         "integration",
         "procMount",
         "flox-cuda",
+        "cannot",
+        "ascending",
+        "scan n",
         "yield Code.CUDA_OFF, message",
     ],
 )
