@@ -43,8 +43,8 @@ class Machines:
     found, `install` and `reset` how to fix that and a fault.
 
     `attempts` tries to use the GPUs, thoroughly with `deep`; `usable` judges what it found, and is given whether the
-    variant `reads_loader_cache`. `visible` are the variables that say which GPUs a job may use. `probe` is the
-    file of Python that the probe of a package loads (`runner.jobs.smoke_probe`). `link` links the
+    variant `reads_loader_cache`. `visible` are the variables that say which GPUs a job may use, and where the toolkit
+    is. `probe` is the file of Python that the probe of a package loads (`runner.jobs.smoke_probe`). `link` links the
     driver's libraries into a folder, if programs would not find them otherwise. `options` are those for GPUs (their
     UUIDs, or `all`) of a container engine. `driver` judges the driver of GPUs for versions of the toolkit, if the
     family has a rule of its own.
