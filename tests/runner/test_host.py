@@ -224,6 +224,16 @@ def test_without_software_no_program_of_it_starts(tmp_path: Path, monkeypatch: p
     assert (tmp_path / "started").exists()
 
 
+def test_only_detect_which_shows_container_engines_starts_them(tools: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("podman", "docker"):
+        program(tools, name, f": >{tools}/started; echo 1.0")
+    assert this_machine(tables()).engines == ()
+    assert not (tools / "started").exists()
+    assert run(PROGRAM, ["detect", "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)["engines"]
+    assert [(engine["name"], engine["version"]) for engine in shown] == [("podman", "1.0"), ("docker", "1.0")]
+
+
 # The doctor's probes.
 
 CUDA = r"""

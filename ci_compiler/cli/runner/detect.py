@@ -17,7 +17,7 @@ from ci_compiler.units import size
 def run(arguments: argparse.Namespace) -> int:
     """Prints what the machine is; problems go to standard error, and `doctor` judges them."""
     with progress("examining this machine"):
-        machine = this_machine(tables())
+        machine = this_machine(tables(), engines=True)
     if arguments.json:
         print_json(as_json(machine))
     else:

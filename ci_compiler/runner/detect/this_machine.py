@@ -55,15 +55,15 @@ _ENGINES = {
 """Commands that print the version of an engine and fail if the engine does not work."""
 
 
-def this_machine(hardware: Hardware, *, trial: bool = True, software: bool = True) -> Machine:
+def this_machine(hardware: Hardware, *, trial: bool = True, software: bool = True, engines: bool = False) -> Machine:
     """This machine. Without `trial`, nothing is built, and it is unknown whether builds are sandboxed.
 
-    Without `software`, Nix, Flox and the container engines are left out, because each takes time to answer.
+    Without `software`, Nix and Flox are left out, without `engines` the container engines: each takes time to answer.
     """
-    return machine(record(trial=trial, software=software), hardware)
+    return machine(record(trial=trial, software=software, engines=engines), hardware)
 
 
-def record(*, trial: bool = True, software: bool = True) -> Recorded:
+def record(*, trial: bool = True, software: bool = True, engines: bool = False) -> Recorded:
     """Everything that the files and tools of this machine show; the parameters are those of `this_machine`."""
     uname = platform.uname()
     groups = [*control_groups("memory")]
@@ -89,8 +89,10 @@ def record(*, trial: bool = True, software: bool = True) -> Recorded:
             nix_conf=_nix_conf(),
             trial=trial_build() if trial else None,
             flox=answer("flox", "--version"),
-            engines={name: shown for name, command in _ENGINES.items() if (shown := answer(*command)) is not None},
         )
+    if engines:
+        shown = {name: answer(*command) for name, command in _ENGINES.items()}
+        texts = replace(texts, engines={name: one for name, one in shown.items() if one is not None})
     return _with_folders(_asked(texts) if SYSTEM.processor else texts)
 
 
