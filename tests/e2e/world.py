@@ -45,8 +45,11 @@ OF_REPOSITORY = {"repository": {"full_name": REPOSITORY, "default_branch": "main
 MACHINES = ("builder", "tester", "h100", "hosted")
 """The machines by name: one of each pool, and the hosted ones."""
 
-NOT_HOSTED = ("nix", "flox", "ci-compile", "ci-runner", "nvidia-")
-"""Prefixes of the programs that a hosted machine lacks until a step installs them."""
+NOT_HOSTED = ("nix", "flox", "ci-compile", "ci-runner", "nvidia-", "qemu-")
+"""Prefixes of the programs that a hosted machine lacks until a step installs them.
+
+Nor has one an emulator, of which `tests/runner/jobs/test_emulation.py` proves what it does on any CPU.
+"""
 
 STANDIN_FLOX = HERE.parent / "runner/jobs"
 """The folder of a `flox` that refuses what the real one refuses."""
