@@ -33,6 +33,9 @@ from ci_compiler.errors import wrong
 from ci_compiler.secret import Secret, cut_secrets
 from ci_compiler.system import SYSTEM, limit_memory, readable
 
+if sys.platform == "win32":
+    from ci_compiler.system import press_break
+
 GRACE = 5.0
 """Seconds between SIGTERM and SIGKILL. A cancelled step has 7.5 seconds to end (the source of actions/runner)."""
 
@@ -82,13 +85,17 @@ def find_program(name: str, *, install: str, code: Code = Code.PROGRAM_MISSING, 
 
 
 def located(name: str, folders: Sequence[str] = ()) -> str | None:
-    """The path of a program on PATH, in `folders`, or beside another one (`SYSTEM.beside`); None if there is none."""
-    path = os.pathsep.join((os.environ.get("PATH", os.defpath), *folders))
-    if name not in SYSTEM.beside:
-        return shutil.which(name, path=path)
-    other, below = SYSTEM.beside[name]
-    around = Path(shutil.which(other, path=path) or "").parents
-    return next((str(folder / below) for folder in around if (folder / below).is_file()), None)
+    """The path of a program on PATH, in `folders`, or beside another one (`SYSTEM.beside`); None if there is none.
+
+    Windows would look in the current folder first, which may be a checkout of somebody else's code.
+    """
+    if name in SYSTEM.beside:
+        other, below = SYSTEM.beside[name]
+        around = Path(located(other, folders) or "").parents
+        return next((str(folder / below) for folder in around if (folder / below).is_file()), None)
+    path = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    programs = (Path(folder, f"{name}{SYSTEM.suffix}") for folder in (*path, *folders) if Path(folder).is_absolute())
+    return next(filter(None, map(shutil.which, map(str, programs))), None)
 
 
 @contextmanager
@@ -245,13 +252,13 @@ def _ending(process: subprocess.Popen[bytes], *, group: bool = True, grace: floa
 def _end_group(process: subprocess.Popen[bytes], grace: float) -> None:
     """Sends SIGTERM to the group and SIGKILL `grace` seconds later; only SIGKILL if its leader has ended."""
     if sys.platform == "win32":
-        with suppress(OSError, subprocess.TimeoutExpired):  # the process has no console
-            if grace and process.poll() is None:
-                os.kill(process.pid, signal.CTRL_BREAK_EVENT)
+        with suppress(subprocess.TimeoutExpired):
+            if grace and process.poll() is None and press_break(process.pid):
                 process.wait(grace)
-        kill = ["taskkill", "/T", "/F", "/PID", str(process.pid)]
+        kill = [located("taskkill") or "", "/T", "/F", "/PID", str(process.pid)]
         with suppress(OSError, subprocess.TimeoutExpired):
-            subprocess.run(kill, stdin=subprocess.DEVNULL, capture_output=True, timeout=GRACE, check=False)
+            subprocess.run(kill, stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False)
+        process.kill()  # where there is no taskkill
         return
     with suppress(ProcessLookupError, PermissionError):  # the group is gone; macOS refuses signals to its zombies
         if grace and process.poll() is None:

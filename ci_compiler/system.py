@@ -18,6 +18,7 @@ from ci_compiler.record import record
 
 if sys.platform == "win32":
     import _winapi
+    import ctypes
     import msvcrt
 else:
     import fcntl
@@ -140,6 +141,13 @@ if sys.platform == "win32":
         except OSError as error:
             return isinstance(error, PermissionError)
         return True
+
+    def press_break(pid: int) -> bool:
+        """Sends Ctrl-Break to the group of a process; False if it has no console.
+
+        There, os.kill ends the process, but not its children, and raises SystemError.
+        """
+        return bool(ctypes.windll.kernel32.GenerateConsoleCtrlEvent(1, pid))
 
     def limit_memory(pid: int, size: int) -> None:
         """Limits the address space of a process to `size` bytes, where the system can do that. Raises OSError."""

@@ -242,17 +242,30 @@ def _provide_calls(real: _Real) -> None:  # noqa: C901  (each call is one functi
 
 
 def _provide_processes(real: _Real) -> None:  # noqa: C901  (each call is one function)
-    """Processes without groups and signals: they start from `.exe` files, and end at once."""
+    """Processes without groups and signals: they start from `.exe` files, and end at once.
+
+    With the variable NO_CONSOLE, they have no console, as those of a service may.
+    """
+    import ctypes
+
     signal.SIGBREAK = signal.SIGTERM
     signal.CTRL_C_EVENT, signal.CTRL_BREAK_EVENT = 0, 1
 
-    def kill(pid: int, number: int) -> None:
+    def event(number: int, pid: int) -> int:
         if number == 0:
             raise AssertionError("Ctrl-C to a group, which ends this process as well")
-        if number == 1:
-            real.killpg(pid, signal.SIGTERM)
-        else:
+        if "NO_CONSOLE" in os.environ:
+            return 0
+        real.killpg(pid, signal.SIGTERM)
+        return 1
+
+    def kill(pid: int, number: int) -> None:  # posixmodule.c, os_kill_impl of CPython 3.11
+        if number not in {0, 1} or not event(number, pid):
             real.kill(pid, real.sigkill)
+            if number in {0, 1}:
+                raise SystemError("<built-in function kill> returned a result with an exception set")
+
+    ctypes.windll = SimpleNamespace(kernel32=SimpleNamespace(GenerateConsoleCtrlEvent=event))
 
     class Popen(real.subprocess.Popen):
         """A process as on Windows."""

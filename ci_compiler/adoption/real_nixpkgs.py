@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import sys
 import tempfile
 import time
@@ -30,7 +29,7 @@ from ci_compiler.backends.nix_store import INSTALL, PROFILE, Store
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, Place, StageError, about
 from ci_compiler.outside import object_of
-from ci_compiler.process import Ended, ask, find_program
+from ci_compiler.process import Ended, ask, find_program, located
 from ci_compiler.recipes.compiled import ARCHIVE, NIXPKGS
 from ci_compiler.spec.packages import Pin
 
@@ -146,7 +145,7 @@ def evaluate(
             patience=seconds / 4,
             keep=keep,
         )
-        jobs = shutil.which(_JOBS) if source.folder is None and task.recipes else None
+        jobs = located(_JOBS) if source.folder is None and task.recipes else None
         outcomes = task.by_jobs(jobs) if jobs else task.in_parts()
     return Evaluated({**dict.fromkeys(recipes), **known, **outcomes})
 

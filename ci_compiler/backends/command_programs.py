@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -47,7 +46,7 @@ from ci_compiler.errors import failure, wrong
 from ci_compiler.files.folders import SBOM_FILE
 from ci_compiler.git import Git
 from ci_compiler.outside import bytes_of, reading
-from ci_compiler.process import Ended, ask, find_program, follow
+from ci_compiler.process import Ended, ask, find_program, follow, located
 from ci_compiler.publishing.plan import Upload, expired, other_commit, release_of, waits_for
 from ci_compiler.publishing.target import Target, place_failures, planned, upload
 from ci_compiler.secret import Secret
@@ -71,8 +70,8 @@ def shell(line: str) -> list[str]:
 def _python(version: str) -> list[str]:
     """The command of the Python of `version`. Raises InputError if there is none."""
     named, *others = ([word.format(version) for word in words] for words in SYSTEM.pythons)
-    for command in () if shutil.which(named[0]) else others:
-        program = shutil.which(command[0])
+    for command in () if located(named[0]) else others:
+        program = located(command[0])
         if program and ask([program, *command[1:], "-c", _VERSION], seconds=60).out.strip() == version:
             return [program, *command[1:]]
     return [find_program(named[0], install="install it, with its module venv")]

@@ -7,7 +7,6 @@ of the job.
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -16,7 +15,7 @@ from uuid import uuid4
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
-from ci_compiler.process import ask, find_program
+from ci_compiler.process import ask, find_program, located
 
 _ENGINES = ("docker", "podman")
 _REMOVAL = 120.0
@@ -35,7 +34,7 @@ def contained(image: str, root: Path, names: Iterable[str], read: Iterable[Path]
         return
     if sys.platform == "win32":
         raise wrong(image, Code.CANNOT_START, "images are of Linux, and this system runs none; build on another one")
-    engine = next(filter(None, map(shutil.which, _ENGINES)), "")
+    engine = next(filter(None, map(located, _ENGINES)), "")
     engine = engine or find_program(_ENGINES[0], install="install Docker or Podman: the build runs in a container")
     folder, name = root.resolve(), f"ci-runner-{uuid4().hex}"
     options = [f"--name={name}", f"--user={os.getuid()}:{os.getgid()}", f"--volume={folder}:{folder}"]

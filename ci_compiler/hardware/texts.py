@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
 from ci_compiler.errors import InputError
 from ci_compiler.outside import text_of as read_text
-from ci_compiler.process import PAST_LIMIT, Ended, ask
+from ci_compiler.process import PAST_LIMIT, Ended, ask, located
 
 
 class Answer(Ended):
@@ -43,7 +42,7 @@ def answer(*command: str, seconds: float = 30, env: Mapping[str, str] | None = N
 
     The status is 124 if it does not end within `seconds`, 126 if it cannot be started.
     """
-    program = shutil.which(command[0])
+    program = located(command[0])
     if program is None:
         return None
     environment = {**(os.environ if env is None else env), "LC_ALL": "C"}

@@ -343,12 +343,48 @@ with open(sys.argv[1], "w", encoding="utf-8") as file:
 """
 
 
-def test_programs_end_with_what_they_started_and_locks_are_waited_for(system: System, tmp_path: Path) -> None:
+@pytest.mark.parametrize("console", [{}, {"NO_CONSOLE": "1"}], ids=["console", "service"])
+def test_programs_end_with_what_they_started_and_locks_are_waited_for(
+    system: System, tmp_path: Path, console: dict[str, str]
+) -> None:
     (tmp_path / "starting.py").write_text(STARTING, "utf-8")
     (tmp_path / "other.py").write_text(OTHER, "utf-8")
     command = [sys.executable, "-m", "tests.elsewhere", system.facts, "python", tmp_path / "starting.py", tmp_path]
-    done = subprocess.run(command, env=system.variables(tmp_path), capture_output=True, encoding="utf-8", check=False)
+    variables = system.variables(tmp_path) | console
+    done = subprocess.run(command, env=variables, capture_output=True, encoding="utf-8", check=False)
     assert done.returncode == 0, done.stderr
+
+
+PLANTED = ("git", "python", f"python{wheel.PYTHON}", "powershell", "taskkill")
+"""Programs with these names are in the checkout below."""
+
+STARTING_OWN = """
+import os
+from ci_compiler import process
+from ci_compiler.system import SYSTEM
+
+process.GRACE = 0.1
+shell = process.find_program("bash", install="")
+assert process.ask([shell, "-c", "trap '' TERM; sleep 600"], seconds=0.5).status == process.PAST_LIMIT
+for name in ("bash", "git", "python", "powershell", "taskkill"):
+    path = process.located(name)
+    assert path is None or os.path.isabs(path), path
+"""
+
+
+@pytest.mark.parametrize("path", ["", "."], ids=["PATH", "the current folder on PATH"])
+def test_no_program_of_a_checkout_is_taken_for_one_of_the_machine(system: System, path: str, tmp_path: Path) -> None:
+    """Windows looks for programs in the current folder before it looks on PATH."""
+    for name in PLANTED:
+        _write(tmp_path / f"{name}{system.suffix}", f"#!/bin/sh\necho ran >{tmp_path}/ran\n")
+    (tmp_path / "starting.py").write_text(STARTING_OWN, "utf-8")
+    variables = system.variables(tmp_path)
+    variables["PATH"] = os.pathsep.join(filter(None, (path, variables["PATH"])))
+    for words in (["python", tmp_path / "starting.py"], ["ci-runner", "detect"]):
+        command = [sys.executable, "-m", "tests.elsewhere", system.facts, *words]
+        done = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, encoding="utf-8", check=False)
+        assert done.returncode == 0, done.stderr
+    assert not (tmp_path / "ran").exists()
 
 
 # Each call that is missing, planted once.
@@ -391,7 +427,7 @@ def test_a_file_that_another_program_holds_open_ends_no_command() -> None:
 def test_only_one_module_sends_signals_to_processes_by_number() -> None:
     """On Windows, os.kill ends any process, and 0 means Ctrl-C; types do not show that."""
     found = {path.name for path in CODE.rglob("*.py") if "os.kill(" in path.read_text("utf-8")}
-    assert found == {"system.py", "process.py"}
+    assert found == {"system.py"}
 
 
 @pytest.mark.parametrize("platform", PLATFORMS)

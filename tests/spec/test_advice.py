@@ -145,8 +145,8 @@ def status(words: list[str]) -> object:
         (["variants", "pytorch"], 1, "a pattern stands for a whole name: write '*pytorch*' for those that have it"),
         (["variants", "*pytorch*"], 0, "pytorch-python313-cpu-avx2"),
         (["variants", "{pytroch}-*"], 1, "no variant matches; `ci-compile variants` lists them"),
-        (["--check", "--spec", "/etc"], 2, "/etc: is a directory; a spec is a YAML file"),
-        (["site", "/dev/null"], 2, "/dev/null: cannot be written: this is a file, and a folder must be there"),
+        (["--check", "--spec", ".github"], 2, ".github: is a directory; a spec is a YAML file"),
+        (["site", "taken"], 2, "taken: cannot be written: this is a file, and a folder must be there"),
     ],
 )
 def test_a_command_line_that_fits_nothing_is_told_what_would(
@@ -160,6 +160,7 @@ def test_a_command_line_that_fits_nothing_is_told_what_would(
     monkeypatch.chdir(tmp_path)
     (tmp_path / ".github").mkdir()
     (tmp_path / ".github/ci-matrix.yaml").write_text(RIGHT, "utf-8")
+    (tmp_path / "taken").touch()
     assert status(words) == code
     out, err = capsys.readouterr()
     assert said in out + err

@@ -21,7 +21,7 @@ from ci_compiler.errors import nearest, wrong
 from ci_compiler.github.access import CREDENTIALS
 from ci_compiler.hardware.families.machines import machines_of
 from ci_compiler.outside import json_of
-from ci_compiler.process import PAST_LIMIT, Ended, ask
+from ci_compiler.process import PAST_LIMIT, Ended, ask, located
 from ci_compiler.runner.controller import answers, runner_logs
 from ci_compiler.runner.controller.engine import (
     CHECK_SECONDS,
@@ -123,7 +123,7 @@ def find_engine(name: str | None, builder_key: Secret | None = None) -> Containe
         message = f"unknown engine {name!r}{nearest(name, ENGINES)}"
         raise wrong("--engine", Code.UNKNOWN_ENGINE, message)
     wanted = (name,) if name else ENGINES
-    program = next((found for one in wanted if (found := shutil.which(one))), None)
+    program = next((found for one in wanted if (found := located(one))), None)
     if program is None:
         message = f"{' and '.join(wanted)} not installed; install one, or run without containers (--host DIR)"
         raise wrong("--engine", Code.NO_ENGINE, message)

@@ -8,7 +8,6 @@ such instruction ends it.
 from __future__ import annotations
 
 import re
-import shutil
 import signal
 from collections.abc import Iterator
 from dataclasses import replace
@@ -20,7 +19,7 @@ from ci_compiler.hardware.features import more_than
 from ci_compiler.hardware.machine import Machine
 from ci_compiler.judgement import CheckVerdict
 from ci_compiler.plan.proof import Reach
-from ci_compiler.process import PAST_LIMIT, ask
+from ci_compiler.process import PAST_LIMIT, ask, located
 from ci_compiler.runner.jobs.junit import TestResult
 from ci_compiler.runner.jobs.probing import ProbeRun, is_binary, program_of, run_package
 from ci_compiler.runner.jobs.subject import SmokeSubject
@@ -62,7 +61,7 @@ def emulation(hardware: Hardware, isa: Isa) -> Emulation:
     """The first emulator on this machine that has a CPU for `isa`."""
     reasons = []
     for emulator in hardware.emulators_of(isa):
-        program = shutil.which(emulator.program)
+        program = located(emulator.program)
         reason = f"{emulator.program} is not on PATH" if program is None else _too_old(emulator, program)
         if program and not reason:
             options = [option.format(model=emulator.model(isa)) for option in emulator.options]

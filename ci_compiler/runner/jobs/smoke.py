@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -24,7 +23,7 @@ from ci_compiler.hardware.families.machines import Attempt
 from ci_compiler.hardware.machine import Machine
 from ci_compiler.judgement import CheckVerdict
 from ci_compiler.plan.proof import Proof, Reach, passed, proof_of
-from ci_compiler.process import follow
+from ci_compiler.process import follow, located
 from ci_compiler.runner.detect.this_machine import this_machine
 from ci_compiler.runner.doctor.diagnosis import work_of
 from ci_compiler.runner.doctor.evidence import ClockReading, Evidence
@@ -82,7 +81,7 @@ def _objects(home: Path) -> Iterator[Path]:
 
 def _instructions(subject: SmokeSubject, objects: tuple[Path, ...], reach: Reach, seconds: float) -> TestResult:
     isa = subject.built.cell.isa
-    program = shutil.which("objdump")
+    program = located("objdump")
     if program is None:
         message = f"objdump is not on PATH, so that nothing says whether the package has instructions beyond {isa}"
         return TestResult(NOT_EXECUTED, CheckVerdict.SKIPPED, message)

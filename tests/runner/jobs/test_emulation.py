@@ -127,7 +127,7 @@ def test_a_package_that_stays_within_its_instruction_set_has_no_such_notice(
 
 def test_what_passed_on_a_larger_cpu_alone_says_so(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     package(world, called=AVX2_INSTRUCTION)
-    monkeypatch.setattr(emulation.shutil, "which", lambda name, **_: None if "qemu" in name or "sde" in name else name)
+    monkeypatch.setattr(emulation, "located", lambda name, **_: None if "qemu" in name or "sde" in name else name)
     code, report = outcome(world, monkeypatch)
     assert (code, report["reach"]) == (0, Reach.LARGER)
     assert report["reach_because"].endswith("; qemu-x86_64 is not on PATH and sde64 is not on PATH")

@@ -1,0 +1,1 @@
+"""CPython for Windows under Wine."""
