@@ -101,12 +101,11 @@ def bytes_of(path: str | PathLike[str], most: int = LARGEST) -> bytes:
     if path == STANDARD_INPUT:
         data: bytes = sys.stdin.buffer.read(most + 1)
     else:
+        if os.path.isdir(name):  # noqa: PTH112  (Windows says that it may not be opened)
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
         descriptor = os.open(name, READ)
         with open(descriptor, "rb") as file:  # noqa: PTH123  (a descriptor)
-            mode = os.fstat(descriptor).st_mode
-            if stat.S_ISDIR(mode):
-                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
-            if not stat.S_ISREG(mode):
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 raise UnreadableError("is not a regular file", name)
             data = file.read(most + 1)
     if len(data) > most:

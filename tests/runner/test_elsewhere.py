@@ -387,6 +387,14 @@ def test_no_program_of_a_checkout_is_taken_for_one_of_the_machine(system: System
     assert not (tmp_path / "ran").exists()
 
 
+def test_a_folder_in_place_of_a_file_is_called_one(system: System, tmp_path: Path) -> None:
+    """Windows says that it may not be opened."""
+    command = [sys.executable, "-m", "tests.elsewhere", system.facts, "ci-compile", "--check", "--spec", tmp_path]
+    variables = system.variables(tmp_path)
+    done = subprocess.run(command, env=variables, capture_output=True, encoding="utf-8", check=False)
+    assert done.stderr == f"error: {tmp_path}: is a directory; a spec is a YAML file [spec-unreadable]\n"
+
+
 # Each call that is missing, planted once.
 
 
