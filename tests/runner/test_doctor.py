@@ -409,6 +409,12 @@ def test_nixpkgs_programs_find_the_driver_by_its_link_and_flox_by_the_cache_as_w
     }
 
 
+def test_memory_whose_size_is_unknown_is_no_fault() -> None:
+    found = judged(work("build", GPU), evidence(memory=0))["memory"]
+    said = "the size of the memory is unknown; a build needs 32 GB"
+    assert (found.verdict, found.message) == (CheckVerdict.SKIPPED, said)
+
+
 def test_a_builder_configured_without_a_sandbox_is_healthy() -> None:
     nix = replace(NIX, sandbox="false", sandboxed=False)
     found = judged(work("build", GPU), evidence(nix=nix))["sandbox"]

@@ -78,6 +78,13 @@ def test_this_machine_is_recorded() -> None:
     assert found.flags
 
 
+@LINUX
+def test_a_system_without_the_path_of_the_store_has_no_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On Windows, /nix/store is not absolute: it has no drive."""
+    monkeypatch.setattr("ci_compiler.runner.detect.this_machine.STORE", "nix/store")
+    assert [folder.role for folder in record(trial=False, software=False).folders] == ["build", "work"]
+
+
 @pytest.mark.usefixtures("own_store")
 def test_every_trial_build_is_new_and_shows_its_folder() -> None:
     first, second = trial_build(), trial_build()

@@ -33,7 +33,7 @@ def _rows(machine: Machine) -> Iterator[tuple[str, str]]:
     yield "cpu", f"{machine.cpu or 'unknown'}{f' ({machine.virtual} guest)' if machine.virtual else ''}"
     yield "isas", ", ".join(machine.isas) or "none of the known ones"
     yield "cores", str(machine.cores)
-    yield "memory", size(machine.memory)
+    yield "memory", size(machine.memory) if machine.memory else "unknown"
     for folder in machine.folders:
         space = f"{size(folder.free)} of {size(folder.size)} free"
         yield folder.role, f"{folder.path}: {space} on {folder.device} ({folder.kind or 'unknown kind'})"

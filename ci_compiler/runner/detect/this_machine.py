@@ -127,7 +127,7 @@ def folder(role: str, path: str, known: Sequence[Mount]) -> StorageFolder | None
     return StorageFolder(
         role=role,
         path=path,
-        device=mount.device if mount else str(device),
+        device=mount.device if mount else place.drive or str(device),
         kind=mount.kind if mount else "",
         size=size.total,
         free=size.free,
@@ -137,7 +137,7 @@ def folder(role: str, path: str, known: Sequence[Mount]) -> StorageFolder | None
 def _with_folders(recorded: Recorded) -> Recorded:
     known = mounts(text_of(ROOT / "proc/self/mountinfo"))
     paths = {
-        "store": STORE,
+        **({"store": STORE} if Path(STORE).is_absolute() else {}),  # Windows has no such path, and no Nix
         "build": build_folder(recorded, known, os.environ.get("TMPDIR", gettempdir())),
         "work": os.environ.get("GITHUB_WORKSPACE", str(Path.cwd())),
     }

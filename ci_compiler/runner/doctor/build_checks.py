@@ -101,6 +101,8 @@ def memory(work: Assignment, evidence: Evidence) -> Judgement:
     if not jobs:
         return failed("max-jobs is 0, so Nix builds nothing here", "set max-jobs = 1 in nix.conf")
     needed = work.memory * jobs
+    if not evidence.machine.memory:
+        return skipped(f"the size of the memory is unknown; a build needs {work.memory} GB")
     found = f"{size(evidence.machine.memory)} of memory"
     each = (
         f"{jobs} builds at a time (max-jobs) need {work.memory} GB each" if jobs > 1 else f"a build needs {needed} GB"
