@@ -32,7 +32,6 @@ from ci_compiler.plan.sharding import Shard, shards
 from ci_compiler.record import record
 from ci_compiler.spec.axes import AXES, PARTS, Accelerator
 from ci_compiler.spec.model import Package, Spec
-from ci_compiler.spec.open_references import target_findings
 from ci_compiler.spec.suites import Suite
 
 _Held = tuple[Cell, Variant]
@@ -156,6 +155,8 @@ def plan(spec: Spec) -> Plan:
 
         findings += tuple(unused_findings(spec, judged.cells, routes))
     if spec.is_open:
+        from ci_compiler.spec.open_references import target_findings
+
         findings += tuple(target_findings(spec))
     findings += tuple(untested_findings(spec, zip(judged.cells, routes, strict=True)))
     if any(pool.hosted for pool in spec.pools):

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ci_compiler.hardware.families import DEFAULT, NONE, facts, family_of, files_of
+from ci_compiler.hardware.families import DEFAULT, NO_TARGETS, NONE, facts, files_of, nixpkgs
 from ci_compiler.record import record
 from ci_compiler.spec.placeholders import OF_A_GPU, OF_AN_ARCHITECTURE, mentioned
 
@@ -111,7 +111,7 @@ def override_of(package: Package, family: str) -> Override:
     Without targets, it leaves out the entries that name the toolkit or a target.
     """
     kind = "cpu" if family == NONE else "gpu"
-    without = frozenset() if family == NONE or family_of(family).has_targets else OF_A_GPU
+    without = OF_A_GPU if family != NONE and nixpkgs(family)["target"] == NO_TARGETS else frozenset()
     base, preset = presets(family)[BASE], presets(family)[package.preset]
     own = {key: getattr(package, key.replace("-", "_"), {}) for key in (*_TABLES, *_LISTS)}
     layers = [base, own] if preset is base else [base, preset, own]
