@@ -18,7 +18,6 @@ from ci_compiler.record import record
 
 if sys.platform == "win32":
     import _winapi
-    import ctypes
     import msvcrt
 else:
     import fcntl
@@ -147,6 +146,8 @@ if sys.platform == "win32":
 
         There, os.kill ends the process, but not its children, and raises SystemError.
         """
+        import ctypes  # few commands end a group
+
         return bool(ctypes.windll.kernel32.GenerateConsoleCtrlEvent(1, pid))
 
     def limit_memory(pid: int, size: int) -> None:

@@ -34,7 +34,7 @@ from ci_compiler.adoption.comparison import Pair, as_compiled, short, written_va
 from ci_compiler.adoption.comparison import causes as causes_of_pairs
 from ci_compiler.adoption.evaluation import Evaluation
 from ci_compiler.adoption.evaluation_cache import reached
-from ci_compiler.adoption.evaluator import evaluate, find_recipes, name_of, outcomes_of, parse
+from ci_compiler.adoption.evaluator import evaluate, find_recipes, name_of, outcomes_of, parse, parts_of_message
 from ci_compiler.codes import Code, Severity
 from ci_compiler.errors import Finding, Place, about, nearest
 from ci_compiler.hardware import Gpu
@@ -453,7 +453,7 @@ def notes(found: Iterable[Evaluation], own: Collection[Path] = ()) -> Iterator[s
 def _unseen(this: BranchAudit) -> Iterator[str]:
     """What was not looked at, and why: recipes and packages inside them that cannot be evaluated."""
     opaque = [finding.message for path, finding in this.failed.items() if this.is_own(path)]
-    for why, same in grouped(opaque, lambda message: message.partition(" (evaluating ")[0]).items():
+    for why, same in grouped(opaque, lambda message: parts_of_message(message)[0]).items():
         yield f"only the text of {counted(len(same), 'recipe')} was checked, which cannot be evaluated here: {why}"
     if inside := sum(evaluation.unseen for evaluation in this.found.values()):
         yield f"not checked: {counted(inside, 'package')} inside recipes, which cannot be evaluated here"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ci_compiler.adoption.evaluation_cache import EvaluationCache
-from ci_compiler.adoption.evaluator import find_recipes, name_of, written
+from ci_compiler.adoption.evaluator import find_recipes, name_of, parts_of_message, written
 from ci_compiler.adoption.real_nixpkgs import SECONDS, Evaluated, Outcome, Source, evaluate
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, Place, about
@@ -103,13 +103,11 @@ def with_real(plan: Plan, real: BranchEvaluation, findings: Iterable[Finding]) -
     """The findings with the stand-in, corrected and completed by what the true nixpkgs says."""
     built, paths, done = real
     decided = {str(paths[name]) for name in (*done.derivations, *done.findings)}
-    said = {f" (evaluating {path})" for path in decided}  # of a file that several recipes share
-
-    def stands(each: Finding) -> bool:
-        of_it = each.place.file in decided or any(each.message.endswith(words) for words in said)
-        return not (each.code in _OF_THE_STANDIN and of_it)
-
-    rest = filter(stands, findings)
+    rest = [
+        each
+        for each in findings
+        if each.code not in _OF_THE_STANDIN or decided.isdisjoint({each.place.file, parts_of_message(each.message)[1]})
+    ]
     differing = (
         about(Place(str(paths[name]), 1, 1), Code.EVALUATION_DIFFERS, message)
         for name, derivation in done.derivations.items()

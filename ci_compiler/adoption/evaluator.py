@@ -56,6 +56,15 @@ _OF_REPOSITORIES = (".git", "flake.nix")
 _UNSEEN_FOLDERS = frozenset({".git", "node_modules", "__pycache__"})
 
 
+_EVALUATING = " (evaluating "
+
+
+def parts_of_message(message: str) -> tuple[str, str]:
+    """What a message says, and the recipe that it names; '' if the fault is in the recipe itself."""
+    said, _, named = message.partition(_EVALUATING)
+    return said, named.removesuffix(")")
+
+
 def find_recipes(root: Path) -> tuple[Path, ...]:
     """The recipes of a repository (`.flox/pkgs/`) or of a folder of recipes, by Flox's rule, sorted by path.
 
@@ -288,7 +297,7 @@ class _Evaluator:
         file = self.folders.name(problem.file) if problem.file else None
         if file is None:
             return about(recipe, Code.RECIPE_EVALUATION, problem.message)
-        elsewhere = "" if problem.file == recipe.resolve() else f" (evaluating {recipe})"
+        elsewhere = "" if problem.file == recipe.resolve() else f"{_EVALUATING}{recipe})"
         place = Place(file=str(file if elsewhere else recipe), line=problem.line, column=problem.column)
         return about(place, Code.RECIPE_EVALUATION, problem.message + elsewhere)
 

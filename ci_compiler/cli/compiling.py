@@ -102,11 +102,13 @@ def _declared_scripts(spec: Spec) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 def _scripts(decided: Plan, root: Path) -> Iterator[Finding]:
     """A warning for each script that a job of the branch that is checked out would not find."""
-    spec, branch = decided.spec, head_branch(root)
-    cells = [cell for cell in decided.judged.cells if cell.branch == branch]
+    spec = decided.spec
+    absent = [(path, at) for path, at in _declared_scripts(spec) if path and not (root / path).is_file()]
+    branch = head_branch(root) if absent else ""
+    cells = [cell for cell in decided.judged.cells if absent and cell.branch == branch]
     built = {variant.package for cell in cells for variant in cell.variants}
-    for path, at in _declared_scripts(spec):
-        if path and at[1] in built and not (root / path).is_file():
+    for path, at in absent:
+        if at[1] in built:
             beside = (root / path).parent
             names = [one.relative_to(root).as_posix() for one in beside.iterdir()] if beside.is_dir() else []
             message = f"{path} is not a file of this checkout; the jobs of {branch} run it"

@@ -225,14 +225,16 @@ def target_findings(spec: Spec) -> Iterator[Finding]:
     places = [((*path, *below, "accelerator"), row) for path, one, _ in spec.matrices for below, row in _written(one)]
     named = [(at, index, text) for at, row in places for index, text in enumerate(row.get("accelerator", ()))]
     named += [(("runners", pool.name, "accelerator"), 0, pool.accelerator) for pool in spec.pools if pool.accelerator]
-    listed = {name for rows in spec.accelerator_tables() for row in rows.values() for name in row.targets}
+    tables = spec.accelerator_tables()
+    listed = {(family, name) for rows in tables for family, row in rows.items() for name in row.targets}
     for at, index, text in named:
         family, _, target = Accelerator.parse(text)
         own = family_of(family)
         names = facts(family, "names") if own.lists_products else {"products": ()}
         known = [NamedTarget(one, family) for one in (*names["products"], *names.get("others", ()))]
         for part in filter(None, target.split(",") if known else ()):
-            if part not in listed and not any(own.runs(one, NamedTarget(own.named(part), family)) for one in known):
+            built = NamedTarget(own.named(part), family)
+            if (family, part) not in listed and not any(own.runs(one, built) for one in known):
                 near = nearest(part, names["products"], only_near=True) or "; `accelerators` may list it"
                 message = f"no known GPU of {family} runs code for {part!r}{near}"
                 yield spec.finding(_entry(spec, at, index), Code.UNLISTED_TARGET, message)

@@ -111,6 +111,7 @@ def override_of(package: Package, family: str) -> Override:
     Without targets, it leaves out the entries that name the toolkit or a target.
     """
     kind = "cpu" if family == NONE else "gpu"
+    # What `Family.has_targets` says, without the family's module, which most specs do not need.
     without = OF_A_GPU if family != NONE and nixpkgs(family)["target"] == NO_TARGETS else frozenset()
     base, preset = presets(family)[BASE], presets(family)[package.preset]
     own = {key: getattr(package, key.replace("-", "_"), {}) for key in (*_TABLES, *_LISTS)}

@@ -63,3 +63,10 @@ def problem(folder: Path, text: str, **options: object) -> Finding:
     assert [evaluation.pname for evaluation in evaluations] == ["good"]
     assert len(findings) == 1
     return findings[0]
+
+
+def edit(path: Path, old: str, new: str) -> None:
+    """Replaces a text, which must be there, in a file."""
+    text = path.read_text("utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new), "utf-8")

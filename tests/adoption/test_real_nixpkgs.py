@@ -15,7 +15,7 @@ from ci_compiler.adoption.real_nixpkgs import Evaluated, Source, evaluate
 from ci_compiler.cli.app import run
 from ci_compiler.cli.compile import PROGRAM
 from ci_compiler.spec.packages import Pin
-from tests.adoption.helpers import needs_nix
+from tests.adoption.helpers import edit, needs_nix
 from tests.output import checked
 
 pytestmark = needs_nix
@@ -82,12 +82,6 @@ def compiler(repository: Path, nixpkgs: Path, capsys: pytest.CaptureFixture[str]
         return status, *capsys.readouterr()
 
     return call
-
-
-def edit(path: Path, old: str, new: str) -> None:
-    text = path.read_text("utf-8")
-    assert old in text
-    path.write_text(text.replace(old, new), "utf-8")
 
 
 def test_evaluate_gives_each_variant_its_derivation_and_outputs(compiler: Compile) -> None:

@@ -12,7 +12,7 @@ from ci_compiler.adoption.self_test import self_test
 from ci_compiler.plan.rules import judge
 from ci_compiler.recipes.render import recipes
 from ci_compiler.spec.model import Spec
-from tests.adoption.helpers import needs_nix
+from tests.adoption.helpers import edit, needs_nix
 from tests.adoption.test_adopt import folder_of
 from tests.processes import MINUTES
 from tests.recipes.test_rocm import CELL, spec_with
@@ -61,10 +61,7 @@ def test_compiled_recipes_have_no_defect(tmp_path: Path) -> None:
     ],
 )
 def test_a_slip_is_found(name: str, old: str, new: str, code: str, said: str, tmp_path: Path) -> None:
-    path = written(tmp_path) / f".flox/pkgs/{name}.nix"
-    text = path.read_text("utf-8")
-    assert old in text
-    path.write_text(text.replace(old, new), "utf-8")
+    edit(written(tmp_path) / f".flox/pkgs/{name}.nix", old, new)
     found = found_in(tmp_path)
     assert any(one == code and said in message for one, message in found), found
 

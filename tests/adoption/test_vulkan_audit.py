@@ -8,7 +8,7 @@ import pytest
 
 from ci_compiler.adoption.audit import audit
 from ci_compiler.adoption.self_test import self_test
-from tests.adoption.helpers import needs_nix
+from tests.adoption.helpers import edit, needs_nix
 from tests.adoption.test_rocm_audit import written
 from tests.processes import MINUTES
 from tests.recipes.test_rocm import spec_with
@@ -46,10 +46,7 @@ def test_compiled_recipes_have_no_defect(tmp_path: Path) -> None:
     ],
 )
 def test_a_slip_is_found(name: str, old: str, new: str, code: str, said: str, tmp_path: Path) -> None:
-    path = written(tmp_path, SPEC) / f".flox/pkgs/{name}.nix"
-    text = path.read_text("utf-8")
-    assert old in text
-    path.write_text(text.replace(old, new), "utf-8")
+    edit(written(tmp_path, SPEC) / f".flox/pkgs/{name}.nix", old, new)
     found = found_in(tmp_path)
     assert any(one == code and said in message for one, message in found), found
 

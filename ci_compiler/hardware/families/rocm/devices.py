@@ -205,7 +205,7 @@ def _names(texts: AgentTexts, buses: Sequence[str], devices: Sequence[GpuDevice]
 
 
 def _modes(partitions: str) -> list[str]:
-    """The mode of each partition in amd-smi's order. Only the first one of a GPU states it."""
+    """The mode of each partition in amd-smi's order. Only the first of each GPU states it."""
     rows = _rows(partitions, "current_partition")
     modes: list[str] = []
     for row in rows:
