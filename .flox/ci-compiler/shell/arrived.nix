@@ -8,7 +8,7 @@
     [ -e "$cache" ] || cache=build/CMakeCache.txt
     found=$(grep "^$1:" "$cache") || [ -z "''${3-}" ] || return 0
     found=''${found#*=}
-    case " $found " in *" $2 "*) return 0 ;; esac
+    case " $found " in *" ''${2:+$2 }"*) return 0 ;; esac
     for alike in "1 ON YES TRUE Y" "0 OFF NO FALSE N IGNORE"; do
       case " $alike " in *" ''${2^^} "*) case " $alike " in *" ''${found^^} "*) return 0 ;; esac ;; esac
     done
