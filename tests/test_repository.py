@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
+from ci_compiler.cli.app import run
+from ci_compiler.cli.compile import PROGRAM
 from ci_compiler.files.drift import is_ours
 from tests.checkers import schema_problems, zizmor_problems
 
@@ -76,3 +78,7 @@ def test_every_place_that_contributing_names_exists() -> None:
     named = re.findall(r"`((?:ci_compiler|tests|\.github|\.flox|\.ci)/[\w./-]*|pyproject\.toml)`", text)
     assert len(named) > 10
     assert [name for name in named if not (ROOT / name).exists()] == []
+
+
+def test_the_compiled_files_of_this_repository_are_as_compiled(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(PROGRAM, ["--check", "--root", str(ROOT), "--branch", "main"]) == 0, capsys.readouterr().err
