@@ -1,7 +1,9 @@
 """Each checker passes a good tree and finds, in a tree with faults, the fault that it is there for."""
 
+import re
+import subprocess
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from textwrap import dedent
 
@@ -335,29 +337,74 @@ def test_what_github_does_not_evaluate_is_an_error(expression: str) -> None:
         expression_value(expression, {"github": {}})
 
 
-def test_tests_skipped_for_want_of_a_tool_are_counted_by_tool_at_the_end(tmp_path: Path) -> None:
-    """In one process and in several; without a skipped test there is no line."""
+Levels = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def levels(tmp_path: Path) -> Levels:
+    """Runs pytest with the settings of these tests, and words, on three tests that need tools and three others."""
     (tmp_path / "empty").mkdir()
-    (tmp_path / "pytest.ini").write_text("[pytest]\n", "utf-8")
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = slow\n", "utf-8")
+    (tmp_path / "test_a_slow.py").write_text("import pytest\n@pytest.mark.slow\ndef test_slow(): pass\n", "utf-8")
     (tmp_path / "test_skipped.py").write_text(
         "import pytest\nfrom tests.checkers.tools import require\n"
         "@pytest.mark.parametrize('tool', ['zsh', 'zsh', 'no-such-tool'])\n"
         "def test_a_tool(tool): require(tool)\n"
-        "def test_nothing(): pytest.skip('another reason')\n",
+        "def test_nothing(): pytest.skip('another reason')\n"
+        "def test_fast(): pass\n",
         "utf-8",
     )
-    environment = {"PATH": str(tmp_path / "empty"), "PYTHONPATH": str(Path(__file__).parents[2])}
-    words = [sys.executable, "-m", "pytest", "-q", "-p", "tests.conftest", "-p", "no:cacheprovider", str(tmp_path)]
-    words += ["--basetemp", str(tmp_path / "own")]  # or it would remove the folders of earlier runs of this machine
-    for processes in ("0", "2"):
-        shown = run([*words, "-n", processes], env=environment).stdout
-        assert (
-            shown.splitlines().count(
-                "skipped for want of a tool: 3: 1 no-such-tool (put it on PATH), 2 zsh (apt-get install zsh)"
-            )
-            == 1
+
+    def run_pytest(*more: str, statuses: Sequence[int] = (0,)) -> subprocess.CompletedProcess[str]:
+        environment = {"PATH": str(tmp_path / "empty"), "PYTHONPATH": str(Path(__file__).parents[2])}
+        words = [sys.executable, "-m", "pytest", "-q", "-p", "tests.conftest", "-p", "no:cacheprovider", str(tmp_path)]
+        words += ["--basetemp", str(tmp_path / "own")]  # or it would remove the folders of earlier runs of this machine
+        return run([*words, *more], env=environment, statuses=statuses)
+
+    return run_pytest
+
+
+@pytest.mark.parametrize("processes", ["0", "2"])
+def test_tests_skipped_for_want_of_a_tool_are_counted_by_tool_at_the_end(levels: Levels, processes: str) -> None:
+    """In one process and in several; without a skipped test there is no line."""
+    shown = levels("-n", processes).stdout.splitlines()
+    assert (
+        shown.count("skipped for want of a tool: 3: 1 no-such-tool (put it on PATH), 2 zsh (apt-get install zsh)") == 1
+    )
+    assert re.match(r"tests that need one of these tools are skipped, .*, zsh", shown[0])
+    assert "want of a tool" not in levels("-n", "0", "-k", "nothing").stdout
+
+
+def test_slow_tests_are_left_out_until_everything_is_asked_for(levels: Levels) -> None:
+    shown = levels("-n", "2", "-vv").stdout
+    assert "::test_slow" not in shown
+    assert "slow tests were left out: `python -m pytest --everything` runs them as well" in shown.splitlines()
+    everything = levels("-n", "0", "-vv", "--everything").stdout
+    assert re.findall(r"::(test_slow|test_fast) PASSED", everything) == ["test_slow", "test_fast"]
+    assert "left out" not in everything
+
+
+def test_what_passed_in_one_run_is_left_out_of_the_next(levels: Levels, tmp_path: Path) -> None:
+    passed = tmp_path / "passed"
+    levels("-n", "2", "--passed", str(passed))
+    assert passed.read_text("utf-8") == "test_skipped.py::test_fast\n"
+    shown = levels("-n", "0", "-vv", "--everything", "--but", str(passed)).stdout
+    assert re.findall(r"::(\w+)(?:\[.*\])? (?:PASSED|SKIPPED)", shown) == [
+        "test_slow",
+        *["test_a_tool"] * 3,
+        "test_nothing",
+    ]
+
+
+def test_a_skip_that_names_no_tool_is_red_where_that_is_asked(levels: Levels) -> None:
+    shown = levels("-n", "2", "--name-tools", statuses=(1,)).stdout
+    assert (
+        shown.splitlines().count(
+            "skipped without the name of a tool: test_skipped.py::test_nothing: Skipped: another reason"
         )
-    assert "want of a tool" not in run([*words, "-n", "0", "-k", "nothing"], env=environment).stdout
+        == 1
+    )
+    levels("-n", "2", "--name-tools", "-k", "not nothing")
 
 
 def test_a_missing_tool_skips_or_fails(monkeypatch: pytest.MonkeyPatch) -> None:

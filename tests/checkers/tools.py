@@ -33,8 +33,6 @@ HOW_TO_INSTALL = {
     "git": "apt-get install git",
     "hadolint": TEST_EXTRA,
     "jq": "apt-get install jq",
-    "lowntfs-3g": "apt-get install ntfs-3g",
-    "mkntfs": "apt-get install ntfs-3g",
     "newuidmap": "apt-get install uidmap",
     "nix": "apt-get install nix-bin",
     "nix-build": "apt-get install nix-bin",
@@ -66,8 +64,17 @@ def unavailable(message: str) -> NoReturn:
 
 def require(tool: str) -> str:
     """The program's path, in this interpreter's environment or on PATH; without it the test is skipped, or fails."""
-    path = os.pathsep.join((SCRIPTS, os.environ.get("PATH", os.defpath)))
-    return shutil.which(tool, path=path) or unavailable(missing(tool))
+    return _found(tool) or unavailable(missing(tool))
+
+
+def _found(tool: str) -> str | None:
+    return shutil.which(tool, path=os.pathsep.join((SCRIPTS, os.environ.get("PATH", os.defpath))))
+
+
+def absent() -> str:
+    """One line that names the tools that are not there, whose tests will be skipped; '' if all are."""
+    tools = ", ".join(tool for tool in HOW_TO_INSTALL if not _found(tool))
+    return f"tests that need one of these tools are skipped, since it is not installed: {tools}" if tools else ""
 
 
 def missing(tool: str) -> str:

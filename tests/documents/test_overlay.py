@@ -187,6 +187,7 @@ def test_the_flake_and_the_module_name_the_cache_and_its_keys(tmp_path: Path) ->
 
 
 def test_a_choice_that_is_not_tested_whole_is_noted(tmp_path: Path) -> None:
+    require("nix-instantiate")
     overlay = written(tmp_path, matrix=small()["matrix"] | {"gpus": {"cpu": {}, "sm120": {}}})
     for recipe in overlay.glob("recipes/*/*.nix"):
         recipe.write_text(f'{{ ... }}: "{recipe.stem}"', "utf-8")

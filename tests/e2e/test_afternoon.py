@@ -23,6 +23,8 @@ from tests.test_documents import Block, Session, session, steps_of
 from .conftest import on_a_disk
 from .world import PYTHON, TAG, World
 
+pytestmark = pytest.mark.slow
+
 if TYPE_CHECKING:
     from .act import Run
 

@@ -12,6 +12,8 @@ from tests.e2e.act import PASSED
 
 from .world import PYTHON, TAG, VERSIONS, World
 
+pytestmark = pytest.mark.slow
+
 if TYPE_CHECKING:
     from .act import Run
     from .conftest import NewWorld

@@ -17,6 +17,8 @@ from tests.backends import wheel
 
 from .world import HERE, World, in_a_folder
 
+pytestmark = pytest.mark.slow
+
 if TYPE_CHECKING:
     from .act import Run
 

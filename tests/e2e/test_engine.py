@@ -40,6 +40,8 @@ from tests.processes import until
 from tests.runner.test_containers import ORDER, SECRET
 from tests.runner_images.buildah import IMAGES
 
+pytestmark = pytest.mark.slow
+
 IMAGE = "localhost/ci-engine:1"
 SERVICES = ("169.254.169.254", "169.254.170.2", "169.254.170.23", "100.100.100.200")
 """Addresses at which clouds give out the credentials of a machine: AWS, Azure, Google; containers of AWS; Alibaba."""

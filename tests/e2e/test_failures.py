@@ -11,6 +11,8 @@ from tests.github.state import REPOSITORY, TOKEN, GitHub
 
 from .world import HERE, PYTHON, TAG, World
 
+pytestmark = pytest.mark.slow
+
 if TYPE_CHECKING:
     from .act import Run
     from .conftest import NewWorld

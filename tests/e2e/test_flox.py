@@ -9,6 +9,8 @@ import pytest
 
 from .world import TAG, VERSIONS, World, token
 
+pytestmark = pytest.mark.slow
+
 if TYPE_CHECKING:
     from .act import Run
     from .conftest import NewWorld

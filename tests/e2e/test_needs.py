@@ -14,6 +14,8 @@ from .act import Run
 from .test_command import WheelWorld
 from .world import HERE, PYTHON, in_a_folder
 
+pytestmark = pytest.mark.slow
+
 LIBRARY = "lib-cpu-x86_64-linux"
 EXTENSIONS = [f"ext-{abi}-cpu-x86_64-linux" for abi in ("new", "old")]
 SHARD = "build-main-cpu.yml"

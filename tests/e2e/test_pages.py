@@ -17,6 +17,8 @@ from tests.github.state import TOKEN, GitHub
 
 from .world import PYTHON, TAG
 
+pytestmark = pytest.mark.slow
+
 if TYPE_CHECKING:
     from .act import Run
     from .conftest import NewWorld

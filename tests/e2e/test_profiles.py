@@ -18,6 +18,8 @@ from tests.backends.wheel import TAG, VERSION
 from .test_command import WheelWorld
 from .world import HERE, in_a_folder
 
+pytestmark = pytest.mark.slow
+
 SHARD = "build-main-cpu.yml"
 ISAS = BAD, GOOD = "avx", "avx2"
 DATE = "20261123"

@@ -13,6 +13,8 @@ from tests.github.state import TOKEN, GitHub
 
 from .world import FORK, HERE, TAG, World
 
+pytestmark = pytest.mark.slow
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 

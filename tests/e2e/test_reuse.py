@@ -17,6 +17,8 @@ from tests.github.state import REPOSITORY, TOKEN, GitHub
 from .test_command import STAGES, WheelWorld
 from .world import in_a_folder
 
+pytestmark = pytest.mark.slow
+
 if TYPE_CHECKING:
     from .act import Run
 

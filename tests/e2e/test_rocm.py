@@ -23,6 +23,8 @@ from tests.runner.jobs.world import PACKAGES
 from .test_command import WheelWorld
 from .world import HERE, World, in_a_folder
 
+pytestmark = pytest.mark.slow
+
 if TYPE_CHECKING:
     from .act import Run
 

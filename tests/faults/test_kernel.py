@@ -17,7 +17,7 @@ from tests.faults.kernel import FULL, KILLED, Call, changing_calls, program, str
 from tests.faults.trees import COMMANDS, below, leftovers, prepared, replaced, snapshot
 
 EVERY = os.environ.get("CI_COMPILER_FAULTS") == "every"
-TRIED = 5
+TRIED = 3
 """The number of calls to inject a fault at, unless all are tried."""
 
 WHOLE = {

@@ -20,7 +20,9 @@ from tests.faults.injector import child, command, import_all, states
 from tests.faults.test_sync_killed import ENVIRONMENT, git
 from tests.faults.trees import FOREIGN, NEW, OLD, STAGING, give, leftovers, put, snapshot
 
-SECONDS, KILLS, FEWEST = 20.0, 60, 5
+pytestmark = pytest.mark.slow
+
+SECONDS, KILLS, FEWEST = (20.0, 60, 5) if os.environ.get("CI_COMPILER_FAULTS") == "every" else (5.0, 15, 3)
 """The time for kills at random moments, the most of them, and the fewest on however busy a machine."""
 
 

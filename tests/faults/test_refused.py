@@ -28,6 +28,8 @@ from tests.faults.trees import (
     snapshot,
 )
 
+pytestmark = pytest.mark.slow
+
 NOBODY = 65534
 
 VARIANT = ".github/workflows/cell.yml"

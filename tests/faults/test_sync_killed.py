@@ -23,6 +23,8 @@ from tests.faults.kernel import KILLED, TRACING, changing, striking
 from tests.faults.trees import NEW, OLD, give, put, replaced
 from tests.specs import small
 
+pytestmark = pytest.mark.slow
+
 ENVIRONMENT = {
     **os.environ,
     **{f"GIT_{who}_{what}": f"{who}@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")},

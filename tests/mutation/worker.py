@@ -22,7 +22,13 @@ MEMORY = 4 << 30
 """The address space of a mutant in bytes, so that an endless computation ends early."""
 
 WITHOUT = ("xdist", "cacheprovider", "faulthandler")
-OPTIONS = ["-xq", "-oaddopts=", "-Wignore::pytest.PytestAssertRewriteWarning", *(f"-pno:{one}" for one in WITHOUT)]
+OPTIONS = [
+    "-xq",
+    "--everything",
+    "-oaddopts=",
+    "-Wignore::pytest.PytestAssertRewriteWarning",
+    *(f"-pno:{one}" for one in WITHOUT),
+]
 
 
 def verdict(tests: list[str], seconds: int) -> str:

@@ -284,6 +284,7 @@ def test_a_changed_shared_file_affects_those_whose_derivation_changes(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """The graph of imports against what Nix evaluates."""
+    require("nix-instantiate")
     root = repository.root
 
     def now() -> dict[str, str]:

@@ -128,6 +128,7 @@ LIVES: list[Script] = [
 """Courses of a container: success, and crashes, hangs and disappearance before, during and after every step."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
 def test_nothing_is_left_over_after_200_jobs_with_faults_at_every_step(world: World, seed: int) -> None:
     chance = random.Random(seed)  # noqa: S311  (no secret, but the same in every run)

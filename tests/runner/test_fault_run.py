@@ -16,6 +16,8 @@ from tests.github.state import GitHub
 from .fault_run import STOP, Direct, FaultRun, controller_of
 from .world import WORK, Script, World
 
+pytestmark = pytest.mark.slow
+
 REST = 300
 """The requests per hour, beside one per registration, that a fleet of any size may take (`slots.SHARE`)."""
 

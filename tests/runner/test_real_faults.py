@@ -31,6 +31,8 @@ from tests.runner.unpacked import end_job, unpacked
 from tests.runner.world import HEALTHY
 from tests.specs import small
 
+pytestmark = pytest.mark.slow
+
 START = f"""\
 import os, sys, time
 from ci_compiler.cli.runner import main

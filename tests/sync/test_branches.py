@@ -18,6 +18,7 @@ from ci_compiler.files.drift import FLOX, THIN
 from ci_compiler.git import Git
 from ci_compiler.sync.branches import BranchPlan, check_push, commit_plans, heads_of, makes, plan_branch, summary
 from tests.adoption.test_audit import CPU, N90, SPEC, X90
+from tests.checkers import require
 from tests.output import checked
 from tests.recipes.test_affected import PKGS, Repository
 from tests.specs import MAIN, small, spec_of
@@ -266,6 +267,7 @@ def test_a_dry_run_prints_the_plan_and_writes_nothing(
 def test_a_foreign_recipe_stops_everything_until_it_is_adopted(
     repository: Repository, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    require("nix-instantiate")
     repository.git("checkout", "-q", "cuda-13_0")
     repository.write(f"{PKGS}/{CPU}.nix", "{ python313Packages }: python313Packages.torch\n")
     repository.write(f"{PKGS}/mine.nix", MINE)

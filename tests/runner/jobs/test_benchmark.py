@@ -28,6 +28,8 @@ from tests.runner.jobs.world import GPU_TORCH, PACKAGES, PYTHON, SPEC, TORCH, Wo
 from tests.runner.machines import known
 from tests.specs import spec_of
 
+pytestmark = pytest.mark.slow
+
 LARGER = TORCH.replace("avx2", "avx512bf16")
 PRODUCT = "gemm-float32"
 H200 = ["NVIDIA H200", [9, 0]]

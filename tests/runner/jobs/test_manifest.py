@@ -133,6 +133,7 @@ VALUES = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.sampled_from(sorted(WRONG)), VALUES))
 def test_no_value_that_could_be_an_option_is_accepted(changes: dict[str, Any]) -> None:
     import tempfile

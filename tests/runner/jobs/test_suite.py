@@ -247,6 +247,7 @@ DURATIONS = {"long": 9.0, "a": 4.0, "b": 3.0, "c": 2.0}
 """Recorded seconds; `new` and `newer` have none."""
 
 
+@pytest.mark.slow
 def test_shards_run_every_test_once_and_take_equally_long(run: Run, tmp_path: Path) -> None:
     names = [*DURATIONS, "new", "newer"]
     (tmp_path / "cases").mkdir()

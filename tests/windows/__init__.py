@@ -1,1 +1,0 @@
-"""CPython for Windows under Wine."""
