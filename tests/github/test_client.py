@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import errno
 import logging
+import os
 import socket
 import threading
 from collections.abc import Callable
@@ -112,6 +114,24 @@ def test_an_unreachable_host_is_a_failed_connection() -> None:
         "no connection (Connection refused)",
         False,
     )
+
+
+def test_a_machine_without_descriptors_has_no_connection(github: GitHub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing was sent, so the caller may ask again."""
+    talking = talk(github, patience=AT_ONCE)
+
+    def none_left(*_: object, **__: object) -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(socket, "socket", none_left)
+        error = trouble_of(lambda: talking.client.repository)
+    assert (error.trouble, error.said, error.uncertain) == (
+        Trouble.CONNECTION,
+        "no connection (Too many open files)",
+        False,
+    )
+    assert not github.asked
 
 
 @pytest.mark.parametrize("fault", [Fault(502), Fault(0), Fault(0, cut=1), Fault(200, body=b"half a p")])

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from ci_compiler.runner.detect import build_memory, this_machine
+from tests.processes import until
 
 STAT = "anon {anon}\nfile 900000\nkernel 10\nshmem 5\nanon_thp 7\n"
 
@@ -47,8 +48,7 @@ def test_the_peak_stays(root: Path) -> None:
     stat = root / "sys/fs/cgroup/daemon/memory.stat"
     with build_memory.watched_memory(uses_nix=True) as peak:
         stat.write_text(STAT.format(anon=50_000))
-        while peak.memory < 50_000:
-            pass
+        until(lambda: peak.memory >= 50_000)
         stat.write_text(STAT.format(anon=1))
     assert peak.memory == 50_015
 
