@@ -25,7 +25,7 @@ WITHOUT = ("xdist", "cacheprovider", "faulthandler")
 OPTIONS = [
     "-xq",
     "--everything",
-    "-oaddopts=",
+    "-oaddopts=--timeout=0",
     "-Wignore::pytest.PytestAssertRewriteWarning",
     *(f"-pno:{one}" for one in WITHOUT),
 ]
