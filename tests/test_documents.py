@@ -51,6 +51,7 @@ from tests.canary.recorded import runs
 from tests.checkers.tools import require
 from tests.github.server import serving
 from tests.github.state import REPOSITORY, TOKEN, GitHub
+from tests.rows import each
 from tests.runner.machines import known, recorded
 
 ROOT = Path(__file__).parents[1]
@@ -71,7 +72,7 @@ STANDINS = Path(__file__).parent / "documents/programs"
 NOT_RUN: Mapping[str, Mapping[str, str]] = tomllib.loads(STANDINS.with_name("not_run.toml").read_text("utf-8"))
 """Why a block is not run: by page and by the block's first line."""
 
-every_page = pytest.mark.parametrize("page", PAGES)
+every_page = each(PAGES)
 
 
 @dataclass(frozen=True)
@@ -207,7 +208,7 @@ def not_on_macos(script: str) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("planted", NOT_ON_MACOS.values())
+@each(NOT_ON_MACOS.values())
 def test_a_command_that_macos_lacks_is_found(planted: str) -> None:
     assert not_on_macos(f"git add .\n{planted}\n")
 
@@ -278,7 +279,7 @@ LINKED -= {ROOT / ".github/BUILD_MATRIX.md"}  # links to pages of GitHub; tests/
 """The pages whose links are relative."""
 
 
-@pytest.mark.parametrize("page", sorted(LINKED), ids=lambda path: path.relative_to(ROOT).as_posix())
+@each(sorted(LINKED), str)
 def test_every_link_leads_to_a_file_in_the_repository(page: Path) -> None:
     prose = re.sub(r"^```.*?^```$", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
     targets = [one for one in re.findall(r"\]\(([^)\s]+)\)", prose) if not one.startswith("https://")]

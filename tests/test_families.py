@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
+from tests.rows import each
 
 ROOT = Path(__file__).parents[1]
 
@@ -135,8 +135,7 @@ def test_no_family_is_named_outside_its_module() -> None:
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize(
-    "line",
+@each(
     [
         *("import cuda", "first_cuda: str", "NO_CUDA = 1", "NVIDIA's GPUs", "nvidia-smi", "nvcc", "a cubin", "+PTX"),
         *(
@@ -172,8 +171,7 @@ def test_a_name_is_found(line: str) -> None:
     assert _named(f"a\n{line}\nb") == [line]
 
 
-@pytest.mark.parametrize(
-    "line",
+@each(
     [
         "relationship",
         "bare metal",

@@ -18,6 +18,7 @@ from ci_compiler.codes import Code, Severity
 from ci_compiler.errors import Finding, Place
 from ci_compiler.plan.rules import HARDWARE_CODES
 from ci_compiler.register import TEXTS, page, pages, register, url
+from tests.rows import each
 
 ROOT = Path(__file__).parents[1]
 WRONG = Path(__file__).parent / "examples/wrong"
@@ -85,7 +86,7 @@ def provoked() -> frozenset[str]:
     return frozenset(words)
 
 
-@pytest.mark.parametrize("code", Code)
+@each(Code)
 def test_every_code_has_a_folder_or_a_test_that_provokes_it(code: Code) -> None:
     tested = register()[code].tested
     assert (code in provoked()) != bool(tested), "a folder in tests/examples/wrong, or `tested` in findings.toml"
@@ -94,7 +95,7 @@ def test_every_code_has_a_folder_or_a_test_that_provokes_it(code: Code) -> None:
         assert re.search(rf"(?<![\w-]){code}(?![\w-])|Code\.{code.name}\b", text), f"{tested} does not provoke {code}"
 
 
-@pytest.mark.parametrize("code", Code)
+@each(Code)
 def test_every_entry_is_whole(code: Code) -> None:
     entry = register()[code]
     for text in (entry.meaning, entry.reason, entry.remedy):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from functools import cache
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from ci_compiler.canary.repository import files
 from tests.canary import test_evidence, test_scripts
 from tests.canary.probed import TABLES, facts
 from tests.e2e import test_canary
+from tests.rows import each
 
 SOURCES = Path(ci_compiler.__file__).parent
 ROOT = SOURCES.parent
@@ -23,7 +25,7 @@ MARKER = re.compile(r"# .*\bAssumes (`[a-z0-9-]+`(?:, `[a-z0-9-]+`)*)")
 CANARY = files(None)
 KNOWN = {file: facts(CANARY, file) for file in TABLES}
 
-every = pytest.mark.parametrize("one", assumptions().values(), ids=assumptions().keys())
+every = each(assumptions().values(), attrgetter("name"))
 
 
 @cache

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
@@ -15,9 +16,10 @@ from ci_compiler.cli.app import run
 from ci_compiler.cli.compile import PROGRAM
 from tests.canary.recorded import runs
 from tests.output import checked
+from tests.rows import each
 from tests.specs import small
 
-every = pytest.mark.parametrize("one", assumptions().values(), ids=assumptions().keys())
+every = each(assumptions().values(), attrgetter("name"))
 
 
 def _all() -> str:

@@ -6,6 +6,7 @@ import io
 import json
 import shlex
 import subprocess
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -28,16 +29,23 @@ from ci_compiler.reports.select import Recommendation, rarest, select
 from ci_compiler.spec.build import bundled_spec
 from tests.checkers.tools import require
 from tests.reports.machines import Case, cases
+from tests.rows import each
 from tests.specs import documents, small, spec_of
 
 
-@pytest.fixture(scope="module")
-def bundled() -> Plan:
+@cache
+def bundled_plan() -> Plan:
     return plan(bundled_spec())
 
 
-@pytest.mark.parametrize("case", cases(), ids=str)
-def test_machines(bundled: Plan, case: Case) -> None:
+@pytest.fixture
+def bundled() -> Plan:
+    return bundled_plan()
+
+
+@each(cases(), str)
+def test_machines(case: Case) -> None:
+    bundled = bundled_plan()
     choice = select(bundled.spec, bundled.judged.cells, case.machine, case.wishes)
     assert (choice.best.name if choice.best else None) == case.best
     assert (choice.best.branch if choice.best else "") == case.branch

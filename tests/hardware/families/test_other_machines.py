@@ -17,6 +17,7 @@ from ci_compiler.reports.offers import Wishes
 from ci_compiler.reports.select import select
 from tests.documents.test_finder import answers, looked_up, shown, vars_of
 from tests.plan.test_open_matrix import decided
+from tests.rows import each
 
 ROWS: list[list[str]] = json.loads(Path(__file__).with_name("other_machines.json").read_bytes())["machines"]
 TARGETS = ("gfx90a", "gfx942", "gfx950", "gfx1030", "gfx11-generic", "gfx12-generic")
@@ -56,7 +57,7 @@ def machine(gpu: str, cpu: str) -> Machine:
     return products.machine(SPEC.spec.hardware, gpu=gpu, cpu_name=cpu or None, driver="", this=lambda: this)
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row[0]}, {row[1]}")
+@each(ROWS)
 def test_select_names_its_family_target_and_toolkit_or_says_no(row: list[str]) -> None:
     gpu, cpu, identity, chosen, refusal, *_ = row
     if refusal and not chosen and not identity and gpu not in products.NO_GPU:
@@ -130,7 +131,7 @@ def _read(text: str) -> str:
     return f"{counts.family} {counts.sm}" if counts else "refused" if found.problem else "none"
 
 
-@pytest.mark.parametrize(("text", "identity", "source"), PASTED, ids=[row[2] for row in PASTED])
+@each(map(tuple, PASTED))
 def test_what_tools_print_names_its_family_and_target(text: str, identity: str, source: str) -> None:
     assert _read(text) == identity, source
 
