@@ -1,21 +1,23 @@
 """Golden folders: small specs with the trees that they compile to. The wrong ones are in `test_wrong.py`.
 
-`WHOLE` are there as a whole. Every other case has what differs from them, so that a change of what all have is small
-here too: `files.txt` lists all files; of one that is not equal there is the difference, or the text where that is
-shorter.
+`smallest` is there as a whole. Every other example shows what is its own: `expected.txt` lists its files, each with its
+digest unless `smallest` has the same one, and the lines that neither `smallest` nor a file above has. An ellipsis
+stands for other lines.
 
-`python -m tests.test_examples` rewrites the expected files; read the difference before you commit it.
+`python -m tests.test_examples` rewrites the expected files; read the difference before you commit it. With a folder, it
+writes all files there instead: `diff -r` shows what a change does to them.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import io
 import re
 import shutil
+import sys
 from collections import Counter
 from collections.abc import Collection, Mapping
-from difflib import SequenceMatcher
 from functools import cache
 from pathlib import Path, PureWindowsPath
 from tempfile import TemporaryDirectory
@@ -27,8 +29,7 @@ from ci_compiler.cli.compile import PROGRAM
 
 EXAMPLES = Path(__file__).parent / "examples"
 GOOD = sorted(EXAMPLES.glob("good/*"))
-WHOLE = ("smallest", "everything", "pytorch-linux")
-"""The cases that others are compared with: each file with the one that is most like it."""
+BASE, ELLIPSIS = "smallest", "    …"
 
 
 def compiled(case: Path, root: Path) -> tuple[int, str, str]:
@@ -64,12 +65,6 @@ def of_example(name: str) -> Mapping[str, str]:
     """The files that an example compiles to, and what was printed."""
     with TemporaryDirectory() as scratch:
         return outcome(EXAMPLES / "good" / name, Path(scratch, "root"))
-
-
-@cache
-def whole() -> Mapping[str, Mapping[str, str]]:
-    """The files of the cases of `WHOLE`, by the name of the case."""
-    return {name: of_example(name) for name in WHOLE}
 
 
 WORKSPACE = PureWindowsPath(r"C:\actions-runner\_work", "r" * 40, "r" * 40)
@@ -114,58 +109,78 @@ def test_a_checkout_of_this_repository_fits_windows() -> None:
     assert unfit_for_windows(paths) == []
 
 
-def difference(one: str, other: str) -> str:
-    """What two texts have otherwise, in the form of `diff -u`, without the numbers of lines."""
-    old, new = one.splitlines(keepends=True), other.splitlines(keepends=True)
-    found = []
-    for group in SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes(1):
-        found.append("@@\n")
-        for tag, start, end, from_, to in group:
-            found += [f" {line}" for line in old[start:end] if tag == "equal"]
-            found += [f"-{line}" for line in old[start:end] if tag in {"replace", "delete"}]
-            found += [f"+{line}" for line in new[from_:to] if tag in {"replace", "insert"}]
-    return "".join(found)
-
-
-def golden(case: Path, root: Path) -> dict[str, str]:
-    """What the folder of the case must have."""
-    found = outcome(case, root)
-    if case.name in WHOLE:
-        return found
-    kept: dict[str, str] = {}
-    listed = []
+def own(found: Mapping[str, str], base: Mapping[str, str]) -> dict[str, list[str]]:
+    """What the files show that differ from those of the base: their digest, and the lines that are not shown yet."""
+    known = {line for text in base.values() for line in text.splitlines()}
+    shown = {}
     for path, text in sorted(found.items()):
-        by_name = {name: difference(files[path], text) for name, files in whole().items() if path in files}
-        name = min(by_name, key=lambda name: len(by_name[name]), default="")
-        if not name or len(by_name[name]) >= len(text):
-            kept[path] = text
-            listed.append(path)
-        elif by_name[name]:
-            kept[f"{path}.diff"] = by_name[name]
-            listed.append(f"{path}: as in {name}, but")
-        else:
-            listed.append(f"{path}: as in {name}")
-    return {**kept, "files.txt": "\n".join(listed) + "\n"}
+        if base.get(path) == text:
+            shown[path] = [f"{path}: as in {BASE}"]
+            continue
+        shown[path] = lines = [f"{path}: {hashlib.sha256(text.encode()).hexdigest()[:16]}"]
+        for line in text.splitlines():
+            if line not in known:
+                known.add(line)
+                lines.append(f"    {line}".rstrip())
+            elif lines[-1] != ELLIPSIS:
+                lines.append(ELLIPSIS)
+    return shown
+
+
+def golden(name: str) -> dict[str, str]:
+    """What the folder of the example must have, apart from the spec."""
+    found = of_example(name)
+    if name == BASE:
+        return {f"expected/{path}": text for path, text in found.items()}
+    return {"expected.txt": "".join(f"{line}\n" for lines in own(found, of_example(BASE)).values() for line in lines)}
+
+
+def by_path(text: str) -> dict[str, str]:
+    """What `expected.txt` shows of each file."""
+    return {shown.partition(":")[0]: shown for shown in re.split(r"^(?! )", text, flags=re.MULTILINE) if shown}
 
 
 @pytest.mark.parametrize("case", GOOD, ids=lambda case: case.name)
-def test_a_spec_compiles_to_its_expected_tree(case: Path, tmp_path: Path) -> None:
-    expected = tree(case / "expected")
-    found = golden(case, tmp_path / "root")
-    for path, text in found.items():
-        assert text == expected.get(path), path
+def test_a_spec_compiles_to_its_expected_tree(case: Path) -> None:
+    expected, found = tree(case), golden(case.name)
+    if case.name != BASE:
+        expected, found = by_path(expected.pop("expected.txt")) | expected, by_path(found["expected.txt"])
     assert found.keys() == expected.keys()
+    for path, text in found.items():
+        assert text == expected[path], f"{path}; `python -m tests.test_examples FOLDER` writes what is compiled"
 
 
-def _regenerate(scratch: Path) -> None:
+def test_an_example_shows_each_change_of_what_is_compiled() -> None:
+    base, files = {"a": "1\n2\n", "b": "3\n"}, {"a": "1\n2\n", "b": "3\n4\n1\n5\n", "c": "4\n6\n4\n"}
+    shown = own(files, base)
+    assert [line for lines in shown.values() for line in lines] == [
+        "a: as in smallest",
+        "b: 4f5c46b59fe7ee3e",
+        *(ELLIPSIS, "    4", ELLIPSIS, "    5"),
+        "c: dbb8c40f5dcf9358",
+        *(ELLIPSIS, "    6", ELLIPSIS),
+    ]
+    for path, old in files.items():
+        for text in ("", "1\n", f"{old}\n", old.rstrip("\n"), old[2:] + old[:2] + "6\n"):
+            assert own(files | {path: text}, base)[path] != shown[path], (path, text)
+
+
+def _regenerate() -> None:
     for case in GOOD:
-        files = golden(case, scratch / case.name)
+        files = golden(case.name)
         shutil.rmtree(case / "expected", ignore_errors=True)
-        for path, text in files.items():
-            (case / "expected" / path).parent.mkdir(parents=True, exist_ok=True)
-            (case / "expected" / path).write_text(text, "utf-8")
+        _write(case, files)
+
+
+def _write(folder: Path, files: Mapping[str, str]) -> None:
+    for path, text in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text, "utf-8")
 
 
 if __name__ == "__main__":
-    with TemporaryDirectory() as folder:
-        _regenerate(Path(folder))
+    for argument in sys.argv[1:]:
+        for example in GOOD:
+            _write(Path(argument, example.name), of_example(example.name))
+    if not sys.argv[1:]:
+        _regenerate()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from pathlib import Path
 
 import pytest
 import yaml
@@ -15,6 +14,7 @@ from tests.canary.derived import asked, constructs, of_canary, problems, request
 from tests.canary.probed import unfound
 from tests.github.description import description
 from tests.rows import each
+from tests.test_examples import of_example
 
 REGISTER = frozenset(assumptions())
 
@@ -102,14 +102,14 @@ TEN = (
 
 @pytest.mark.parametrize(("file", "old", "new", "says"), TEN, ids=[says for *_, says in TEN])
 def test_ten_ways_to_forget_a_probe(file: str, old: str, new: str, says: str) -> None:
-    canary, of_compiled = files(None), Path(__file__).parents[1] / "examples/good/everything/expected" / file
+    canary = files(None)
     if file in canary:
         changed = {path: text.replace(old, new) for path, text in canary.items()}
         assert changed != canary
         gone = of_canary(canary) - of_canary(changed)
         found = [*problems(written(), tried() - gone, table(), REGISTER), *unfound(changed, assumptions())]
     else:
-        text = of_compiled.read_text("utf-8")
+        text = of_example("everything")[file]
         assert old in text
         document = yaml.safe_load(text.replace(old, new, 1))
         found = [*problems(written() | {*constructs(document)}, tried(), table(), REGISTER)]
