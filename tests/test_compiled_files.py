@@ -46,6 +46,7 @@ def _judged(tree: Path) -> list[Path]:
     return sorted([*tree.glob(".github/workflows/*.yml"), *tree.glob(".github/actions/*/action.yml")])
 
 
+@pytest.mark.slow
 def test_the_schema_of_workflows_finds_nothing(every: list[Path]) -> None:
     assert jsonschema_problems(every) == []
 

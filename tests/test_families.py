@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.rows import each
 
 ROOT = Path(__file__).parents[1]
@@ -123,6 +125,7 @@ def _named(text: str) -> list[str]:
     return [line.strip() for line in text.splitlines() if NAMES.search(line)]
 
 
+@pytest.mark.slow
 def test_no_family_is_named_outside_its_module() -> None:
     files = [path for folder in ("ci_compiler", "runner-images") for path in (ROOT / folder).rglob("*")]
     texts = {path.relative_to(ROOT).as_posix(): path for path in files if path.is_file() and path.suffix not in PROSE}

@@ -105,6 +105,7 @@ def offences(text: str) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", PLACES)
 def test_the_language_is_plain(place: str) -> None:
     found = [f"{path.relative_to(ROOT)}:{offence}" for path in files(place) for offence in offences(prose(path))]

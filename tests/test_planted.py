@@ -338,6 +338,7 @@ def test_without_a_defect_no_check_has_a_word_to_say(compiled: Compiled) -> None
     assert problems(compiled) == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("defect", PLANTED)
 def test_a_planted_defect_is_refused_by_its_check(compiled: Compiled, defect: str) -> None:
     check, plant = PLANTED[defect]

@@ -100,6 +100,7 @@ def scripts(release: Release, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return python.parent
 
 
+@pytest.mark.slow
 def test_the_wheel_contains_every_file_of_the_package_and_nothing_else(release: Release) -> None:
     package = {path.relative_to(release.source).as_posix() for path in release.source.glob("ci_compiler/**/*")}
     held = {name for name in package if (release.source / name).is_file()}
@@ -156,6 +157,7 @@ def tree(folder: Path) -> Mapping[str, str]:
     }
 
 
+@pytest.mark.slow
 def test_the_wheel_alone_does_the_main_job_elsewhere(scripts: Path, tmp_path: Path) -> None:
     decided = plan(bundled_spec())
     compiler, runner = scripts / "ci-compile", scripts / "ci-runner"

@@ -155,6 +155,7 @@ def without(family: str) -> dict[str, Any]:
         return said_of(package, family)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", TAKEN)
 def test_the_others_are_as_before(family: str) -> None:
     (said, files), (before, files_before) = without(family)["default"], with_all()["default"]

@@ -207,6 +207,7 @@ SETUP = """printf '#!/bin/sh\\necho fastpath %s on $VARIANT_ISA\\nexit $1\\n' $V
 """Installs a program that prints its version and ends with the status that it is given."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("smoke", "result"),
     [
@@ -230,6 +231,7 @@ def test_a_program_proves_the_package(built: Project, smoke: dict[str, Any], res
     assert built.checks() == {"smoke": result}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "result"),
     [
@@ -261,6 +263,7 @@ def test_a_python_file_proves_the_package(built: Project, text: str, result: tup
     assert message.startswith(result[1])
 
 
+@pytest.mark.slow
 def test_without_a_smoke_test_every_report_says_imported_only(built: Project, tmp_path: Path) -> None:
     tested = built.job("smoke", NAME, "--manifest", MANIFEST, GITHUB_STEP_SUMMARY=str(tmp_path / "summary.md"))
     assert tested.returncode == 0
@@ -280,6 +283,7 @@ def test_a_changed_file_is_not_built(project: Project) -> None:
     assert "[recipe-changed]" in project.build(2).stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("path", "rebuilt"),
     [("src/deep/new.py", True), ("ci/build.sh", True), ("pyproject.toml", True), ("README.md", False), ("ci/x", False)],

@@ -37,6 +37,7 @@ def built(project: Project, mode: str, *options: str, status: int = 0) -> tuple[
     return {name: value for name, value in found.items() if name.startswith(about)}, output.read_text("utf-8")
 
 
+@pytest.mark.slow
 def test_the_compilers_go_through_the_cache_of_the_checkout(cached: Project) -> None:
     declare(cached, size=3)
     found, output = built(cached, "write")
@@ -54,6 +55,7 @@ def test_the_compilers_go_through_the_cache_of_the_checkout(cached: Project) -> 
     assert (found["SCCACHE_DIR"], found["SCCACHE_CACHE_SIZE"]) == (folder, "1G")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mode", "releases", "options", "used", "kept"),
     [

@@ -78,6 +78,7 @@ def build(project: Project, name: str, *options: str, status: int = 0) -> str:
     return done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_the_images_of_two_platforms_are_published_under_one_tag(images: Project) -> None:
     state = {"blobs": {}, "manifests": {}, "tags": {}, "log": [], "lock": Lock()}
     server = type("Server", (RegistryHandler,), state)
@@ -107,6 +108,7 @@ def test_an_image_for_another_platform_is_refused(images: Project) -> None:
     assert "server.oci.tar is for linux/arm64, and the variant is for linux/amd64 [image-differs]" in said
 
 
+@pytest.mark.slow
 def test_an_index_has_what_was_gathered_and_nothing_else(images: Project) -> None:
     for platform in PLATFORMS:
         build(images, f"server-{platform}")

@@ -66,6 +66,7 @@ def manifest(project: Project, name: str) -> Any:
     return json.loads((project.root / "build-output" / name / "manifest.json").read_text("utf-8"))
 
 
+@pytest.mark.slow
 def test_one_run_of_the_script_makes_all_variants_of_a_build(joined: Project) -> None:
     _, output = built(joined)
     logged = (joined.root / "out.log").read_text("utf-8").strip().split("/")
@@ -194,6 +195,7 @@ def test_the_suites_of_a_build_run_for_each_of_its_variants_after_their_stage() 
     assert {job_counter(made.spec)(cell) for cell in made.judged.cells} == {3 + 2}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ended", ["success", "failure", ""])
 @pytest.mark.parametrize("suites", [{}, SUITES])
 def test_variants_of_a_build_are_published_only_if_their_tests_all_ended_well(

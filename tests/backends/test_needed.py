@@ -77,6 +77,7 @@ def smoke(project: Project, *needs: str, status: int = 0) -> Any:
     return project.job("smoke", TOP, "--stage", "cpu-test", "--manifest", path, *needs, status=status)
 
 
+@pytest.mark.slow
 def test_a_build_and_its_test_get_the_files_of_what_they_need(two: Project) -> None:
     build(two, BASE)
     build(two, TOP, "--needs", "made-output")
@@ -123,6 +124,7 @@ def test_files_that_are_not_what_their_build_made_are_refused(two: Project) -> N
     )
 
 
+@pytest.mark.slow
 def test_what_the_run_does_not_build_is_fetched_from_where_it_is_published(project: Project) -> None:
     declare(project, fetch='echo published >"$VARIANT_FILES/base.txt"')
     build(project, TOP)
@@ -220,6 +222,7 @@ def test_what_was_built_with_other_files_is_not_published(two: Project) -> None:
     assert publishable(two) == {BASE: "", TOP: f"{TOP} was built with other files of {BASE}"}
 
 
+@pytest.mark.slow
 def test_what_is_gathered_has_a_folder_for_each_variant(two: Project) -> None:
     document = declared()
     document["matrix"]["isas"] = {"x86_64-linux": ["avx", "avx2"]}

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from tests.backends import wheel
 from tests.backends.project import MANIFEST, Project
 from tests.backends.wheel import NAME
@@ -59,6 +61,7 @@ def declare(project: Project, **keys: Any) -> None:
     project.commit()
 
 
+@pytest.mark.slow
 def test_the_shards_of_a_suite_run_with_the_built_wheel(built: Project) -> None:
     (built.root / "ci/suite.py").write_text(TESTS, "utf-8")
     declare(built)

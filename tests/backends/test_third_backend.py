@@ -134,6 +134,7 @@ def test_the_doctor_checks_its_tools_and_its_secret_and_no_nix(checkout: Checkou
     assert "Nix store" not in build["build-space"][1]
 
 
+@pytest.mark.slow
 def test_a_variant_is_built_fetched_and_published_once(checkout: Checkout) -> None:
     checkout.commit_recipes()
     checkout.git("push", "--quiet", "--set-upstream", "origin", "main")

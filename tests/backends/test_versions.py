@@ -36,6 +36,7 @@ def choose(project: Project, status: int = 0, **inputs: str) -> dict[str, str]:
     return dict(line.partition("=")[::2] for line in done.stdout.splitlines())
 
 
+@pytest.mark.slow
 def test_a_local_part_stands_in_the_manifest_the_file_and_the_install_line(project: Project) -> None:
     declare(project, {"local": [{"when": {"isa": "avx2"}, "value": "@accelerator-tag@.@isa@"}]}, fastpath=VERSION)
     project.build()
@@ -47,6 +48,7 @@ def test_a_local_part_stands_in_the_manifest_the_file_and_the_install_line(proje
     assert row["version"] == f"{VERSION}+cpu.avx2"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rule", "version"),
     [({"command": "echo 2.0.1"}, "2.0.1"), ({"tag": "v{version}"}, "1.5.0"), (RULE, "1.5.0+cpu")],
@@ -79,6 +81,7 @@ def test_a_version_that_cannot_be_decided_builds_nothing(project: Project, rule:
 OTHER = """sed -i 's/os.environ.*VARIANT_VERSION../"9.8"/' ci/backend.py"""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("before", "after", "message"),
     [
@@ -97,6 +100,7 @@ def test_a_wheel_of_another_version_fails_the_build(project: Project, before: st
     assert not (project.root / MANIFEST).exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("tags", "is_right"),
     [
@@ -113,6 +117,7 @@ def test_a_wheel_for_another_python_fails_the_build(project: Project, tags: str,
     assert ("[python-differs]" in said) is not is_right
 
 
+@pytest.mark.slow
 def test_a_night_has_the_date_of_its_dispatch_and_every_job_takes_it_from_the_selection(project: Project) -> None:
     project.run("git", "tag", "v1.5.0")
     declare(project, RULE)

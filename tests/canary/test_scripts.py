@@ -397,6 +397,7 @@ EVENTS: dict[str, dict[str, str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted({name for name, *_ in BREAKS}))
 def test_a_probe_says_held_and_when_made_to_break_broken(scripts: Scripts, name: str) -> None:
     cases = [(names, changed) for one, names, changed in BREAKS if one == name]

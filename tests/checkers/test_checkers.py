@@ -364,6 +364,7 @@ def levels(tmp_path: Path) -> Levels:
     return run_pytest
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("processes", ["0", "2"])
 def test_tests_skipped_for_want_of_a_tool_are_counted_by_tool_at_the_end(levels: Levels, processes: str) -> None:
     """In one process and in several; without a skipped test there is no line."""
@@ -375,6 +376,7 @@ def test_tests_skipped_for_want_of_a_tool_are_counted_by_tool_at_the_end(levels:
     assert "want of a tool" not in levels("-n", "0", "-k", "nothing").stdout
 
 
+@pytest.mark.slow
 def test_slow_tests_are_left_out_until_everything_is_asked_for(levels: Levels) -> None:
     shown = levels("-n", "2", "-vv").stdout
     assert "::test_slow" not in shown
@@ -384,6 +386,7 @@ def test_slow_tests_are_left_out_until_everything_is_asked_for(levels: Levels) -
     assert "left out" not in everything
 
 
+@pytest.mark.slow
 def test_what_passed_in_one_run_is_left_out_of_the_next(levels: Levels, tmp_path: Path) -> None:
     passed = tmp_path / "passed"
     levels("-n", "2", "--passed", str(passed))
@@ -396,6 +399,7 @@ def test_what_passed_in_one_run_is_left_out_of_the_next(levels: Levels, tmp_path
     ]
 
 
+@pytest.mark.slow
 def test_a_skip_that_names_no_tool_is_red_where_that_is_asked(levels: Levels) -> None:
     shown = levels("-n", "2", "--name-tools", statuses=(1,)).stdout
     assert (

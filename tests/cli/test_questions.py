@@ -93,6 +93,7 @@ def test_what_options_answer_is_not_asked_and_is_the_same(tmp_path: Path) -> Non
     assert files_of(typed) == files_of(given)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("answers", "said"),
     [

@@ -90,6 +90,7 @@ def looked_up(answer: dict[str, Any]) -> dict[str, Any]:
     return answer | {"better": [kept(one, "name", "branch", "note") for one in answer["better"]]}
 
 
+@pytest.mark.slow
 def test_it_gives_the_same_answers_on_every_machine_of_the_table(bundled: Plan, embedded: Any) -> None:
     table = cases()
     asked: list[dict[str, Any]] = [
@@ -105,6 +106,7 @@ def test_it_gives_the_same_answers_on_every_machine_of_the_table(bundled: Plan, 
         assert looked_up(answer) == shown(expected), str(case)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["flash-attention", "llama-cpp", "hf-kernels"])
 def test_it_gives_the_same_answers_for_open_matrices(name: str) -> None:
     decided = planned(name)

@@ -38,6 +38,7 @@ def embedded(text: str) -> Any:
     return json.loads(inside.split("</script", 1)[0])
 
 
+@pytest.mark.slow
 @given(documents())
 @settings(max_examples=15, deadline=None)
 def test_the_page_contains_the_plan(document: dict[str, Any]) -> None:
@@ -86,6 +87,7 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *wo
     return code, out, err
 
 
+@pytest.mark.slow
 def test_the_command_rewrites_its_file(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,6 +7,8 @@ import pytest
 from tests.fuzz.generated import inputs, outcome
 from tests.fuzz.readers import READERS, Reader
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("name", READERS)
 def test_generated_inputs_break_no_reader(name: str) -> None:

@@ -26,6 +26,7 @@ def _verdict(row: Text) -> str:
     return row.verdict(strongest.sm if strongest else "none", machine.system, machine.isas)
 
 
+@pytest.mark.slow
 def test_nothing_is_taken_for_another_machine_and_few_texts_are_refused() -> None:
     found = {row.text: _verdict(row) for row in texts()}
     assert [text for text, verdict in found.items() if verdict == "wrong"] == []

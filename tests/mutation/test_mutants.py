@@ -10,6 +10,8 @@ import pytest
 from tests.mutation.mutants import mutants
 from tests.mutation.subjects import SUBJECTS, equivalents, modules
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 
 

@@ -178,6 +178,7 @@ def claims(bundled: Plan, known: Records | None) -> dict[str, Mapping[tuple[str,
     }
 
 
+@pytest.mark.slow
 def test_every_answer_claims_of_every_cell_what_the_plan_and_the_history_have(
     bundled: Plan, known: Records | None
 ) -> None:
@@ -207,6 +208,7 @@ def claim_of(package: str, choice: Recommendation, packages: list[str]) -> Claim
     return of_words([*own, *(text for text in shared if text.split()[0] not in about)])
 
 
+@pytest.mark.slow
 def test_an_answer_that_installs_all_packages_says_what_was_tested_of_each(
     bundled: Plan, known: Records | None
 ) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
@@ -51,6 +52,7 @@ def test_it_knows_the_keywords_of_the_schema() -> None:
     assert {word for rule in RULES for word in rule} == KEYWORDS.keys() | ANNOTATIONS | {"$ref"}
 
 
+@pytest.mark.slow
 def test_it_agrees_with_jsonschema_about_each_value_by_each_rule() -> None:
     for text in dict.fromkeys(map(json.dumps, RULES[1:])):
         rule = {**json.loads(text), "$defs": schema()["$defs"]}

@@ -48,6 +48,7 @@ def test_a_spec_with_every_default_written_out_is_the_same_spec() -> None:
     assert dataclasses.replace(again, document=document) == dataclasses.replace(bundled_spec(), document=document)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "item",
     [lambda number: {"a": number}, lambda number: [number], lambda number: number or "a", lambda _: "3.13"],
