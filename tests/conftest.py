@@ -32,6 +32,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Adds what chooses tests, and the files by which two runs share them."""
     group = parser.getgroup("ci-compiler")
     group.addoption("--everything", action="store_true", help="run the slow tests as well")
+    group.addoption("--weekly", action="store_true", help="run everything, and what only the weekly run of .ci/run runs")
     group.addoption("--passed", type=Path, metavar="FILE", help="write the names of the tests that passed to FILE")
     group.addoption("--but", type=Path, metavar="FILE", help="leave out the tests that FILE names")
     group.addoption("--name-tools", action="store_true", help="fail if a test is skipped for anything but a tool")
@@ -48,13 +49,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     With `--everything` the slow files begin first instead, so that no process ends long after the others.
     """
-    everything = bool(config.getoption("--everything"))
+    weekly = bool(config.getoption("--weekly"))
+    everything = weekly or bool(config.getoption("--everything"))
     but = config.getoption("--but")
     done = set(but.read_text("utf-8").splitlines()) if but else set()
     named = [argument for argument in config.invocation_params.args if "::" in str(argument)]
 
     def asked(item: pytest.Item) -> bool:
-        return item.nodeid not in done and (everything or bool(named) or not slow(item))
+        if item.nodeid in done or (item.get_closest_marker("weekly") and not weekly and not named):
+            return False
+        return everything or bool(named) or not slow(item)
 
     left_out = [item for item in items if not asked(item)]
     if left_out:
