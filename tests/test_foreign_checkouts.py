@@ -53,7 +53,10 @@ class Checkout:
 
 
 @pytest.fixture
-def theirs(tmp_path: Path) -> Checkout:
+def theirs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Checkout:
+    for who in ("AUTHOR", "COMMITTER"):  # of the commits that the product makes; a newcomer may have told git no name
+        monkeypatch.setenv(f"GIT_{who}_NAME", "A")
+        monkeypatch.setenv(f"GIT_{who}_EMAIL", "a@example.org")
     return Checkout(tmp_path)
 
 

@@ -218,6 +218,7 @@ Scripts = Callable[..., Mapping[str, str]]
 @pytest.fixture
 def scripts(tmp_path: Path) -> Scripts:
     """Runs scripts by name in a changed environment; returns the facts."""
+    require("jq")
     for name, text in PROGRAMS.items():
         program = tmp_path / "bin" / name
         program.parent.mkdir(exist_ok=True)
