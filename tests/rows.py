@@ -11,7 +11,7 @@ import pytest
 Check = Callable[..., None]
 
 
-def each(rows: Iterable[Any], name: Callable[[Any], str] = repr) -> Callable[[Check], Callable[[], None]]:
+def for_each_row(rows: Iterable[Any], name: Callable[[Any], str] = repr) -> Callable[[Check], Callable[[], None]]:
     """A decorator that calls a test with each row; one that is a tuple is its arguments. A table without rows fails."""
 
     table = list(rows)

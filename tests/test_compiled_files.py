@@ -17,6 +17,7 @@ from tests.checkers import (
     shellcheck_problems,
     zizmor_problems,
 )
+from tests.loops import each
 
 GOOD = Path(__file__).parent / "examples/good"
 CASES = ["bundled", *sorted(path.name for path in GOOD.iterdir())]
@@ -68,6 +69,6 @@ def test_zizmor_finds_nothing(trees: dict[str, Path]) -> None:
     by_config: dict[bytes, list[Path]] = {}
     for tree in trees.values():
         by_config.setdefault((tree / ".github/zizmor.yml").read_bytes(), []).append(tree)
-    for alike in by_config.values():
+    for alike in each(by_config.values()):
         judged = [path for tree in alike for path in _judged(tree)]
         assert zizmor_problems(judged, "pedantic", config=alike[0] / ".github/zizmor.yml") == []

@@ -51,7 +51,8 @@ from tests.canary.recorded import runs
 from tests.checkers.tools import require
 from tests.github.server import serving
 from tests.github.state import REPOSITORY, TOKEN, GitHub
-from tests.rows import each
+from tests.loops import each
+from tests.rows import for_each_row
 from tests.runner.machines import known, recorded
 
 ROOT = Path(__file__).parents[1]
@@ -72,7 +73,7 @@ STANDINS = Path(__file__).parent / "documents/programs"
 NOT_RUN: Mapping[str, Mapping[str, str]] = tomllib.loads(STANDINS.with_name("not_run.toml").read_text("utf-8"))
 """Why a block is not run: by page and by the block's first line."""
 
-every_page = each(PAGES)
+every_page = for_each_row(PAGES)
 
 
 @dataclass(frozen=True)
@@ -208,7 +209,7 @@ def not_on_macos(script: str) -> list[str]:
     ]
 
 
-@each(NOT_ON_MACOS.values())
+@for_each_row(NOT_ON_MACOS.values())
 def test_a_command_that_macos_lacks_is_found(planted: str) -> None:
     assert not_on_macos(f"git add .\n{planted}\n")
 
@@ -242,9 +243,9 @@ def test_every_image_can_be_built(page: str) -> None:
             subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
 
 
-@every_page
-def test_every_command_in_a_sentence_exists_with_its_options(page: str) -> None:
-    for span in re.findall(r"(?<!`)`(ci-(?:compile|runner)(?![\w-])[^`]*)`", read(page)[1]):
+def test_every_command_in_a_sentence_exists_with_its_options() -> None:
+    spans = {page: re.findall(r"(?<!`)`(ci-(?:compile|runner)(?![\w-])[^`]*)`", read(page)[1]) for page in PAGES}
+    for page, span in each((name, one) for name, found in spans.items() for one in found):
         name, *words = span.split()
         program = PROGRAMS[name]
         command = words[0] if words and not words[0].startswith(("-", "…")) else program.default
@@ -279,7 +280,7 @@ LINKED -= {ROOT / ".github/BUILD_MATRIX.md"}  # links to pages of GitHub; tests/
 """The pages whose links are relative."""
 
 
-@each(sorted(LINKED), str)
+@for_each_row(sorted(LINKED), str)
 def test_every_link_leads_to_a_file_in_the_repository(page: Path) -> None:
     prose = re.sub(r"^```.*?^```$", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
     targets = [one for one in re.findall(r"\]\(([^)\s]+)\)", prose) if not one.startswith("https://")]
@@ -354,9 +355,8 @@ def merged(base: Any, part: Any) -> Any:
     return base | {key: merged(base[key], value) if key in base else value for key, value in part.items()}
 
 
-@every_page
-def test_every_whole_spec_compiles(page: str) -> None:
-    for block in blocks_of(page, "yaml spec"):
+def test_every_whole_spec_compiles() -> None:
+    for page, block in each((name, found) for name in PAGES for found in blocks_of(name, "yaml spec")):
         assert compiled(block.text).warnings == (), f"{page}:{block.line}"
 
 

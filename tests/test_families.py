@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from tests.rows import each
+from tests.rows import for_each_row
 
 ROOT = Path(__file__).parents[1]
 
@@ -138,7 +138,7 @@ def test_no_family_is_named_outside_its_module() -> None:
     assert not wrong, "\n".join(wrong)
 
 
-@each(
+@for_each_row(
     [
         *("import cuda", "first_cuda: str", "NO_CUDA = 1", "NVIDIA's GPUs", "nvidia-smi", "nvcc", "a cubin", "+PTX"),
         *(
@@ -174,7 +174,7 @@ def test_a_name_is_found(line: str) -> None:
     assert _named(f"a\n{line}\nb") == [line]
 
 
-@each(
+@for_each_row(
     [
         "relationship",
         "bare metal",

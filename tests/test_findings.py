@@ -18,7 +18,8 @@ from ci_compiler.codes import Code, Severity
 from ci_compiler.errors import Finding, Place
 from ci_compiler.plan.rules import HARDWARE_CODES
 from ci_compiler.register import TEXTS, page, pages, register, url
-from tests.rows import each
+from tests.loops import each
+from tests.rows import for_each_row
 
 ROOT = Path(__file__).parents[1]
 WRONG = Path(__file__).parent / "examples/wrong"
@@ -86,7 +87,7 @@ def provoked() -> frozenset[str]:
     return frozenset(words)
 
 
-@each(Code)
+@for_each_row(Code)
 def test_every_code_has_a_folder_or_a_test_that_provokes_it(code: Code) -> None:
     tested = register()[code].tested
     assert (code in provoked()) != bool(tested), "a folder in tests/examples/wrong, or `tested` in findings.toml"
@@ -95,7 +96,7 @@ def test_every_code_has_a_folder_or_a_test_that_provokes_it(code: Code) -> None:
         assert re.search(rf"(?<![\w-]){code}(?![\w-])|Code\.{code.name}\b", text), f"{tested} does not provoke {code}"
 
 
-@each(Code)
+@for_each_row(Code)
 def test_every_entry_is_whole(code: Code) -> None:
     entry = register()[code]
     for text in (entry.meaning, entry.reason, entry.remedy):
@@ -128,7 +129,7 @@ def test_explain_prints_the_page_of_a_code(capsys: pytest.CaptureFixture[str]) -
 
 def test_the_url_leads_to_the_section_of_the_code_in_this_project() -> None:
     source = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["urls"]["Source"]
-    for code in Code:
+    for code in each(Code):
         path, _, anchor = url(code).removeprefix(f"{source}/blob/main/").partition("#")
         assert re.findall(rf"^#+ {anchor}$", (ROOT / path).read_text("utf-8"), re.MULTILINE) == [f"## {code}"]
 

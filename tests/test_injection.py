@@ -23,6 +23,7 @@ from ci_compiler.spec.model import Spec
 from ci_compiler.sync.compiled import compile_files
 from tests.checkers import require, scripts
 from tests.checkers.tools import run
+from tests.loops import each
 from tests.specs import CACHE, PIN, small, spec_of
 
 HOSTILE = (
@@ -108,7 +109,7 @@ NAMES = (
 
 @pytest.mark.parametrize("path", NAMES)
 def test_no_name_version_label_or_address_takes_hostile_text(path: str) -> None:
-    for text in HOSTILE:
+    for text in each(HOSTILE):
         with pytest.raises(InputError):
             plan(spec_of(_set(path, text)))
 
@@ -118,7 +119,7 @@ SOURCE = {"repository": "a/b", "tag": "v1", "hash": f"sha256-{'A' * 43}="}
 
 @pytest.mark.parametrize("key", SOURCE)
 def test_no_source_takes_hostile_text(key: str) -> None:
-    for text in HOSTILE:
+    for text in each(HOSTILE):
         with pytest.raises(InputError):
             spec_of(_set("branches/main/sources", "") | small(branches={"main": _branch({**SOURCE, key: text})}))
 
@@ -149,8 +150,8 @@ ALL = _titled(" ".join(TITLES)[:60]), *map(_titled, TITLES)
 
 def test_workflows_with_hostile_titles_are_the_workflows_without() -> None:
     plain = _parsed(compile_files(plan(_titled("plain"))))
-    for text, spec in zip(TITLES, ALL[1:], strict=True):
-        for path, value in _parsed(compile_files(plan(spec))).items():
+    for text, spec in each(zip(TITLES, ALL[1:], strict=True)):
+        for path, value in each(_parsed(compile_files(plan(spec))).items()):
             assert _shape(value) == _shape(plain[path]), (text, path)
 
 
@@ -189,7 +190,7 @@ def test_no_script_of_a_workflow_contains_text_of_the_spec(tmp_path: Path) -> No
         return found
 
     plain = written(_titled("plain"), tmp_path / "plain")
-    for number, spec in enumerate(ALL):
+    for number, spec in each(enumerate(ALL)):
         assert written(spec, tmp_path / str(number)) == plain
 
 
@@ -233,7 +234,7 @@ def _elements(spec: Spec) -> _Elements:
 
 def test_the_page_has_the_same_elements_and_contains_hostile_titles_as_data() -> None:
     plain = _elements(_titled("plain"))
-    for text, spec in zip(TITLES, ALL[1:], strict=True):
+    for text, spec in each(zip(TITLES, ALL[1:], strict=True)):
         made = _elements(spec)
         assert made.seen == plain.seen, text
         held = [script for script in made.scripts if script.strip().startswith("{")]
@@ -262,7 +263,7 @@ MARKDOWN = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 
 def test_the_build_matrix_has_the_same_elements_and_says_hostile_reasons() -> None:
     plain, _ = _markdown(compile_files(plan(_titled("plain")))[".github/BUILD_MATRIX.md"])
-    for text, spec in zip(TITLES, ALL[1:], strict=True):
+    for text, spec in each(zip(TITLES, ALL[1:], strict=True)):
         elements, said = _markdown(compile_files(plan(spec))[".github/BUILD_MATRIX.md"])
         if "@" in text:  # GitHub would take it for a mention, so it becomes code
             assert _without_code(elements) == _without_code(plain), text
@@ -278,5 +279,5 @@ def _without_code(elements: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
 def test_deployments_contain_no_titles() -> None:
     for target in ("arc", "systemd", "quadlet", "nixos"):
         plain = deployment(_titled("plain"), target, scale_set_labels=target == "arc")
-        for spec in ALL:
+        for spec in each(ALL):
             assert deployment(spec, target, scale_set_labels=target == "arc").files == plain.files

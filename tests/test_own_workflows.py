@@ -23,6 +23,7 @@ from tests.checkers import (
     shellcheck_problems,
     zizmor_problems,
 )
+from tests.loops import each
 from tests.specs import small, spec_of
 
 FOLDER = Path(__file__).parents[1] / ".github/workflows"
@@ -68,12 +69,12 @@ def test_actions_are_pinned_as_in_the_compiled_workflows(path: Path) -> None:
 
 def test_scripts_are_checked_out_with_their_own_ends_of_lines_on_windows() -> None:
     """Git for Windows ends lines with CR LF, and Bash takes the CR for a part of a word."""
-    for path in OWN:
-        for name, job in jobs(path).items():
-            if "windows" in json.dumps([job.get("runs-on"), job.get("strategy")]):
-                first, second, *_ = job["steps"]
-                assert "git config --global core.autocrlf false" in first["run"], name
-                assert second["uses"].startswith("actions/checkout@"), name
+    every = [(name, job) for path in OWN for name, job in jobs(path).items()]
+    where = [json.dumps([job.get("runs-on"), job.get("strategy")]) for _, job in every]
+    for name, job in each(one for one, machine in zip(every, where, strict=True) if "windows" in machine):
+        first, second, *_ = job["steps"]
+        assert "git config --global core.autocrlf false" in first["run"], name
+        assert second["uses"].startswith("actions/checkout@"), name
 
 
 def test_only_jobs_that_run_no_code_of_the_repository_get_an_identity() -> None:

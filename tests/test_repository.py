@@ -14,6 +14,7 @@ from ci_compiler.cli.app import run
 from ci_compiler.cli.compile import PROGRAM
 from ci_compiler.files.drift import is_ours
 from tests.checkers import schema_problems, zizmor_problems
+from tests.loops import each
 
 ROOT = Path(__file__).parents[1]
 GITHUB = ROOT / ".github"
@@ -59,9 +60,9 @@ def test_dependabot_updates_the_handwritten_workflows_and_no_compiled_file() -> 
 
 
 def test_every_pattern_that_dependabot_excludes_matches_a_file() -> None:
-    for entry in updates().values():
-        for pattern in entry.get("exclude-paths", []):
-            assert list((ROOT / entry["directory"].lstrip("/")).glob(pattern)), pattern
+    excluding = [entry for entry in updates().values() if "exclude-paths" in entry]
+    for entry, pattern in each((one, path) for one in excluding for path in one["exclude-paths"]):
+        assert list((ROOT / entry["directory"].lstrip("/")).glob(pattern)), pattern
 
 
 def test_every_hook_runs_a_command_of_the_gate() -> None:

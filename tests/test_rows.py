@@ -6,8 +6,6 @@ from typing import Any
 
 import pytest
 
-from tests.rows import each
-
 
 def said(rows: list[Any]) -> str:
     """The message with which a test over `rows` fails: of each, the first number must be the smaller one."""

@@ -15,6 +15,7 @@ from ci_compiler.cli.runner import main as runner
 from ci_compiler.files.compiled_by import FILES, compiled_by, is_older
 from ci_compiler.plan.pipeline import plan
 from ci_compiler.sync.compiled import compile_files
+from tests.loops import each
 from tests.specs import SMALL, small, spec_of
 from tests.test_examples import EXAMPLES, tree
 
@@ -103,7 +104,7 @@ def test_every_job_on_a_self_hosted_machine_states_the_version() -> None:
     document = small(packages=packages)
     document["branches"]["main"]["versions"]["wheelhouse"] = "1.0"
     files = compile_files(plan(spec_of(document)))
-    for path in FILES:
+    for path in each(FILES):
         assert yaml.safe_load(files[path])["env"] == {"COMPILED_BY": __version__}
 
 

@@ -43,6 +43,7 @@ from ci_compiler.sync.compiled import compile_files
 from ci_compiler.variant import SHARED, recipe_names, recipe_path
 from tests.adoption.fleets import git
 from tests.adoption.helpers import PIN, needs_nix
+from tests.loops import each
 from tests.output import checked
 from tests.specs import small, spec_of
 
@@ -162,7 +163,7 @@ def test_the_bundled_stack_is_reproduced(stack: Adopted) -> None:
 
 @needs_nix
 def test_the_recipes_of_the_bundled_stack_are_reproduced_exactly(stack: Adopted) -> None:
-    for branch, texts in bundled().items():
+    for branch, texts in each(bundled().items()):
         assert compiled(stack.spec, branch) == texts
 
 

@@ -11,6 +11,7 @@ from ci_compiler.cli.app import run
 from ci_compiler.cli.compile import PROGRAM
 from tests.adoption.fleets import SHAPES, Fleet, git
 from tests.adoption.helpers import needs_nix
+from tests.loops import each
 
 SPEC = ".github/ci-matrix.yaml"
 
@@ -38,7 +39,7 @@ def listed(capsys: pytest.CaptureFixture[str]) -> dict[str, set[str]]:
 def test_each_branch_comes_back_and_nothing_changes(
     tmp_path: Path, fleet: Fleet, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for branch in fleet.branches:
+    for branch in each(fleet.branches):
         folder = fleet.write(tmp_path, branch)
         monkeypatch.chdir(folder)
         assert ci("adopt", ".", "-o", SPEC) == 0

@@ -14,6 +14,7 @@ from ci_compiler.cli.app import run
 from ci_compiler.cli.compile import PROGRAM
 from ci_compiler.spec.releases import arguments_in, facts
 from tests.adoption.helpers import NIXPKGS, PIN, needs_nix, one, problem
+from tests.loops import each
 from tests.processes import MINUTES
 from tests.specs import small
 
@@ -62,7 +63,7 @@ def test_a_package_beside_torch_is_not_known(tmp_path: Path) -> None:
 
 
 def test_the_presets_give_no_argument_that_a_known_nixpkgs_lacks() -> None:
-    for pin in facts()["pins"]:
+    for pin in each(facts()["pins"]):
         assert {"cudaSupport", "gpuTargets", "cudaPackages", "magma", "blas"} <= arguments_in(pin, "torch")
         assert "torch" in arguments_in(pin, "torchvision")
         assert "cudaSupport" not in arguments_in(pin, "torchvision")

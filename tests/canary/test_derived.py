@@ -13,7 +13,7 @@ from ci_compiler.canary.repository import files
 from tests.canary.derived import asked, constructs, of_canary, problems, requests, table, tried, words, written
 from tests.canary.probed import unfound
 from tests.github.description import description
-from tests.rows import each
+from tests.rows import for_each_row
 from tests.test_examples import of_example
 
 REGISTER = frozenset(assumptions())
@@ -27,7 +27,7 @@ def test_each_construct_without_a_probe_has_a_reason() -> None:
     assert {reason for reason in table()["unprobed"].values() if len(reason.split()) < 4} == set()
 
 
-@each(sorted({*table()["probed"].values(), *table()["otherwise"].values()}))
+@for_each_row(sorted({*table()["probed"].values(), *table()["otherwise"].values()}))
 def test_a_probe_that_is_deleted_is_noticed(name: str) -> None:
     assert [*problems(written(), tried(), table(), REGISTER - {name})] != []
 

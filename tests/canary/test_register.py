@@ -17,7 +17,6 @@ from ci_compiler.canary.repository import files
 from tests.canary import test_evidence, test_scripts
 from tests.canary.probed import TABLES, facts
 from tests.e2e import test_canary
-from tests.rows import each
 
 SOURCES = Path(ci_compiler.__file__).parent
 ROOT = SOURCES.parent

@@ -15,8 +15,8 @@ from ci_compiler.canary.table import features, read_tables, verdicts, written_ta
 from ci_compiler.cli.app import run
 from ci_compiler.cli.compile import PROGRAM
 from tests.canary.recorded import runs
+from tests.loops import each
 from tests.output import checked
-from tests.rows import each
 from tests.specs import small
 
 every = each(assumptions().values(), attrgetter("name"))
@@ -44,7 +44,7 @@ def test_each_assumption_is_held_by_its_facts_and_broken_by_any_other(one: Assum
 @every
 def test_each_assumption_without_its_control_is_not_tried(one: Assumption) -> None:
     facts = {**one.tried, **one.expected}
-    for name in one.tried:
+    for name in each(one.tried):
         assert read_back(facts | {name: "another"}, one) is Verdict.NOT_TRIED
 
 

@@ -22,6 +22,7 @@ from ci_compiler.github.status import BuildResult
 from ci_compiler.hardware.workloads import Workload
 from ci_compiler.plan.limits import Limit, limit
 from ci_compiler.spec.build import starters
+from tests.loops import each
 
 CHECK_IMPORTS = Path(__file__).with_name("check_imports.txt")
 """The modules of the compiler that `ci-compile --check` imports, one a line."""
@@ -345,7 +346,7 @@ def test_every_subcommand_has_a_module_and_help(
     capsys: pytest.CaptureFixture[str],
     program: type[PROGRAM],  # type: ignore[valid-type]
 ) -> None:
-    for command in program.commands:  # type: ignore[attr-defined]
+    for command in each(program.commands):  # type: ignore[attr-defined]
         with pytest.raises(SystemExit) as done:
             run(program, [command, "--help"])
         assert done.value.code == 0

@@ -11,6 +11,7 @@ import pytest
 from ci_compiler.hardware import products
 from ci_compiler.plan.pipeline import plan
 from ci_compiler.spec.build import bundled_spec
+from tests.loops import each
 
 TESTS = Path(__file__).parents[1]
 GUIDE = (TESTS.parent / ".github/docs/maintainers-documents.md").read_text("utf-8")
@@ -26,7 +27,7 @@ def cells(start: str) -> list[str]:
 def test_the_variants_are_counted() -> None:
     stood = json.loads((TESTS / "data/recipes-2026-02-07.json").read_text("utf-8"))
     built = Counter((cell.branch, one.package) for cell in plan(SPEC).judged.cells for one in cell.variants)
-    for branch in SPEC.branches:
+    for branch in each(SPEC.branches):
         for package in ("pytorch", "torchvision"):
             recipes = len(stood[f"build-{package}"][branch])
             assert cells(f"`{branch}` |")[1:] == [str(recipes), str(built[branch, package])]

@@ -26,6 +26,7 @@ from ci_compiler.spec.build import bundled_spec
 from tests.checkers.tools import require, run
 from tests.hardware.pasted import texts
 from tests.hardware.test_products import NAMES
+from tests.loops import each
 from tests.plan.test_public_matrices import planned
 from tests.reports.machines import cases
 from tests.reports.test_select import machines
@@ -101,7 +102,7 @@ def test_it_gives_the_same_answers_on_every_machine_of_the_table(bundled: Plan, 
     for question in asked[::2]:
         question["wishes"]["everything"] = True
     known = proofs(bundled.spec, cells, bundled.routes)
-    for at, (case, answer) in enumerate(zip(table, answers(embedded, asked), strict=True)):
+    for at, (case, answer) in each(enumerate(zip(table, answers(embedded, asked), strict=True))):
         expected = select(bundled.spec, cells, case.machine, case.wishes, everything=at % 2 == 0, known=known)
         assert looked_up(answer) == shown(expected), str(case)
 
@@ -150,7 +151,7 @@ def test_it_gives_the_same_answers_for_any_spec_and_machine(
     for question in asked[::2]:
         question["wishes"]["everything"] = True
     known = proofs(spec, decided.judged.cells, decided.routes)
-    for at, (machine, wish, answer) in enumerate(zip(some, wishes, answers(data(decided), asked), strict=True)):
+    for at, (machine, wish, answer) in each(enumerate(zip(some, wishes, answers(data(decided), asked), strict=True))):
         expected = shown(select(spec, decided.judged.cells, machine, wish, everything=at % 2 == 0, known=known))
         if len({one.sm for one in machine.gpus}) > 1 and expected["best"]:
             del expected["why"][0]  # the page has one GPU, so it does not say which is the strongest
@@ -161,11 +162,11 @@ def test_it_knows_the_same_names(embedded: Any) -> None:
     gpus = [text for texts in NAMES["gpus"].values() for text in texts]
     cpus = [text for texts in NAMES["cpus"].values() for text in texts]
     told = answers(embedded, [{"gpu": text} for text in gpus] + [{"cpu": text} for text in cpus])
-    for text, answer in zip(gpus, told, strict=False):
+    for text, answer in each(zip(gpus, told, strict=False)):
         device = products.device(tables(), text)
         assert device is not None
         assert answer["sm"] == device.sm, text
-    for text, answer in zip(cpus, told[len(gpus) :], strict=True):
+    for text, answer in each(zip(cpus, told[len(gpus) :], strict=True)):
         one = products.cpu(tables(), text)
         assert (answer["name"], answer["system"], answer["isas"]) == (one.name, one.system, list(one.isas))
 
@@ -252,7 +253,7 @@ def test_it_reads_flags_as_the_runner_does(bundled: Plan, embedded: Any, text: s
 def test_it_reads_what_people_paste_as_select_does(embedded: Any) -> None:
     rows = list(texts())
     told = answers(embedded, [{"pasted": row.text} for row in rows])
-    for row, answer in zip(rows, told, strict=True):
+    for row, answer in each(zip(rows, told, strict=True)):
         if row.gpu == "foreign":
             assert "unknown" in answer, row.text
         else:

@@ -23,6 +23,7 @@ from ci_compiler.spec.build import bundled_spec
 from tests.documents.browser import Page
 from tests.documents.test_finder import LSCPU, SMI
 from tests.histories import history
+from tests.loops import each
 from tests.plan.test_public_matrices import planned
 from tests.reports.machines import Case
 from tests.specs import small, spec_of
@@ -289,7 +290,7 @@ def test_machines_that_no_variant_fits(page: Page, address: str, machine: str, s
 
 def test_examples_fill_the_form(page: Page, address: str) -> None:
     page.open(address)
-    for index in range(int(page.run("document.querySelectorAll('.examples button').length"))):
+    for index in each(range(int(page.run("document.querySelectorAll('.examples button').length")))):
         page.open(address)
         page.click(f".examples button >> nth={index}")
         assert re.fullmatch(r"pytorch-python313-\S+", chosen(page))

@@ -9,6 +9,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from tests.e2e.act import PASSED
+from tests.loops import each
 
 from .world import PYTHON, TAG, VERSIONS, World
 
@@ -97,7 +98,7 @@ def test_each_stage_leaves_one_artifact_per_variant_and_publishing_one_in_all(ev
 
 
 def test_the_manifest_describes_the_build(world: World, everything: Run) -> None:
-    for variant, package in NEWER.items():
+    for variant, package in each(NEWER.items()):
         manifest = everything.json(f"build-{variant}", "manifest.json")
         store_path = manifest["store_path"]
         assert store_path.startswith(f"{world.root}/store/")
@@ -115,7 +116,7 @@ def test_the_manifest_describes_the_build(world: World, everything: Run) -> None
 
 
 def test_the_log_shows_that_the_recipe_was_built_and_nothing_else(everything: Run) -> None:
-    for variant in NEWER:
+    for variant in each(NEWER):
         log = (everything.folder(f"build-{variant}") / "build.log").read_text("utf-8")
         flag = "-mavx2" if variant.endswith("avx2") else "-mno-avx2"
         assert f"built {variant} with -m" in log
@@ -124,7 +125,7 @@ def test_the_log_shows_that_the_recipe_was_built_and_nothing_else(everything: Ru
 
 
 def test_the_tests_report_what_they_found(world: World, everything: Run) -> None:
-    for variant, package in NEWER.items():
+    for variant, package in each(NEWER.items()):
         result = everything.json(f"cpu-test-{variant}", "result.json")
         manifest = everything.json(f"build-{variant}", "manifest.json")
         assert (result["name"], result["branch"], result["passed"]) == (variant, "cuda-13_0", True)
@@ -140,7 +141,7 @@ def test_the_tests_report_what_they_found(world: World, everything: Run) -> None
 
 @pytest.mark.usefixtures("machines_apart")
 def test_closures_are_transferred_only_through_the_cache(world: World, everything: Run) -> None:
-    for variant in NEWER:
+    for variant in each(NEWER):
         path = everything.json(f"build-{variant}", "manifest.json")["store_path"]
         assert f"{variant}: fetched from the cache" in everything.log.said
         assert world.ask_store("tester", "--hash", path) == world.ask_store("builder", "--hash", path)
@@ -156,7 +157,7 @@ def test_what_is_published_is_in_the_cache_with_valid_signatures(world: World, e
 
 def test_the_table_at_the_end_of_the_run_shows_every_result(world: World, everything: Run) -> None:
     commit = world.git("rev-parse", "origin/cuda-13_0")[:12]
-    for variant, package in NEWER.items():
+    for variant, package in each(NEWER.items()):
         build, cpu_test, gpu_test, time, size, published = everything.row(variant)
         assert (build, gpu_test) == ("passed", "–")
         assert cpu_test in PASSED

@@ -18,6 +18,7 @@ from tests.github_model.scenarios import FIRST, ROOT, SECOND, Stack, bundled, mi
 from tests.github_model.state import ALL, FAILED, FAILURE, SUCCESS, Frozen, State
 from tests.github_model.switches import AS_REGISTERED
 from tests.github_model.tree import Document, Tree, read_tree, tree_of
+from tests.loops import each
 from tests.test_examples import of_example
 
 EXAMPLES = ROOT / "tests/examples/good"
@@ -89,7 +90,7 @@ def touched(document: Mapping[str, Any]) -> str:
 @pytest.mark.parametrize("name", EXAMPLE_NAMES)
 def test_a_push_builds_tests_and_publishes_the_first_variant_of_every_shard(name: str) -> None:
     tree = example(name)
-    for shard in tree.plan.shards:
+    for shard in each(tree.plan.shards):
         (build, *_) = [cell.joined for cell, _ in shard.cells]
         first = [cell for cell, _ in shard.cells if build and cell.joined == build]
         chosen = [one.name for cell in first for one in cell.variants] or [shard.variants[0]]

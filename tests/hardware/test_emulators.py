@@ -16,6 +16,7 @@ import pytest
 from ci_compiler.hardware import tables
 from ci_compiler.hardware.features import beyond, features
 from tests.checkers.tools import require
+from tests.loops import each
 from tests.runner.machines import known
 
 INSTRUCTIONS = {
@@ -67,7 +68,7 @@ def test_a_model_has_its_instruction_set_and_nothing_beyond(tmp_path: Path, name
 
 
 def test_the_small_cpu_of_an_instruction_set_has_it() -> None:
-    for isa in tables().isas.values():
+    for isa in each(tables().isas.values()):
         if isa.smallest:
             assert features(isa.flags) <= features(isa.smallest), isa.name
         assert all(one.system == isa.system for one in tables().emulators_of(isa))

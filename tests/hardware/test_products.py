@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from ci_compiler.hardware import UnknownHardwareError, products, tables
 from ci_compiler.hardware.machine import Machine, isas_of
-from tests.rows import each
+from tests.loops import each
+from tests.rows import for_each_row
 
 NAMES: dict[str, Any] = json.loads(Path(__file__).with_name("products.json").read_bytes())
 """Names as people and tools write them: GPUs by architecture, CPUs by instruction sets, and `invented` ones.
@@ -23,7 +24,7 @@ Sources: Intel ARK, AMD's product pages, QEMU's target/i386/cpu.c, GCC's option 
 """
 
 
-@each((text, sm) for sm, texts in NAMES["gpus"].items() for text in texts)
+@for_each_row((text, sm) for sm, texts in NAMES["gpus"].items() for text in texts)
 def test_gpus(text: str, sm: str) -> None:
     device = products.device(tables(), text)
     assert device is not None
@@ -31,14 +32,14 @@ def test_gpus(text: str, sm: str) -> None:
 
 
 def test_every_product_in_the_tables_has_its_own_architecture() -> None:
-    for gpu in tables().gpus.values():
+    for gpu in each(tables().gpus.values()):
         for product in (*gpu.products, gpu.name, str(gpu.capability)):
             device = products.device(tables(), product)
             assert device is not None
             assert device.sm == gpu.name, product
 
 
-@each((text, isas) for isas, texts in NAMES["cpus"].items() for text in texts)
+@for_each_row((text, isas) for isas, texts in NAMES["cpus"].items() for text in texts)
 def test_cpus(text: str, isas: str) -> None:
     found = products.cpu(tables(), text)
     assert set(found.isas) == tables().runs(isas.split(), found.system)
@@ -50,7 +51,7 @@ def test_the_table_has_enough_cpus_and_the_ones_that_were_mistaken_before() -> N
     assert {"Threadripper 7980X", "7800X3D", "x86-64-v3", "znver4", "Apple M2"} <= set(names)
 
 
-@each(NAMES["invented"])
+@for_each_row(NAMES["invented"])
 def test_invented_and_ambiguous_models_are_unknown(text: str) -> None:
     with pytest.raises(UnknownHardwareError, match=r"unknown (CPU|ISA)"):
         products.cpu(tables(), text)

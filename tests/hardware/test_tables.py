@@ -11,10 +11,11 @@ import pytest
 from ci_compiler import hardware as bundled
 from ci_compiler.hardware import ALL, UnknownHardwareError, Version, tables
 from ci_compiler.hardware.drivers import too_new_driver
+from tests.loops import each
 
 
 def test_the_name_of_each_gpu_is_its_capability() -> None:
-    for gpu in tables().gpus.values():
+    for gpu in each(tables().gpus.values()):
         assert gpu.name == f"sm{gpu.capability.major}{gpu.capability.minor}"
         assert gpu.products
         assert set(gpu.systems) <= tables().systems.keys()
@@ -86,7 +87,7 @@ def test_every_bundled_row_names_its_source() -> None:
         ("families/cuda/toolkits.json", "toolkits"),
         ("isas.json", "isas"),
     ):
-        for name, row in json.loads((folder / file).read_bytes())[table].items():
+        for name, row in each(json.loads((folder / file).read_bytes())[table].items()):
             assert row["source"], name
 
 

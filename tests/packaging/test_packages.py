@@ -13,6 +13,7 @@ from typing import Any
 from ci_compiler import __version__
 from ci_compiler.adoption import nix_instantiate
 from tests.checkers.tools import require
+from tests.loops import each
 
 ROOT = Path(__file__).parents[2]
 STANDIN = Path(__file__).with_name("standin.nix")
@@ -66,7 +67,7 @@ def test_nix_build_the_flake_its_overlay_and_flox_give_the_same_derivation() -> 
 
 
 def test_the_apps_of_the_flake_are_the_commands() -> None:
-    for apps in evaluated()["apps"].values():
+    for apps in each(evaluated()["apps"].values()):
         assert apps["default"] == "ci-compile"
         assert {*apps.values()} == {*PROJECT["project"]["scripts"]}
 

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ci_compiler.plan.simulation import QueueOrder, TimedJob, Timeline, critical_path, lower_bound, simulate
+from tests.loops import each
 
 POOLS = ("a", "b", "c")
 patient = settings(deadline=None)
@@ -163,7 +164,7 @@ def test_while_a_job_waits_every_machine_of_its_pool_is_busy(yard: tuple[list[Ti
     jobs, machines = yard
     found = simulate(jobs, machines)
     over = ends(jobs, found)
-    for index, job in enumerate(jobs):
+    for index, job in each(enumerate(jobs)):
         ready, start = found.ready[index], found.starts[index]
         busy = sum(
             max(0, min(over[other], start) - max(found.starts[other], ready))
@@ -180,7 +181,7 @@ def test_a_pool_runs_jobs_in_the_order_in_which_they_become_ready(
 ) -> None:
     jobs, machines = yard
     found = simulate(jobs, machines)
-    for pool in POOLS:
+    for pool in each(POOLS):
         own = [index for index, job in enumerate(jobs) if job.pool == pool]
         queued = sorted(own, key=lambda index: (found.ready[index], index))
         starts = [found.starts[index] for index in queued]

@@ -23,6 +23,7 @@ from ci_compiler.spec.model import Spec
 from ci_compiler.variant import RECIPES, SHARED
 from tests.adoption.test_audit import SPEC
 from tests.checkers import require
+from tests.loops import each
 from tests.processes import MINUTES
 from tests.recipes.subjects import TORCH, cell_of, spec_for
 from tests.specs import small, spec_of
@@ -156,9 +157,9 @@ def test_all_459_recipes_parse(folders: dict[str, Path]) -> None:
 
 def test_each_recipe_evaluates_to_what_the_matrix_says(evaluated: dict[str, dict[str, Evaluation]]) -> None:
     spec = bundled_spec()
-    for cell in judge(spec).cells:
+    for cell in each(judge(spec).cells):
         branch, isa = spec.branches[cell.branch], spec.hardware.isa(cell.isa)
-        for variant in cell.variants:
+        for variant in each(cell.variants):
             one = evaluated[cell.branch][variant.name]
             package = spec.packages[variant.package]
             prefix = branch.pnames.get(package.name, package.name)

@@ -36,6 +36,7 @@ from ci_compiler.spec.model import Spec
 from ci_compiler.variant import is_seed, seed_name
 from ci_compiler.workflows.render import render
 from tests.checkers import require
+from tests.loops import each
 from tests.output import checked
 from tests.recipes.subjects import subject_for
 from tests.recipes.test_affected import Repository, affected
@@ -203,7 +204,7 @@ def test_the_first_of_several_variants_with_the_same_host_code_makes_the_seed(
 ) -> None:
     spec = spec_with(gpus, **keys)
     cells = judge(spec).cells
-    for cell in cells:
+    for cell in each(cells):
         if cell.target in seeders:
             found = seeds.seeder_of(spec, cells, cell, "engine")
             assert (found.target if found else "") == seeders[cell.target]
@@ -489,7 +490,7 @@ def test_a_change_of_the_first_recipe_affects_those_that_take_from_it(
 def test_a_push_to_the_first_recipe_starts_the_shards_that_take_from_it() -> None:
     decided = plan(SPEC)
     files = render(SPEC, decided.shards)
-    for shard in decided.shards:
+    for shard in each(decided.shards):
         assert (".flox/pkgs/engine-python313-cuda12_8-*-*.nix" in files[shard.path]) == (shard.target != "cpu")
 
 

@@ -15,6 +15,7 @@ from ci_compiler.cli.app import run
 from ci_compiler.cli.compile import PROGRAM
 from ci_compiler.plan.rules import judge
 from ci_compiler.spec.build import STARTERS, load_spec, starters
+from tests.loops import each
 from tests.recipes.test_any_package import evaluated_in
 
 SPEC, SCHEMA = ".github/ci-matrix.yaml", ".github/ci-matrix.schema.json"
@@ -162,7 +163,7 @@ def test_the_bytecode_that_an_installation_leaves_is_not_written(
 def test_a_file_that_is_there_is_kept_and_nothing_is_written(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for path in files_of(STARTERS / name):
+    for path in each(files_of(STARTERS / name)):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text("mine\n", "utf-8")
         before = files_of(tmp_path)

@@ -22,6 +22,7 @@ from ci_compiler.spec.carried import template_paths
 from ci_compiler.spec.placeholders import PLACEHOLDERS
 from ci_compiler.workflows.render import render
 from tests.checkers import require
+from tests.loops import each
 from tests.processes import MINUTES
 from tests.recipes.test_any_package import CPU, GPU, TORCH, spec_with
 from tests.specs import PIN
@@ -151,7 +152,7 @@ def test_kinds_go_by_pattern_and_own_recipes_are_not_written() -> None:
 def test_what_recipes_read_is_in_the_filters_of_pushes() -> None:
     packages = {"pytorch": TORCH | {"shared": [".flox/pkgs/lib", "flags.txt"], "overlays": ["nix/overlay.nix"]}}
     decided = plan(spec_with(packages))
-    for shard in decided.shards:
+    for shard in each(decided.shards):
         text = render(decided.spec, decided.shards)[shard.path]
         for pattern in (".flox/pkgs/lib/**", "flags.txt", "nix/overlay.nix"):
             assert f"- {pattern}\n" in text or f"- '{pattern}'\n" in text or f'- "{pattern}"\n' in text

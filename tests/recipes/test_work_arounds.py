@@ -8,6 +8,7 @@ import pytest
 
 from ci_compiler.recipes.work_arounds import Piece, Traits, pieces, pieces_in, switched_off
 from ci_compiler.spec.work_arounds import table
+from tests.loops import each
 from tests.recipes.subjects import TORCH, cell_of, spec_for
 from tests.specs import SOURCE
 
@@ -93,7 +94,7 @@ HEAVY = ["cuda-packages", "heavy-targets"]
 )
 def test_which_pieces_a_recipe_has(own: dict[str, Any], main: dict[str, Any], expected: dict[str, list[str]]) -> None:
     spec = spec_for(PACKAGES, gpus=["cpu", "sm61", "sm90"], isas=["avx", "avx2"], main=main, **{"work-arounds": own})
-    for suffix, names in expected.items():
+    for suffix, names in each(expected.items()):
         found = pieces_in(spec, cell_of(spec, suffix), spec.packages["pytorch"])
         assert [piece.name for piece in found] == names
 

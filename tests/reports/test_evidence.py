@@ -33,6 +33,7 @@ from ci_compiler.reports.select import Recommendation, select
 from ci_compiler.spec.build import bundled_spec
 from tests.documents.test_finder import answers, as_question
 from tests.histories import NOW, history
+from tests.loops import each
 from tests.output import checked
 from tests.specs import small, spec_of
 
@@ -274,7 +275,7 @@ def test_the_page_answers_as_select_with_a_history(bundled: Plan, records: Recor
     asked = [as_question(machine, wish) for machine, wish in zip(machines, wishes, strict=True)]
     found = answers(data(bundled, records=records), asked)
     proved = proofs(bundled.spec, bundled.judged.cells, bundled.routes, records)
-    for machine, wish, answer in zip(machines, wishes, found, strict=True):
+    for machine, wish, answer in each(zip(machines, wishes, found, strict=True)):
         choice = select(bundled.spec, bundled.judged.cells, machine, wish, known=proved).as_json()
         keys = ("tests", "tested", "untested", "why")
         assert {key: answer[key] for key in keys} == {key: choice[key] for key in keys}

@@ -26,6 +26,7 @@ from ci_compiler.reports.history_file import text_of
 from ci_compiler.stages import BUILD, CPU_TEST
 from ci_compiler.sync.compiled import compile_files
 from tests.histories import NOW, history
+from tests.loops import each
 from tests.output import checked
 from tests.specs import small, spec_of
 
@@ -179,7 +180,7 @@ def test_an_amount_is_shown_to_the_hundredth(amount: str, shown: str) -> None:
 
 def test_the_hosted_jobs_are_those_of_the_compiled_workflow(decided: Plan) -> None:
     files = compile_files(decided)
-    for shard in decided.shards:
+    for shard in each(decided.shards):
         jobs: dict[str, Any] = yaml.safe_load(files[shard.path])["jobs"]
         called = [yaml.safe_load(files[job["uses"].removeprefix("./")])["jobs"].values() for job in jobs.values()]
         assert sum(job.get("runs-on") == decided.spec.hosted for one in called for job in one) == HOSTED_JOBS

@@ -29,7 +29,7 @@ from ci_compiler.reports.select import Recommendation, rarest, select
 from ci_compiler.spec.build import bundled_spec
 from tests.checkers.tools import require
 from tests.reports.machines import Case, cases
-from tests.rows import each
+from tests.rows import for_each_row
 from tests.specs import documents, small, spec_of
 
 
@@ -43,7 +43,7 @@ def bundled() -> Plan:
     return bundled_plan()
 
 
-@each(cases(), str)
+@for_each_row(cases(), str)
 def test_machines(case: Case) -> None:
     bundled = bundled_plan()
     choice = select(bundled.spec, bundled.judged.cells, case.machine, case.wishes)

@@ -26,6 +26,7 @@ from ci_compiler.reports.verdict import EndedRun, RunVerdict, judged_run
 from ci_compiler.sync.compiled import compile_files
 from tests.github.server import serving
 from tests.github.state import REPOSITORY, TOKEN, GitHub
+from tests.loops import each
 from tests.specs import small, spec_of
 
 NAME = "pytorch-python313-cuda12_8-sm90-avx2"
@@ -171,7 +172,7 @@ def test_the_names_of_jobs_are_those_of_the_compiled_workflows(tmp_path: Path) -
         Path(path).name: yaml.safe_load(text) for path, text in compile_files(known).items() if "/workflows/" in path
     }
     request, cell, variant = (files[name]["jobs"] for name in ("pull-request.yml", "cell.yml", "variant.yml"))
-    for built in built_variants(known):
+    for built in each(built_variants(known)):
         name, alone = built.variant.name, bool(built.cell.listed)
         test = (variant["cpu-test"] if alone else cell[f"{built.variant.package}_cpu-test"])["name"]
         left(tmp_path, {"stage": "cpu-test", "name": name})

@@ -38,6 +38,7 @@ from ci_compiler.spec.model import Spec
 from ci_compiler.units import release
 from ci_compiler.workflows.common import runs_on
 from tests.checkers import require
+from tests.loops import each
 from tests.specs import CACHE, documents, small, spec_of
 
 KNOWN = json.loads(Path(__file__).with_name("deployed.json").read_bytes())
@@ -85,7 +86,7 @@ def pod(found: Mapping[str, Any]) -> Any:
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_every_file_begins_with_the_header(target: str, spec: Spec) -> None:
-    for name, text in TARGETS[target](spec).files.items():
+    for name, text in each(TARGETS[target](spec).files.items()):
         sign = "<!--" if name.endswith(".md") else "#"
         assert text.startswith(f"{sign} {MARK} from ci-matrix.yaml. Do not edit: change the spec, then run"), name
         assert f"`ci-runner deploy {target}`" in text.splitlines()[0]
@@ -154,7 +155,7 @@ def test_a_job_addresses_the_scale_set_by_its_name(spec: Spec) -> None:
 
 def test_the_chart_accepts_the_numbers_and_labels(spec: Spec) -> None:
     """Its templates fail for other numbers of runners and for labels that are empty or have 256 characters or more."""
-    for found in values(spec).values():
+    for found in each(values(spec).values()):
         assert 0 <= found["minRunners"] <= found["maxRunners"]
         assert all(0 < len(label) < 256 for label in found.get("scaleSetLabels", []))
         assert isinstance(found["githubConfigSecret"], str)  # a mapping would make a secret of the chart's own
@@ -236,7 +237,7 @@ def test_the_file_says_that_changed_labels_need_a_new_set(spec: Spec) -> None:
 
 
 def test_the_chart_knows_every_key(spec: Spec) -> None:
-    for found in values(spec).values():
+    for found in each(values(spec).values()):
         assert set(found) <= set(KNOWN["chart"])
         assert "containerMode" not in found
 
@@ -298,7 +299,7 @@ def test_a_machine_gets_what_its_own_family_needs(accelerator: str, foreign: str
     declared = {"families": {"npu": {"title": "Example"}}}
     spec = spec_of(small(runners={"gpu": pool}, hardware=declared))
     for target in ("systemd", "quadlet", "nixos"):
-        for name, text in deployment(spec, target).files.items():
+        for name, text in each(deployment(spec, target).files.items()):
             assert not re.search(foreign, text.replace("flox-cuda", ""), re.IGNORECASE), (target, name)
 
 
@@ -328,7 +329,7 @@ def test_a_pod_without_a_gpu_sees_none(spec: Spec) -> None:
 
 
 def test_each_pod_has_its_own_store_with_that_of_the_image(spec: Spec) -> None:
-    for found in values(spec).values():
+    for found in each(values(spec).values()):
         volumes = {volume["name"]: volume for volume in pod(found)["volumes"]}
         claim = volumes["nix"]["ephemeral"]["volumeClaimTemplate"]["spec"]
         assert claim["accessModes"] == ["ReadWriteOnce"]
@@ -341,7 +342,7 @@ def test_each_pod_has_its_own_store_with_that_of_the_image(spec: Spec) -> None:
 
 
 def test_a_daemon_beside_the_job_owns_the_store(spec: Spec) -> None:
-    for name, found in values(spec).items():
+    for name, found in each(values(spec).items()):
         _, daemon = pod(found)["initContainers"]
         [job] = pod(found)["containers"]
         assert (daemon["restartPolicy"], daemon["command"]) == ("Always", [DAEMON])
@@ -357,7 +358,7 @@ def test_a_daemon_beside_the_job_owns_the_store(spec: Spec) -> None:
 
 
 def test_pods_have_no_credential_and_few_rights(spec: Spec) -> None:
-    for name, found in values(spec).items():
+    for name, found in each(values(spec).items()):
         assert found["githubConfigSecret"] == "ci-runner-github"
         assert pod(found)["automountServiceAccountToken"] is False
         assert pod(found)["securityContext"]["runAsNonRoot"] is True
@@ -495,7 +496,7 @@ def sections(text: str) -> dict[str, dict[str, list[str]]]:
 
 
 def test_quadlets_have_keys_that_podman_knows(spec: Spec) -> None:
-    for name, text in deployment(spec, "quadlet").files.items():
+    for name, text in each(deployment(spec, "quadlet").files.items()):
         if name.endswith(".container"):
             unit = sections(text)
             assert set(unit) == {"Unit", "Container", "Service"} | ({"Install"} if "prune" not in name else set())
@@ -766,7 +767,7 @@ def test_a_load_beyond_the_requests_of_a_token_is_a_warning(spec: Spec) -> None:
 def test_the_daemons_of_runners_trust_both_keys_while_one_replaces_the_other() -> None:
     old, builder = f"old-1:{'A' * 43}=", f"builder-1:{'B' * 43}="
     cache = CACHE["cache"] | {"further-keys": [old], "builder-keys": [builder]}
-    for found in values(spec_of(small(cache=cache))).values():
+    for found in each(values(spec_of(small(cache=cache))).values()):
         [daemon] = [one for one in pod(found)["initContainers"] if one["name"] == "nix-daemon"]
         keys = next(one["value"] for one in daemon["env"] if one["name"] == "CI_RUNNER_TRUSTED_KEYS")
         assert keys.split() == [cache["public-key"], old, builder]

@@ -30,6 +30,7 @@ from ci_compiler.runner.upstream import holes, upstream
 from ci_compiler.spec.build import bundled_spec
 from ci_compiler.stages import stage_of, stages
 from ci_compiler.units import GB
+from tests.loops import each
 from tests.runner.machines import DISK, FOLDERS, known
 from tests.specs import small, spec_of
 
@@ -176,7 +177,7 @@ def test_a_secret_behind_reviewers_is_not_required_before_the_approval() -> None
 @pytest.mark.parametrize("stage", [stage.name for stage in stages()])
 def test_checks_that_a_stage_does_not_need_are_shown_as_skipped(stage: str) -> None:
     results = judged(work(stage, GPU), evidence())
-    for check in CHECKS:
+    for check in each(CHECKS):
         if check not in stage_of(stage).checks:
             assert results[check].verdict is CheckVerdict.SKIPPED
             assert results[check].message == f"{stage} does not need it"

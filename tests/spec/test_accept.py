@@ -18,6 +18,7 @@ from ci_compiler.spec.accept import ANNOTATIONS, KEYWORDS, accepts
 from ci_compiler.spec.build import BUNDLED
 from ci_compiler.spec.load import read_document
 from ci_compiler.spec.schema import schema
+from tests.loops import each
 from tests.specs import documents
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -54,10 +55,10 @@ def test_it_knows_the_keywords_of_the_schema() -> None:
 
 @pytest.mark.slow
 def test_it_agrees_with_jsonschema_about_each_value_by_each_rule() -> None:
-    for text in dict.fromkeys(map(json.dumps, RULES[1:])):
+    for text in each(dict.fromkeys(map(json.dumps, RULES[1:]))):
         rule = {**json.loads(text), "$defs": schema()["$defs"]}
         validator = Draft202012Validator(rule)
-        for value in VALUES:
+        for value in each(VALUES):
             assert accepts(rule, value) == validator.is_valid(value), (text, value)
 
 

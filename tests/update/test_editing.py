@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from ci_compiler.errors import InputError
 from ci_compiler.spec.load import parse_document
 from ci_compiler.update.editing import Edit, edited, repeated
+from tests.loops import each
 
 WORDS = st.from_regex(r"[a-z][a-z0-9]{0,5}", fullmatch=True)
 REMARKS = st.sampled_from(["", "  # a remark", " # with: {colon}, and 'quotes'"])
@@ -40,7 +41,7 @@ def specs(draw: st.DrawFn) -> tuple[str, list[tuple[tuple[str, str, str], str, s
 @given(specs())
 def test_only_the_bytes_of_the_value_change(given: tuple[str, Any]) -> None:
     text, found = given
-    for (_, branch, package), before, quote in found:
+    for (_, branch, package), before, quote in each(found):
         path = ("branches", branch, "versions", package)
         made = edited(text, [Edit(path, "2.10.11")], shown="spec")
         old = parse_document(text.encode(), shown="spec").value["branches"][branch]["versions"][package]
@@ -51,7 +52,7 @@ def test_only_the_bytes_of_the_value_change(given: tuple[str, Any]) -> None:
 def test_a_version_that_is_removed_takes_its_own_line_and_no_other(given: tuple[str, Any]) -> None:
     text, found = given
     of_branch = Counter(branch for (_, branch, _), _, _ in found)
-    for (_, branch, package), before, _ in found:
+    for (_, branch, package), before, _ in each(found):
         start, end = before.rfind("\n") + 1, text.find("\n", len(before)) + 1
         if of_branch[branch] > 1 and "{" not in before[start:]:
             made = edited(text, [Edit(("branches", branch, "versions", package), None)], shown="spec")
@@ -61,7 +62,7 @@ def test_a_version_that_is_removed_takes_its_own_line_and_no_other(given: tuple[
 @given(specs())
 def test_a_source_that_is_added_and_removed_again_leaves_no_trace(given: tuple[str, Any]) -> None:
     text, found = given
-    for (_, branch, package), _, _ in found:
+    for (_, branch, package), _, _ in each(found):
         path = ("branches", branch, "sources", package)
         added = edited(text, [Edit(path, {"repository": "o/r", "tag": "v2.10.11"})], shown="spec")
         lines = text.splitlines()

@@ -14,6 +14,7 @@ import yaml
 from ci_compiler import __version__
 from ci_compiler.plan.pipeline import plan
 from ci_compiler.sync.compiled import compile_files
+from tests.loops import each
 from tests.specs import small, spec_of
 
 ROOT = Path(__file__).parents[2]
@@ -91,7 +92,7 @@ def test_a_toolkit_that_no_index_can_exchange_is_built_into_a_wheel(toolkit: str
 
 
 def test_only_the_job_that_opens_the_pull_request_has_the_key_of_the_app() -> None:
-    for name, job in jobs().items():
+    for name, job in each(jobs().items()):
         text = str(job)
         assert ("secrets." in text) == (name == "pins") == (job.get("environment") == "sync")
         assert "refs/heads/main" in job.get("if", "") or job["needs"] == ["build"]

@@ -32,6 +32,7 @@ from ci_compiler.sync.compiled import compile_files
 from ci_compiler.workflows.artifacts import artifact_expression, artifact_name
 from ci_compiler.workflows.steps import FETCH_NEEDS, NOT_BUILT
 from tests.checkers import condition_values, expression_values, require
+from tests.loops import each
 from tests.processes import MINUTES
 from tests.specs import SMALL, STARTED, small, spec_of
 
@@ -220,7 +221,7 @@ def inputs_of(prefix: str, *also: str, chosen: bool = True) -> dict[str, Any]:
 
 def test_a_chosen_variant_is_built_after_the_builds_that_it_needs_except_for_forks(compiled: Tree) -> None:
     tables = []
-    for jobs, prefix, own in subjects(compiled):
+    for jobs, prefix, own in each(subjects(compiled)):
         job = jobs[f"{prefix}build"]
         assert list(job.get("needs", [])) == [f"{need}_build" for need in own]
         tables.append((job["if"], _build_rows(prefix, own)))
@@ -244,7 +245,7 @@ def _build_rows(prefix: str, own: list[str]) -> Iterator[Row]:
 
 
 def test_only_the_whole_name_of_a_variant_chooses_it(compiled: Tree) -> None:
-    for jobs, prefix, _ in subjects(compiled):
+    for jobs, prefix, _ in each(subjects(compiled)):
         if prefix:
             mine = f"{prefix[:-1]}-{CELL}"
             others = [f"{mine}bf16", mine[:-3], f"x{mine}", f"another-{CELL}", f"{prefix[:-1]}-python313-cpu-avx512"]
@@ -265,8 +266,8 @@ def test_a_test_runs_after_a_good_build_if_a_pool_runs_it_and_never_for_a_fork(c
 
 
 def test_a_test_waits_only_for_its_own_build_and_a_benchmark_for_the_tests(compiled: Tree) -> None:
-    for jobs, prefix, _ in subjects(compiled):
-        for stage in stages_that_test():
+    for jobs, prefix, _ in each(subjects(compiled)):
+        for stage in each(stages_that_test()):
             if stage in compiled_stages(compiled):
                 tests = ["cpu-test", "gpu-test"] if stage is BENCHMARK else []
                 assert jobs[f"{prefix}{stage}"]["needs"] == [f"{prefix}{one}" for one in ("build", *tests)]
@@ -306,7 +307,7 @@ def _benchmark_rows(prefix: str) -> Iterator[Row]:
 
 
 def test_a_benchmark_takes_its_neighbour_where_the_caller_names_one() -> None:
-    for jobs, prefix, _ in subjects(tree("measured")):
+    for jobs, prefix, _ in each(subjects(tree("measured"))):
         steps = {step["name"]: step for step in jobs[f"{prefix}benchmark"]["steps"]}
         package = prefix.replace("_", "-")
         for step in (steps["Fetch the closure"], steps["Test"]):
@@ -370,10 +371,10 @@ def _test_rows(prefix: str, stage: Stage) -> Iterator[Row]:
 
 def test_a_cell_runs_where_it_was_selected(compiled: Tree) -> None:
     tables: list[tuple[str, Iterable[Row]]] = []
-    for shard in compiled.plan.shards:
+    for shard in each(compiled.plan.shards):
         calls = cell_calls(compiled.files[f"{shard.name}.yml"])
         assert sorted(calls) == sorted(cell.suffix for cell, _ in shard.cells)
-        for cell, route in shard.cells:
+        for cell, route in each(shard.cells):
             gate = [f"preflight-{route.pools[PUBLISH].name}"] if compiled.publishes(shard) else []
             assert calls[cell.suffix]["needs"] == ["select", *gate]
             tables.append((calls[cell.suffix]["if"], _cell_rows(cell.suffix, list(calls), gate)))
@@ -410,7 +411,7 @@ def test_a_run_that_will_publish_begins_with_a_preflight(compiled: Tree) -> None
     """Only a push to, or a dispatch on, the shard's branch that chose something; it has the secret's environment."""
     publish = compiled.plan.spec.publish
     tables: list[tuple[str, Iterable[Row]]] = []
-    for shard in compiled.plan.shards:
+    for shard in each(compiled.plan.shards):
         jobs = compiled.files[f"{shard.name}.yml"]["jobs"]
         found = {name: job for name, job in jobs.items() if name.startswith("preflight-")}
         pools = shard.publish_pools if compiled.publishes(shard) else ()
@@ -479,7 +480,7 @@ def test_one_job_per_pool_publishes_after_all_of_its_cells(compiled: Tree) -> No
     """
     publish = compiled.plan.spec.publish
     tables: list[tuple[str, Iterable[Row]]] = []
-    for shard in compiled.plan.shards:
+    for shard in each(compiled.plan.shards):
         jobs = compiled.files[f"{shard.name}.yml"]["jobs"]
         found = {name: job for name, job in jobs.items() if name.startswith("publish-")}
         pools = shard.publish_pools if compiled.publishes(shard) else ()
@@ -601,7 +602,7 @@ PAUSES = (
 def test_every_job_on_a_self_hosted_machine_asks_whether_it_is_paused(compiled: Tree) -> None:
     """All else is as the job needs it to run."""
     tables: list[tuple[str, Iterable[Row]]] = []
-    for file, name, job in compiled.jobs():
+    for file, name, job in each(compiled.jobs()):
         if file in CALLED:
             (machine,) = re.findall(r"'([\w-]+)'", job["runs-on"])
             ready = _ready(compiled, file, name, machine)
@@ -646,9 +647,9 @@ def _ready(tree_: Tree, file: str, name: str, machine: str) -> dict[str, Any]:
 
 def test_every_job_knows_its_pool(compiled: Tree) -> None:
     """The name of the pool that the spec gives to the stage, for the cells of shards."""
-    for shard in compiled.plan.shards:
+    for shard in each(compiled.plan.shards):
         calls = cell_calls(compiled.files[f"{shard.name}.yml"])
-        for cell, route in shard.cells:
+        for cell, route in each(shard.cells):
             machines = json.loads(calls[cell.suffix]["with"]["machines"])
             named = {key: one["pool"] for key, one in machines.items() if key in map(str, route.pools)}
             assert named == {stage.name: pool.name for stage, pool in route.pools.items() if stage is not PUBLISH}
@@ -727,7 +728,7 @@ def test_a_verdict_runs_whatever_happened(compiled: Tree) -> None:
 
 
 def test_a_verdict_needs_every_other_job_of_its_file(compiled: Tree) -> None:
-    for file, name, job in compiled.jobs():
+    for file, name, job in each(compiled.jobs()):
         if name == "verdict" and file not in SHARED:
             others = compiled.files[file]["jobs"].keys() - {"comment"}  # which follows it
             assert {*job["needs"], name} == others
@@ -840,7 +841,7 @@ def test_every_stage_runs_on_the_pool_that_it_is_routed_to(compiled: Tree) -> No
 
 def test_a_leg_of_a_matrix_passes_on_its_machines(compiled: Tree) -> None:
     jobs = compiled.files["pull-request.yml"]["jobs"]
-    for name in {"cells", "listed"} & jobs.keys():
+    for name in each({"cells", "listed"} & jobs.keys()):
         assert jobs[name]["with"]["machines"] == "${{ matrix.machines }}"
         assert jobs[name]["with"]["selected"] == "${{ toJSON(matrix) }}"
 
@@ -923,12 +924,12 @@ def in_repository(event: Event, name: str, *, fork: bool) -> dict[str, Any]:
 def test_a_fork_of_the_repository_queues_nothing_and_fails_nothing(repository: str) -> None:
     """There, the first jobs of a run are skipped, and so is what follows; here, they run."""
     mirror = "a-stranger/build-pytorch"
-    for file, name, job in guarded(repository).jobs():
+    for file, name, job in each(guarded(repository).jobs()):
         if file in {*CALLED, *SHARED, "pull-request.yml"}:
             continue
         skipped = {"needs": {need: {"result": "skipped", "outputs": {}} for need in job.get("needs", [])}}
         ended = {"status()": "skipped"} if "needs" in job else {}
-        for event in EVENTS[:3]:
+        for event in each(EVENTS[:3]):
             there = in_repository(event, mirror, fork=True) | skipped | ended | {"inputs": {"publish": True}}
             assert condition_values([(job.get("if", "${{ true }}"), not_paused(there))]) == [False], (file, name)
             if "needs" not in job:
@@ -956,7 +957,7 @@ def test_a_pull_request_within_a_fork_gets_the_hosted_checks_and_a_verdict(repos
 
 
 def test_every_condition_of_a_job_has_its_table(compiled: Tree) -> None:
-    for file, name, job in compiled.jobs():
+    for file, name, job in each(compiled.jobs()):
         own = (
             file in {*CALLED, *ON_POOLS}
             or name in {"verdict", "comment"}
@@ -977,7 +978,7 @@ def test_every_condition_of_a_step_has_its_table(compiled: Tree) -> None:
         if "if" in step and name != "select" and file != "pages.yml"
         if step["name"] not in {LANDING, NOT_BUILT, SECOND, FETCH_NEEDS}
     }
-    for job, text, harmless in steps:
+    for job, text, harmless in each(steps):
         rows = list(itertools.product(EVENTS, STATES))
         found = condition_values((text, {"github": event.github(), "status()": state}) for event, state in rows)
         assert found == [{"verdict": True, "stage": state != "cancelled"}[job] for event, state in rows]

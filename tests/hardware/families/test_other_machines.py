@@ -16,8 +16,9 @@ from ci_compiler.reports.inventory import Entry, cluster
 from ci_compiler.reports.offers import Wishes
 from ci_compiler.reports.select import select
 from tests.documents.test_finder import answers, looked_up, shown, vars_of
+from tests.loops import each
 from tests.plan.test_open_matrix import decided
-from tests.rows import each
+from tests.rows import for_each_row
 
 ROWS: list[list[str]] = json.loads(Path(__file__).with_name("other_machines.json").read_bytes())["machines"]
 TARGETS = ("gfx90a", "gfx942", "gfx950", "gfx1030", "gfx11-generic", "gfx12-generic")
@@ -57,7 +58,7 @@ def machine(gpu: str, cpu: str) -> Machine:
     return products.machine(SPEC.spec.hardware, gpu=gpu, cpu_name=cpu or None, driver="", this=lambda: this)
 
 
-@each(ROWS)
+@for_each_row(ROWS)
 def test_select_names_its_family_target_and_toolkit_or_says_no(row: list[str]) -> None:
     gpu, cpu, identity, chosen, refusal, *_ = row
     if refusal and not chosen and not identity and gpu not in products.NO_GPU:
@@ -76,7 +77,7 @@ def test_the_page_answers_as_select_does() -> None:
         {"names": {"gpu": gpu, "cpu": cpu or None, "driver": ""}, "wishes": vars_of(WISHES)} for gpu, cpu, *_ in ROWS
     ]
     known = proofs(SPEC.spec, SPEC.judged.cells, SPEC.routes)
-    for (gpu, cpu, *_), answer in zip(ROWS, answers(data(SPEC), asked), strict=True):
+    for (gpu, cpu, *_), answer in each(zip(ROWS, answers(data(SPEC), asked), strict=True)):
         try:
             own = machine(gpu, cpu)
         except (products.ForeignGpuError, UnknownHardwareError):
@@ -131,14 +132,14 @@ def _read(text: str) -> str:
     return f"{counts.family} {counts.sm}" if counts else "refused" if found.problem else "none"
 
 
-@each(map(tuple, PASTED))
+@for_each_row(map(tuple, PASTED))
 def test_what_tools_print_names_its_family_and_target(text: str, identity: str, source: str) -> None:
     assert _read(text) == identity, source
 
 
 def test_the_page_reads_it_as_select_does() -> None:
-    for (text, identity, _), answer in zip(
-        PASTED, answers(data(OPEN), [{"pasted": row[0]} for row in PASTED]), strict=True
+    for (text, identity, _), answer in each(
+        zip(PASTED, answers(data(OPEN), [{"pasted": row[0]} for row in PASTED]), strict=True)
     ):
         assert answer.get("gpu", "refused") == identity.split()[-1], text
 

@@ -10,6 +10,7 @@ import pytest
 from ci_compiler.hardware.families import NamedTarget, rocm
 from ci_compiler.hardware.families.rocm import FAMILY
 from tests.hardware.families import runs, what_runs
+from tests.loops import each
 
 GENERIC = {
     "gfx9-generic": "gfx900 gfx902 gfx904 gfx906 gfx909 gfx90c",
@@ -23,7 +24,7 @@ GENERIC = {
 
 def test_generic_code_runs_on_the_targets_that_it_covers() -> None:
     targets = [*" ".join(GENERIC.values()).split(), "gfx908", "gfx90a", "gfx940", "gfx1250"]
-    for generic, covered in GENERIC.items():
+    for generic, covered in each(GENERIC.items()):
         assert [one for one in targets if runs(FAMILY, one, generic)] == covered.split()
         assert FAMILY.is_target(generic)
 

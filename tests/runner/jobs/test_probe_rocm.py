@@ -21,6 +21,7 @@ from ci_compiler.runner.jobs.smoke_probe import checks, gpu_libraries, shared
 from ci_compiler.runner.targets import find
 from ci_compiler.spec.build import parse_spec
 from ci_compiler.stages import CPU_TEST, GPU_TEST
+from tests.loops import each
 from tests.runner.jobs.world import PACKAGES
 
 COMMAND = {"build": "b", "files": ["dist/*"], "install": "i", "publish": "p"}
@@ -195,7 +196,7 @@ def test_a_gpu_runs_code_for_its_own_target_or_a_generic_one(
 def test_the_rule_of_the_probe_is_the_one_of_the_family(rocm: Any) -> None:
     family = family_of("rocm")
     names = ["gfx90a", "gfx942", "gfx942:sramecc+:xnack-", "gfx1100", "gfx1101", "gfx11-generic", "gfx9-4-generic"]
-    for machine in names[:5]:
+    for machine in each(names[:5]):
         for built in (*names, "gfx942:xnack-", "gfx942:xnack+"):
             expected = family.runs(NamedTarget(machine, "rocm"), NamedTarget(built, "rocm"))
             assert rocm.runs(machine, built) is expected, (machine, built)
