@@ -90,9 +90,10 @@ def uploaded(path: Path, variant: str = "server-amd64", version: str = "1.4.0", 
 class RegistryHandler(BaseHTTPRequestHandler):
     """Answers requests for `my-org/server`; the dictionaries and lists are those of a test.
 
-    `log` has each request that was taken. With `cut`, the connection ends at the request whose line it matches.
-    `deletes` says what may be deleted: `tags`, `digests` or nothing. `basic`: it takes the login itself. `broken` has
-    the status of each answer that is an error. `digests`: it states those of manifests in a header.
+    `log` has each request that was taken, `sent` each proof that a request carried. With `cut`, the connection ends at
+    the request whose line it matches. `deletes` says what may be deleted: `tags`, `digests` or nothing. `basic`: it
+    takes the login itself. `broken` has the status of each answer that is an error. `digests`: it states those of
+    manifests in a header.
     """
 
     protocol_version = "HTTP/1.1"
@@ -100,6 +101,7 @@ class RegistryHandler(BaseHTTPRequestHandler):
     manifests: ClassVar[dict[str, tuple[str, bytes]]]
     tags: ClassVar[dict[str, str]]
     log: ClassVar[list[str]]
+    sent: ClassVar[list[str]] = []
     lock: ClassVar[Lock]
     cut: ClassVar[str] = ""
     deletes: ClassVar[str] = "tags"
@@ -130,6 +132,8 @@ class RegistryHandler(BaseHTTPRequestHandler):
     def _authorized(self, line: str, body: bytes) -> tuple[int, bytes, dict[str, str]]:
         proof, host = self.headers.get("Authorization", ""), f"http://{self.headers['Host']}"
         login = f"Basic {base64.b64encode(LOGIN.encode()).decode()}"
+        if proof:
+            self.sent.append(proof)
         url = urlsplit(self.path)
         if url.path == "/token":
             asked = parse_qs(url.query)

@@ -37,7 +37,7 @@ class Place:
 
 @pytest.fixture
 def place() -> Iterator[Place]:
-    state = {"blobs": {}, "manifests": {}, "tags": {}, "log": [], "lock": Lock(), "broken": []}
+    state = {"blobs": {}, "manifests": {}, "tags": {}, "log": [], "sent": [], "lock": Lock(), "broken": []}
     server = type("Server", (RegistryHandler,), state)
     with serving(server) as address:
         yield Place(address, server)
@@ -185,6 +185,21 @@ def test_a_registry_may_want_the_login_itself(place: Place, tmp_path: Path) -> N
         publish(place.target(login=""), [file], print)
     publish(place.target(), [file], print)
     assert "server-amd64-1.4.0" in place.server.tags
+
+
+@pytest.mark.parametrize("basic", [False, True])
+def test_no_login_of_netrc_is_sent(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, basic: bool
+) -> None:
+    """Neither to the registry nor to the server of tokens that it names: the spec names the secret that is sent."""
+    user, password = LOGIN.split(":")
+    (tmp_path / "netrc").write_text(f"machine 127.0.0.1 login {user} password {password}\n", "utf-8")
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    layout(tmp_path / "server.oci.tar")
+    place.server.basic = basic
+    with pytest.raises(OSError, match="set PUBLISH_TOKEN to USER:PASSWORD" if basic else "answered 401 to the login"):
+        publish(place.target(login=""), [uploaded(tmp_path / "server.oci.tar")], print)
+    assert place.server.sent == []
 
 
 def test_an_index_joins_the_images_of_platforms(place: Place, tmp_path: Path) -> None:

@@ -33,10 +33,12 @@ from ci_compiler.reports.forecast import (
 )
 from ci_compiler.reports.gantt import gantt
 from ci_compiler.reports.history import History, read_history
+from ci_compiler.reports.load import load_of
 from ci_compiler.spec.build import bundled_spec, parse_spec
 from ci_compiler.stages import BUILD, CPU_TEST, GPU_TEST, PUBLISH, Stage, stage_of
 from ci_compiler.units import duration
 from ci_compiler.workflows import cell
+from tests.loops import each
 from tests.output import checked
 from tests.specs import documents, small, spec_of
 
@@ -271,9 +273,9 @@ def test_the_better_order_within_a_shard_puts_the_longer_cells_first() -> None:
 
 def test_no_cell_changes_the_order_of_another_shard(bundled: Plan) -> None:
     everything = {shard.name: [cell for cell, _ in shard.cells] for shard in better_order(bundled.spec, bundled.shards)}
-    for gone in bundled.shards[::5]:
+    for gone in each(bundled.shards[::5]):
         left = replace(bundled, shards=tuple(shard for shard in bundled.shards if shard is not gone))
-        for shard in better_order(left.spec, left.shards):
+        for shard in each(better_order(left.spec, left.shards)):
             assert [cell for cell, _ in shard.cells] == everything[shard.name]
 
 
@@ -341,6 +343,26 @@ def test_the_memory_of_recorded_builds_comes_back_by_package(
     record(tmp_path / "bundled", "pytorch-python313-cpu-avx", 1, branch="cuda-13_0", memory=61 * 10**9)
     assert run(PROGRAM, ["forecast", "--history", str(tmp_path)]) == 0
     assert "61 GB in the largest recorded build of pytorch" in capsys.readouterr().out
+
+
+def test_a_forecast_names_the_packages_whose_minutes_are_a_guess(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = json.dumps(small(), indent=1)
+    known = plan(parse_spec(text.encode(), shown="spec"))
+    guessed = text.replace('"pytorch": {', '"pytorch": {  # guessed', 1)
+    (tmp_path / "spec.yaml").write_text(guessed, "utf-8")
+    made = plan(parse_spec(guessed.encode(), shown="spec"))
+    builds = {(*job.key, BUILD.name): 60 for job in jobs_of(made.spec, made.shards) if job.stage is BUILD}
+    assert (forecast(known).guessed, forecast(made).guessed) == ((), ("pytorch",))
+    assert forecast(made, history=History(seconds=builds)).guessed == ()
+    chosen = {(cell.branch, variant.name) for cell in made.judged.cells for variant in cell.variants}
+    assert (load_of(known, chosen, publish=False).guessed, load_of(made, chosen, publish=False).guessed) == (
+        (),
+        ("pytorch",),
+    )
+    assert run(PROGRAM, ["forecast", "--spec", str(tmp_path / "spec.yaml")]) == 0
+    assert "by the spec's minutes (guessed minutes: pytorch)" in capsys.readouterr().out
 
 
 def test_what_recorded_builds_found_in_compiler_seeds_is_counted_and_nothing_is_guessed(

@@ -173,6 +173,15 @@ def test_only_the_daemons_of_builders_get_what_the_sandbox_of_nix_needs(told: To
     assert "--env CI_RUNNER_CORES=16" in tester
 
 
+def test_only_a_runner_of_untrusted_code_is_told_that_it_is_one(told: Told) -> None:
+    """Its hook then takes jobs that may run code of a fork."""
+    told.engine.prepare(ORDER)
+    for untrusted in (False, True):
+        told.engine.start(replace(ORDER, untrusted=untrusted), Secret(SECRET))
+        assert ("CI_RUNNER_UNTRUSTED=true" in told.started[-1].split()) is untrusted
+        assert told.started[-1].count("CI_RUNNER_UNTRUSTED") == untrusted
+
+
 def test_the_builders_key_reaches_the_daemon_alone(told: Told) -> None:
     engine = ContainerEngine(told.folder / told.engine.kind, Secret("builder-1:c2VjcmV0"))
     engine.prepare(ORDER)
