@@ -244,7 +244,7 @@ class Registry(Target):
             message = f"{self._host} wants a login: set {self._login_name} to USER:PASSWORD"
             raise OSError(message)
         asked = {key: said[key] for key in ("service", "scope") if key in said}
-        answer = self._session.get(said["realm"], params=asked, auth=login or _no_netrc, timeout=_TIMEOUT)
+        answer = self._session.get(said["realm"], params=asked, auth=login, timeout=_TIMEOUT)
         if not answer.ok:
             message = f"{said['realm']} answered {answer.status_code} to the login in {self._login_name}"
             raise OSError(message)
