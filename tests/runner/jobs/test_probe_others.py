@@ -97,7 +97,8 @@ def test_spirv_runs_on_each_of_them_and_types_are_those_of_the_gpu(site: Path) -
 
 def test_a_cpu_build_is_no_xpu_build(site: Path) -> None:
     found = probed(site, wanted("cpu", CPU_TEST), **XPU | {"xpu": None, "architectures": []})
-    assert failed(found).keys() <= {"dnn"}
+    assert failed(found) == {"dnn": "found cuDNN 0, expected no cuDNN"}  # the stand-in always has one
+    assert (found["toolkit"], found["architectures"]) == (("ok", "no CUDA"), ("ok", "none"))
 
 
 MAC = "aarch64-darwin"
@@ -135,14 +136,15 @@ def test_a_check_of_what_a_family_does_not_tell_is_skipped(tmp_path: Path, monke
         checks.architectures({"architectures": ["a1"]})
 
 
-@pytest.fixture(params=["xpu", "metal"])
-def family(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
+@pytest.mark.parametrize(
+    ("family", "asked", "exact"),
+    [("xpu", ["xpu:0", "highest"], {"allow_tf32": False}), ("metal", ["all"], {})],
+)
+def test_a_benchmark_waits_for_the_gpu_and_computes_exactly(
+    monkeypatch: pytest.MonkeyPatch, family: str, asked: list[str], exact: dict[str, bool]
+) -> None:
     monkeypatch.setattr(shared, "_FAMILY", {})
-    shared.use_family(machines_of(request.param).probe)
-    return shared.family()
-
-
-def test_a_benchmark_asks_the_same_of_both(family: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    shared.use_family(machines_of(family).probe)
     waited: list[str] = []
     mps = SimpleNamespace(is_available=lambda: True)
     torch = SimpleNamespace(
@@ -153,6 +155,6 @@ def test_a_benchmark_asks_the_same_of_both(family: Any, monkeypatch: pytest.Monk
     )
     monkeypatch.setattr(shared, "torch_module", lambda: torch)
     shared.devices_of("xpu").synchronize("xpu:0")
-    family.be_exact(torch)
-    assert waited in (["xpu:0", "highest"], ["all"])
-    assert family.has_bfloat16("bmg")
+    shared.family().be_exact(torch)
+    assert (waited, vars(torch.backends.mkldnn)) == (asked, exact)
+    assert shared.family().has_bfloat16("bmg")
