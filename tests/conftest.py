@@ -32,9 +32,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Adds what chooses tests, and the files by which two runs share them."""
     group = parser.getgroup("ci-compiler")
     group.addoption("--everything", action="store_true", help="run the slow tests as well")
-    group.addoption(
-        "--weekly", action="store_true", help="run everything, and what only the weekly run of .ci/run runs"
-    )
+    group.addoption("--weekly", action="store_true", help="run everything, and what only the weekly run does")
     group.addoption("--passed", type=Path, metavar="FILE", help="write the names of the tests that passed to FILE")
     group.addoption("--but", type=Path, metavar="FILE", help="leave out the tests that FILE names")
     group.addoption("--name-tools", action="store_true", help="fail if a test is skipped for anything but a tool")

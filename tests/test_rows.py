@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
+from tests.rows import for_each_row
+
 
 def said(rows: list[Any]) -> str:
     """The message with which a test over `rows` fails: of each, the first number must be the smaller one."""
 
-    @each(rows)
+    @for_each_row(rows)
     def check(one: int, other: int) -> None:
         with pytest.raises(ZeroDivisionError):
             one / (one // other)
@@ -33,7 +35,7 @@ def test_a_table_without_rows_fails() -> None:
 
 
 def test_a_skip_is_a_skip() -> None:
-    @each([1])
+    @for_each_row([1])
     def check(_: int) -> None:
         pytest.skip("no")
 

@@ -17,6 +17,7 @@ from ci_compiler.canary.repository import files
 from tests.canary import test_evidence, test_scripts
 from tests.canary.probed import TABLES, facts
 from tests.e2e import test_canary
+from tests.rows import for_each_row
 
 SOURCES = Path(ci_compiler.__file__).parent
 ROOT = SOURCES.parent
@@ -24,7 +25,7 @@ MARKER = re.compile(r"# .*\bAssumes (`[a-z0-9-]+`(?:, `[a-z0-9-]+`)*)")
 CANARY = files(None)
 KNOWN = {file: facts(CANARY, file) for file in TABLES}
 
-every = each(assumptions().values(), attrgetter("name"))
+every = for_each_row(assumptions().values(), attrgetter("name"))
 
 
 @cache

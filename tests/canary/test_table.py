@@ -17,9 +17,10 @@ from ci_compiler.cli.compile import PROGRAM
 from tests.canary.recorded import runs
 from tests.loops import each
 from tests.output import checked
+from tests.rows import for_each_row
 from tests.specs import small
 
-every = each(assumptions().values(), attrgetter("name"))
+every = for_each_row(assumptions().values(), attrgetter("name"))
 
 
 def _all() -> str:
