@@ -17,7 +17,7 @@ from tests.backends import wheel
 
 from .world import HERE, World, in_a_folder
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.weekly
 
 if TYPE_CHECKING:
     from .act import Run

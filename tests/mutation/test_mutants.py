@@ -10,7 +10,7 @@ import pytest
 from tests.mutation.mutants import mutants
 from tests.mutation.subjects import SUBJECTS, equivalents, modules
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.weekly
 
 ROOT = Path(__file__).resolve().parents[2]
 
