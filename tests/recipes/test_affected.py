@@ -20,6 +20,7 @@ from ci_compiler.spec.build import parse_spec
 from tests.adoption.test_audit import CPU, SPEC, V90, X90
 from tests.checkers import require
 from tests.output import checked
+from tests.repositories import commit, init
 from tests.specs import PIN, small, spec_of
 
 PKGS = ".flox/pkgs"
@@ -31,9 +32,8 @@ class Repository:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.git("init", "-q", "-b", "main")
-        self.git("config", "user.email", "a@example.org")
-        self.git("config", "user.name", "A")
+        if not (root / ".git").exists():
+            init(root)
 
     def git(self, *words: str) -> str:
         command = ["git", "-C", str(self.root), *words]
@@ -51,9 +51,7 @@ class Repository:
         self.write(path, (self.root / path).read_text("utf-8") + text)
 
     def commit(self) -> str:
-        self.git("add", "-A")
-        self.git("commit", "-qm", "x", "--allow-empty")
-        return self.git("rev-parse", "HEAD")
+        return commit(self.root)
 
     def ci(self, *words: str) -> int:
         return run(PROGRAM, [*words, "--root", str(self.root)])

@@ -21,6 +21,7 @@ from tests.adoption.test_audit import CPU, N90, SPEC, X90
 from tests.checkers import require
 from tests.output import checked
 from tests.recipes.test_affected import PKGS, Repository
+from tests.repositories import copy_once
 from tests.specs import MAIN, small, spec_of
 
 BRANCHES = ["cuda-13_0", "main"]
@@ -30,8 +31,12 @@ MINE = "{ }: { mine = true; }\n"
 @pytest.fixture
 def repository(tmp_path: Path) -> Repository:
     """A repository with two branches of the spec and another branch, which is checked out."""
-    (tmp_path / "work").mkdir()
-    made = Repository(tmp_path / "work")
+    copy_once(two_branches, tmp_path / "work")
+    return Repository(tmp_path / "work")
+
+
+def two_branches(folder: Path) -> None:
+    made = Repository(folder)
     made.write(".github/ci-matrix.yaml", SPEC)
     made.write("README.md", "# Recipes\n")
     made.write(".github/workflows/mine.yml", "name: mine\n")
@@ -39,7 +44,6 @@ def repository(tmp_path: Path) -> Repository:
     for branch in ("cuda-13_0", "topic"):
         made.git("branch", branch)
     made.git("checkout", "-q", "topic")
-    return made
 
 
 def heads(repository: Repository) -> dict[str, str]:
@@ -65,7 +69,12 @@ GONE = f"{PKGS}/gone.nix"
 @pytest.fixture
 def plain(tmp_path: Path) -> Repository:
     """A repository without a spec, with files that were compiled, others, and a link."""
-    made = Repository(tmp_path)
+    copy_once(without_spec, tmp_path)
+    return Repository(tmp_path)
+
+
+def without_spec(folder: Path) -> None:
+    made = Repository(folder)
     for path, text in {
         ".github/workflows/same.yml": OURS,
         ".github/workflows/old.yml": OURS + "old: 1\n",
@@ -76,9 +85,8 @@ def plain(tmp_path: Path) -> Repository:
         "docs/ours.md": OURS,
     }.items():
         made.write(path, text)
-    (tmp_path / PKGS / "link.nix").symlink_to(OURS)
+    (folder / PKGS / "link.nix").symlink_to(OURS)
     made.commit()
-    return made
 
 
 WANTED = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,9 @@ from ci_compiler.errors import InputError
 from ci_compiler.git import Git
 from ci_compiler.sync.carried import OtherEdit, changes, other_edits, refuse, take
 from tests.recipes.test_affected import Repository
+from tests.repositories import copy_once
 
-from .test_branches import PKGS, SPEC, X90, heads, remote, repository, shown
+from .test_branches import PKGS, SPEC, X90, heads, remote, repository, shown, two_branches
 
 __all__ = ["remote", "repository"]
 
@@ -123,9 +125,15 @@ def edit(repository: Repository, branch: str, text: str, path: str = FILE) -> No
 @pytest.fixture
 def synced(repository: Repository) -> Repository:
     """The repository after a sync, with `main` checked out."""
-    assert repository.ci("sync") == 0
-    repository.git("checkout", "-qf", "main")
+    shutil.rmtree(repository.root)
+    copy_once(after_a_sync, repository.root)
     return repository
+
+
+def after_a_sync(folder: Path) -> None:
+    two_branches(folder)
+    assert Repository(folder).ci("sync") == 0
+    Repository(folder).git("checkout", "-qf", "main")
 
 
 def test_a_change_that_was_merged_on_another_branch_is_never_rolled_back_unseen(

@@ -13,6 +13,7 @@ from ci_compiler.git import Git
 from ci_compiler.sync.branches import BranchPlan, commit_plans
 from ci_compiler.sync.checkouts import checkouts, write
 from tests.recipes.test_affected import Repository
+from tests.repositories import copy_once
 
 from .test_branches import PKGS, SPEC, X90
 
@@ -29,12 +30,16 @@ Edits = dict[str, str | None]
 @pytest.fixture
 def small(tmp_path: Path) -> Repository:
     """A repository of four files, whose `main` is checked out, with the branch `next`."""
-    made = Repository(tmp_path)
+    copy_once(four_files, tmp_path)
+    return Repository(tmp_path)
+
+
+def four_files(folder: Path) -> None:
+    made = Repository(folder)
     for name in "abcd":
         made.write(name, "1\n")
     made.commit()
     made.git("branch", "next")
-    return made
 
 
 def change(repository: Repository, branch: str = "main", **changes: str | None) -> BranchPlan:
@@ -127,32 +132,44 @@ def test_a_push_comes_before_any_branch_moves(small: Repository, tmp_path_factor
     assert git.list_remote("origin", {}) == git.heads() == {"main": commits["main"], "next": plans[1].parent}
 
 
+def with_remote(folder: Path, algorithm: str = "sha1") -> None:
+    """A checkout of `main` in `first`, with its remote beside it."""
+    remote = folder / "remote.git"
+    for words in (["--bare", str(remote)], [str(folder / "first")]):
+        run("init", "-q", f"--object-format={algorithm}", "-b", "main", *words)
+    made = configured(folder / "first")
+    made.git("remote", "add", "origin", f"file://{remote}")
+    for path, text in ((SPEC_PATH, SPEC), ("README.md", "# Recipes\n"), ("lib/a.nix", "{ }\n")):
+        made.write(path, text)
+    made.commit()
+    for branch in (OTHER, "topic"):
+        made.git("branch", branch)
+    made.git("push", "-q", "origin", "--all")
+
+
+def with_sha256(folder: Path) -> None:
+    with_remote(folder, "sha256")
+
+
 class Kind:
     """A repository with its remote, whose `main` is checked out, and the checkouts that a kind makes of it.
 
     The command runs in the first one of `made`; all of them are looked at afterwards.
     """
 
-    def __init__(self, folder: Path, algorithm: str = "sha1") -> None:
+    def __init__(self, folder: Path, make: Callable[[Path], None] = with_remote) -> None:
         self.folder, self.remote = folder, folder / "remote.git"
-        run("init", "-q", "--bare", f"--object-format={algorithm}", "-b", "main", str(self.remote))
-        run("init", "-q", f"--object-format={algorithm}", "-b", "main", str(folder / "first"))
-        self.made = [configured(folder / "first")]
-        self.main.git("remote", "add", "origin", f"file://{self.remote}")
-        for path, text in ((SPEC_PATH, SPEC), ("README.md", "# Recipes\n"), ("lib/a.nix", "{ }\n")):
-            self.main.write(path, text)
-        self.main.commit()
-        for branch in (OTHER, "topic"):
-            self.main.git("branch", branch)
-        self.main.git("push", "-q", "origin", "--all")
+        copy_once(make, folder)
+        self.made = [Repository(folder / "first")]
 
     @property
     def main(self) -> Repository:
         return self.made[0]
 
     def clone(self, name: str, *options: str) -> Repository:
-        run("clone", "-q", *options, f"file://{self.remote}", str(self.folder / name))
-        return configured(self.folder / name)
+        who = ("-c", "user.email=a@example.org", "-c", "user.name=A")
+        run("clone", "-q", *who, *options, f"file://{self.remote}", str(self.folder / name))
+        return at(self.folder / name)
 
     def worktree(self, branch: str) -> Repository:
         self.main.git("worktree", "add", "-q", "--force", str(self.folder / f"of-{branch}"), branch)
@@ -465,7 +482,7 @@ def others(one: Repository) -> list[str]:
 
 
 def test_files_are_added_and_removed_in_a_repository_with_sha256(tmp_path: Path) -> None:
-    kind = Kind(tmp_path, algorithm="sha256")
+    kind = Kind(tmp_path, with_sha256)
     recipe = f"{PKGS}/{X100}.nix"
     for spec, there in ((SPEC, True), (WITHOUT, False)):
         kind.main.write(SPEC_PATH, spec)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,7 @@ from ci_compiler.sync.events import (
 )
 from tests.checkers import require
 from tests.recipes.test_affected import Repository
+from tests.repositories import copy_once
 from tests.specs import HASH, UNKNOWN_PIN, small
 
 FILE = ".github/ci-matrix.yaml"
@@ -57,25 +57,22 @@ def recipe(name: str) -> str:
 def history(folder: Path) -> Repository:
     """A repository with the branches `main` and `next` of the spec at one commit; there is no branch `later`."""
     require("git")
+    copy_once(one_commit, folder)
+    return Repository(folder)
+
+
+def one_commit(folder: Path) -> None:
     repository = Repository(folder)
     repository.write(FILE, document())
     for name in (A, B):
         repository.write(recipe(name), "{ }: null\n")
     repository.commit()
     repository.git("branch", "next")
-    return repository
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return history(tmp_path_factory.mktemp("events")).root
 
 
 @pytest.fixture
-def repository(made: Path, tmp_path: Path) -> Repository:
-    """A copy of `history`."""
-    shutil.copytree(made, tmp_path / "work")
-    return Repository(tmp_path / "work")
+def repository(tmp_path: Path) -> Repository:
+    return history(tmp_path / "work")
 
 
 def edited(repository: Repository, **files: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -23,6 +22,7 @@ from tests.checkers import require
 from tests.github.conftest import github
 from tests.github.state import REPOSITORY, TOKEN, GitHub
 from tests.recipes.test_affected import Repository
+from tests.repositories import copy_once, init
 from tests.specs import SMALL, small
 
 __all__ = ["github"]
@@ -52,12 +52,8 @@ SPEC = json.dumps(
 FEWER_JOBS = SPEC.replace('"overlays"', '"jobs": 4, "overlays"')
 
 
-@pytest.fixture(scope="module")
-def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the repository, compiled, in `base`."""
-    require("git")
-    folder = tmp_path_factory.mktemp("compiled")
-    (folder / "base").mkdir()
+def base_with_remote(folder: Path) -> None:
+    """The repository, compiled, in `base`, and its remote."""
     made = Repository(folder / "base")
     for name in (CPU, GPU):
         made.write(f".flox/pkgs/pytorch-{name}.nix", f"import ../../{SHARED}/build.nix {{ }}\n")
@@ -67,19 +63,17 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for words in ([], ["recipes", "--branch", "main"]):
         assert made.ci(*words) == 0
     made.commit()
-    return folder
+    init(folder / "remote", bare=True)
+    made.git("remote", "add", "origin", str(folder / "remote"))
+    made.git("push", "-q", "origin", "main")
 
 
 @pytest.fixture
-def base(compiled: Path, tmp_path: Path) -> Repository:
+def base(tmp_path: Path) -> Repository:
     """The repository with its remote; its last commit is the tip of `main`."""
-    shutil.copytree(compiled / "base", tmp_path / "base")
-    made = Repository(tmp_path / "base")
-    shutil.copytree(compiled / "base/.git", tmp_path / "remote")
-    subprocess.run(["git", "-C", tmp_path / "remote", "config", "core.bare", "true"], check=True)
-    made.git("remote", "add", "origin", str(tmp_path / "remote"))
-    made.git("update-ref", "refs/remotes/origin/main", "main")
-    return made
+    require("git")
+    copy_once(base_with_remote, tmp_path)
+    return Repository(tmp_path / "base")
 
 
 def forked(base: Repository, edits: Mapping[str, str | None]) -> str:

@@ -19,9 +19,9 @@ from tests.github.conftest import github
 from tests.github.state import REPOSITORY, TOKEN, GitHub
 from tests.recipes.test_affected import Repository
 
-from .test_fork_code import CPU, GPU, OWN, REBUILT, SPEC, base, compiled, forked
+from .test_fork_code import CPU, GPU, OWN, REBUILT, SPEC, base, forked
 
-__all__ = ["base", "compiled", "github"]
+__all__ = ["base", "github"]
 
 
 @cache

@@ -18,6 +18,7 @@ from ci_compiler.sync.pull_requests import HEAD, open_pull_requests
 from tests.github.conftest import github
 from tests.github.state import REPOSITORY, TOKEN, GitHub
 from tests.recipes.test_affected import Repository
+from tests.repositories import copy_once, init
 
 from .test_branches import SPEC, heads, remote, repository, shown
 from .test_carried import BUMPED, FILE, synced
@@ -51,17 +52,19 @@ class Hub:
 @pytest.fixture
 def offering(tmp_path: Path) -> Repository:
     """A repository with the branches `a` and `b`, and a remote."""
-    folder = tmp_path / "small"
-    folder.mkdir()
-    made = Repository(folder)
+    copy_once(small_with_remote, tmp_path)
+    return Repository(tmp_path / "small")
+
+
+def small_with_remote(folder: Path) -> None:
+    made = Repository(folder / "small")
     made.write("x", "1\n")
     made.commit()
-    made.git("init", "-q", "--bare", str(tmp_path / "small.git"))
-    made.git("remote", "add", "origin", str(tmp_path / "small.git"))
+    init(folder / "small.git", bare=True)
+    made.git("remote", "add", "origin", str(folder / "small.git"))
     for branch in ("a", "b"):
         made.git("branch", branch)
     made.git("push", "-q", "origin", "--all")
-    return made
 
 
 def there(made: Repository) -> dict[str, str]:

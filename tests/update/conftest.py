@@ -10,6 +10,7 @@ from ci_compiler.workflows import render
 from ci_compiler.workflows.pins import action_pins
 from tests.checkers import require
 from tests.recipes.test_affected import Repository
+from tests.repositories import copy_once
 from tests.specs import PIN
 from tests.update.upstreams import NIXPKGS, Upstreams
 
@@ -56,15 +57,33 @@ FILE = ".github/ci-matrix.yaml"
 CHECKOUT = "actions/checkout"
 
 
+def first_releases(folder: Path) -> None:
+    made = Upstreams(folder)
+    made.release("2.8.0", "0.23.0", "2.8.0")
+    made.nixpkgs("nixos-unstable", torch="2.7.0", torchvision="0.22.0", torchaudio="2.7.0")
+    made.git(NIXPKGS, "branch", "nixos-25.05")
+
+
+PROGRAMS = {
+    "actions/runner": "v2.0.0",
+    "flox/flox": "v9999.0.0",
+    "NixOS/nix": "2.0.0",
+    "actions/actions-runner-controller": "gha-runner-scale-set-0.0.1",
+}
+
+
+def first_programs(folder: Path) -> None:
+    for repository, tag in {CHECKOUT: action_pins()[CHECKOUT]["tag"], **PROGRAMS}.items():
+        Upstreams(folder).tag(repository, tag)
+
+
 @pytest.fixture
 def upstreams(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Upstreams:
     """The upstreams with torch 2.8.0, and nixpkgs with branches that have nothing."""
     require("git")
     require("nix-hash")
     made = Upstreams(tmp_path / "upstreams")
-    made.release("2.8.0", "0.23.0", "2.8.0")
-    made.nixpkgs("nixos-unstable", torch="2.7.0", torchvision="0.22.0", torchaudio="2.7.0")
-    made.git(NIXPKGS, "branch", "nixos-25.05")
+    copy_once(first_releases, made.folder)
     monkeypatch.setenv("CI_COMPILE_UPSTREAMS", made.address)
     monkeypatch.delenv("PIP_INDEX_URL", raising=False)
     return made
@@ -73,25 +92,23 @@ def upstreams(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Upstreams:
 @pytest.fixture
 def fleet(upstreams: Upstreams) -> Repository:
     """A repository with three branches in its spec, all of them at torch 2.8.0."""
-    (upstreams.folder.parent / "fleet").mkdir()
-    made = Repository(upstreams.folder.parent / "fleet")
+    root = upstreams.folder.parent / "fleet"
+    copy_once(first_fleet, root)
+    return Repository(root)
+
+
+def first_fleet(folder: Path) -> None:
+    made = Repository(folder)
     made.write(FILE, SPEC)
     made.commit()
-    return made
 
 
 @pytest.fixture
 def actions(upstreams: Upstreams, monkeypatch: pytest.MonkeyPatch) -> Upstreams:
     """The upstreams with every action at its bundled pin, and the programs of the runner images."""
     assert render  # the workflows read the whole table when they are imported
-    monkeypatch.setitem(action_pins()[CHECKOUT], "commit", upstreams.tag(CHECKOUT, action_pins()[CHECKOUT]["tag"]))
+    copy_once(first_programs, upstreams.folder)
+    monkeypatch.setitem(action_pins()[CHECKOUT], "commit", upstreams.git(CHECKOUT, "rev-parse", "HEAD"))
     for action in set(action_pins()) - {CHECKOUT}:
         monkeypatch.delitem(action_pins(), action)
-    for program, tag in {
-        "actions/runner": "v2.0.0",
-        "flox/flox": "v9999.0.0",
-        "NixOS/nix": "2.0.0",
-        "actions/actions-runner-controller": "gha-runner-scale-set-0.0.1",
-    }.items():
-        upstreams.tag(program, tag)
     return upstreams

@@ -12,6 +12,8 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
+from tests.repositories import commit, init
+
 WHEN = {"GIT_AUTHOR_DATE": "2026-02-07T00:00:00Z", "GIT_COMMITTER_DATE": "2026-02-07T00:00:00Z"}
 WHO = {f"GIT_{role}_{what}": "a@b.c" for role in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
 TORCH, VISION, AUDIO, NIXPKGS = "pytorch/pytorch", "pytorch/vision", "pytorch/audio", "NixOS/nixpkgs"
@@ -76,23 +78,18 @@ class Upstreams:
         """Commits `files` to the repository, which is made first if there is none yet."""
         root = self.folder / repository
         if not root.exists():
-            root.mkdir(parents=True)
-            self.git(repository, "init", "-q", "-b", "main")
-            for key in ("allowFilter", "allowAnySHA1InWant"):
-                self.git(repository, "config", f"uploadpack.{key}", "true")
+            init(root, "[uploadpack]\n\tallowFilter = true\n\tallowAnySHA1InWant = true\n")
         for path, text in files.items():
             (root / path).parent.mkdir(parents=True, exist_ok=True)
             (root / path).write_text(text, "utf-8")
-        self.git(repository, "add", "-A")
-        self.git(repository, "commit", "-qm", "x", "--allow-empty")
-        return self.git(repository, "rev-parse", "HEAD")
+        return commit(root, env={**os.environ, **WHEN, **WHO})
 
     def tag(self, repository: str, *tags: str, text: str = "") -> str:
         """Commits a file for the tags, and (re)moves them there; returns the commit. The first is an annotated tag."""
-        commit = self.commit(repository, {"version.txt": f"{repository} {tags[0]} {text}\n"})
+        made = self.commit(repository, {"version.txt": f"{repository} {tags[0]} {text}\n"})
         for tag in tags:
             self.git(repository, "tag", "-f", *(("-a", "-m", tag) if tag == tags[0] else ()), tag)
-        return commit
+        return made
 
     def release(self, torch: str, vision: str, audio: str) -> None:
         """Releases the three packages; '' for one that is not released."""
@@ -108,9 +105,9 @@ class Upstreams:
             ).replace("@", version)
             for name, version in versions.items()
         }
-        commit = self.commit(NIXPKGS, files)
-        self.git(NIXPKGS, "branch", "-f", branch, commit)
-        return commit
+        made = self.commit(NIXPKGS, files)
+        self.git(NIXPKGS, "branch", "-f", branch, made)
+        return made
 
 
 Answer = tuple[int, Mapping[str, str], bytes]
