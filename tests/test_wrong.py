@@ -3,6 +3,7 @@
 A folder in `tests/examples/wrong` holds `stderr.txt` and, as needed:
 
 - `ci-matrix.yaml`, the spec of the repository (else the bundled one), and `tree/`, its other files;
+- `like`, the case that has the files of these two that this one lacks;
 - `command`, as typed in the repository, with `NAME=value` before it (else `ci-compile`);
 - `setup`, a bash script that runs in the repository first, with the functions of `SETUP`;
 - `github.json`, a local GitHub that has the repository's workflows: its faults, which every request that they match
@@ -81,11 +82,12 @@ def text_of(case: Path, name: str, default: str = "") -> str:
 
 def prepare(case: Path, root: Path) -> None:
     """Makes the repository of the case."""
-    if (case / "tree").exists():
-        shutil.copytree(case / "tree", root, symlinks=True)
-    (root / ".github").mkdir(parents=True, exist_ok=True)
-    if (case / "ci-matrix.yaml").exists():
-        shutil.copy(case / "ci-matrix.yaml", root / ".github/ci-matrix.yaml")
+    (root / ".github").mkdir(parents=True)
+    for one in dict.fromkeys((case.parent / text_of(case, "like", case.name), case)):
+        if (one / "tree").exists():
+            shutil.copytree(one / "tree", root, symlinks=True, dirs_exist_ok=True)
+        if (one / "ci-matrix.yaml").exists():
+            shutil.copy(one / "ci-matrix.yaml", root / ".github/ci-matrix.yaml")
     if setup := text_of(case, "setup"):
         environment = {**os.environ, "HOME": str(root.parent), "PYTHONPATH": os.pathsep.join(sys.path)}
         subprocess.run(["bash", "-euc", SETUP + setup], cwd=root, env=environment, check=True)
