@@ -197,7 +197,7 @@ def event_of_run() -> GitHubEvent:
         payload = object_of(bytes_of(path))
         expected(dict, payload.get("inputs") or {})
     except (OSError, TypeError) as error:
-        message = f"GITHUB_EVENT_PATH names no event ({error}); `choose` runs in a GitHub Actions job"
+        message = f"GITHUB_EVENT_PATH names no event ({error}); only a job of GitHub Actions has one"
         raise wrong("event", Code.NO_EVENT, message) from None
     return GitHubEvent(name=name, payload=payload)
 

@@ -2,7 +2,7 @@
 
 The compiled `select` jobs run `ci-compile choose`. It asks this module for the `question` that an event raises, has it
 answered by `sync.events`, which looks at the repository, and has this module `decide`. What counts of an event are the
-inputs and the ref of a dispatch, and the base commit of a push, a pull request or a merge group.
+inputs and the ref of a dispatch, the commit before a push, and what a pull request or a merge group is merged into.
 """
 
 from __future__ import annotations
@@ -97,15 +97,15 @@ class Facts(NamedTuple):
     published: Collection[str] = ()
 
 
-def question(plan: Plan, event: GitHubEvent, shard: Shard | None = None) -> Question:
+def question(plan: Plan, event: GitHubEvent, shard: Shard | None = None, *, base: str = "") -> Question:
     """What must be known to decide what `event` builds: of `shard`, or of a pull request or a merge group.
 
-    Raises InputError if nothing of the kind runs on the event, if it names an unknown variant, or if it asks to publish
-    from another branch.
+    `base` is the commit that these are merged into (`sync.events.request_base`). Raises InputError if nothing of the
+    kind runs on the event, if it names an unknown variant, or if it asks to publish from another branch.
     """
     if shard is None:
-        request = _request(event)
-        return Question(request.branch, request.base if request.branch in plan.spec.branches else "")
+        branch = request_of(event).branch
+        return Question(branch, base if branch in plan.spec.branches else "")
     match event.name:
         case "workflow_dispatch":
             _check_ref(shard, str(event.payload.get("ref", "")), publish=_asks_to_publish(event))
@@ -242,7 +242,7 @@ def _variant(event: GitHubEvent) -> str:
 
 
 def _of_request(plan: Plan, event: GitHubEvent, facts: Facts) -> Selection:
-    request = _request(event)
+    request = request_of(event)
     if request.branch not in plan.spec.branches:
         return Selection()
     handed = HandedFiles(plan.spec, plan.judged.cells)
@@ -315,25 +315,30 @@ def _labels(event: GitHubEvent) -> tuple[str, ...]:
     return ()
 
 
-class _Request(NamedTuple):
-    """A change to be merged into `branch`, which is at the commit `base`.
+class Request(NamedTuple):
+    """A change to be merged into `branch`.
 
-    `head` is the branch of this repository that it comes from; '' for a fork's request, which builds nothing.
+    `head` is the branch of this repository that it comes from; '' for a fork's request, which builds nothing. A merge
+    group names the commit `base` that it is made on. A pull request does not: its `base.sha` is older than its merge.
+    `commit` is the last one of its own.
     """
 
     branch: str
-    base: str
     head: str
+    base: str = ""
+    commit: str = ""
 
 
-def _request(event: GitHubEvent) -> _Request:
+def request_of(event: GitHubEvent) -> Request:
+    """The change that a pull request or a merge group is about. Raises InputError for another event."""
     with reading("event", Code.UNKNOWN_EVENT):
         match event.payload:
             case {"pull_request": Mapping() as request}:
-                return _Request(str(request["base"]["ref"]), str(request["base"]["sha"]), _own_head(request))
+                commit = str((request.get("head") or {}).get("sha", ""))
+                return Request(str(request["base"]["ref"]), _own_head(request), commit=commit)
             case {"merge_group": Mapping() as group}:
                 branch, head = (str(group[key]).removeprefix("refs/heads/") for key in ("base_ref", "head_ref"))
-                return _Request(branch, str(group["base_sha"]), head)
+                return Request(branch, head, base=str(group["base_sha"]))
     raise wrong("event", Code.UNKNOWN_EVENT, f"{event.name!r} is neither a pull request nor a merge group")
 
 

@@ -15,7 +15,7 @@ from ci_compiler.errors import InputError, wrong
 from ci_compiler.git import Git
 from ci_compiler.plan.limits import beyond_filters
 from ci_compiler.plan.pipeline import Plan
-from ci_compiler.plan.selection import Facts, GitHubEvent, Question, Rebuilt
+from ci_compiler.plan.selection import Facts, GitHubEvent, Question, Rebuilt, request_of
 from ci_compiler.recipes.affected import affected
 from ci_compiler.spec.carried import carried_paths, default_branch
 from ci_compiler.spec.model import Spec
@@ -28,6 +28,24 @@ class Answer(NamedTuple):
 
     facts: Facts
     remarks: Sequence[str] = ()
+
+
+def request_base(git: Git, event: GitHubEvent) -> str:
+    """The commit that a pull request or a merge group is merged into.
+
+    It is the parent of the checked-out merge that is not the head: the event of a pull request names where the base
+    branch was before, when the head was pushed. Raises InputError if the merge is not checked out.
+    """
+    request = request_of(event)
+    if request.base:
+        return request.base
+    # Assumes `pull-request-merge`.
+    parents = git.parents("HEAD")
+    others = [parent for parent in parents if parent != request.commit]
+    if len(parents) == 2 and len(others) == 1:
+        return others[0]
+    message = f"what is checked out is no merge of {request.commit or 'a head'} into {request.branch}"
+    raise wrong("event", Code.UNKNOWN_REVISION, f"{message}{git.shallow_hint()}")
 
 
 def facts_of_push(git: Git, decided: Plan, question: Question) -> Answer:

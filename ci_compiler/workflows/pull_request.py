@@ -75,11 +75,8 @@ COMMENT = "comment"
 """The job that keeps the comment."""
 
 # Assumes `pull-request-merge`, `merge-group`.
-BASE = expression("github.event.pull_request.base.sha || github.event.merge_group.base_sha")
-"""The commit that a pull request, or a merge group, is to be merged into."""
-
 BASE_REF = expression("github.base_ref || github.event.merge_group.base_ref")
-"""The branch of that commit: its name, or its whole ref for a merge group
+"""The branch that a request is to be merged into: its name, or its whole ref for a merge group
 (https://docs.github.com/webhooks/webhook-events-and-payloads#merge_group).
 """
 
@@ -93,10 +90,9 @@ CHECK = "Pull request verdict"
 def workflow(spec: Spec, files: Collection[str], shards: Iterable[Shard]) -> Workflow:
     """`pull-request.yml`, which calls those of `files` that build, for the cells of `shards`."""
     compare = RunStep(name="Compile and compare", run=f"ci-compile --check --diff --branch {BRANCH}")
-    audit = RunStep(name="Audit", run=f'ci-compile audit . --branch {BRANCH} --nixpkgs real --since "$BASE"')
-    diff = RunStep(
-        name="Compare with the base", continue_on_error=True, run='ci-compile diff "$BASE" >> "$GITHUB_STEP_SUMMARY"'
-    )
+    audit = RunStep(name="Audit", run=f"ci-compile audit . --branch {BRANCH} --nixpkgs real --pull-request")
+    compared = 'ci-compile diff --pull-request >> "$GITHUB_STEP_SUMMARY"'
+    diff = RunStep(name="Compare with the base", continue_on_error=True, run=compared)
     checks = {"compiled": _hosted(spec, "Files are as compiled", [compare])}
     if spec.backend.has_recipes:
         checks["recipes"] = _hosted(spec, "Recipes are sound", [SET_UP_NIX, audit])
@@ -279,7 +275,7 @@ def _hosted(spec: Spec, name: str, steps: Sequence[Step]) -> Job:
         name,
         minutes=30,
         in_forks=True,
-        env={"BASE": BASE, "BASE_REF": BASE_REF},
+        env={"BASE_REF": BASE_REF},
         steps=[checkout(history=True), SETUP, *steps],
     )
 

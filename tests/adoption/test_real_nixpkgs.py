@@ -16,6 +16,7 @@ from ci_compiler.cli.app import run
 from ci_compiler.cli.compile import PROGRAM
 from ci_compiler.spec.packages import Pin
 from tests.adoption.helpers import edit, needs_nix
+from tests.merges import merge_request
 from tests.output import checked
 
 pytestmark = needs_nix
@@ -172,14 +173,33 @@ def test_audit_evaluates_what_changed_since_a_commit(compiler: Compile, reposito
     assert "1 defect in 2 files" in err
 
 
+def test_audit_evaluates_what_a_pull_request_changes(
+    compiler: Compile, repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def git(*words: str) -> str:
+        return subprocess.run([*GIT, *words], check=True, capture_output=True, text=True).stdout.strip()
+
+    git("checkout", "-q", "-b", "topic")
+    edit(repository / f".flox/pkgs/{CPU}.nix", "{ ... }:", "# of the request\n{ ... }:")
+    commit()
+    git("checkout", "-q", "main")
+    edit(repository / f".flox/pkgs/{TORCH}.nix", "{ ... }:", "# of others\n{ ... }:")
+    commit()
+    (tmp_path / "event.json").write_text(json.dumps(merge_request(git, git("rev-parse", "topic"))), "utf-8")
+    monkeypatch.setenv("GITHUB_EVENT_NAME", "pull_request")
+    monkeypatch.setenv("GITHUB_EVENT_PATH", str(tmp_path / "event.json"))
+    assert "evaluated with nixpkgs: 2 recipes" in compiler("audit", ".", "--pull-request", "--branch", "main")[2]
+
+
 def test_a_folder_without_nixpkgs_is_refused(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(PROGRAM, ["audit", ".", "--nixpkgs", str(repository)]) == 2
     assert "there is no nixpkgs here" in capsys.readouterr().err
 
 
-def test_since_alone_is_refused(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:  # noqa: ARG001
-    assert run(PROGRAM, ["audit", ".", "--since", "HEAD"]) == 2
-    assert capsys.readouterr().err.startswith("error: --since: ")
+@pytest.mark.parametrize("words", [["--since", "HEAD"], ["--pull-request"]])
+def test_since_alone_is_refused(repository: Path, words: list[str], capsys: pytest.CaptureFixture[str]) -> None:  # noqa: ARG001
+    assert run(PROGRAM, ["audit", ".", *words]) == 2
+    assert capsys.readouterr().err.startswith(f"error: {words[0]}: ")
 
 
 def evaluated(folder: Path, text: str, **more: object) -> Evaluated:

@@ -70,10 +70,9 @@ GIT = """#!/bin/sh
 case $1 in
   rev-parse)
     if [ "$2" = HEAD ]; then echo "$TIP"; else echo "$UPSTREAM"; fi
-    [ "$2" != --verify ] || exit "${NO_BASE:-0}"
     ;;
   merge-base) exit "${STRANGER:-0}" ;;
-  log) case $* in *'[skip ci]'*) echo "$SKIPPED" ;; *) echo "$MANY" ;; esac ;;
+  log) case $* in *%P*) echo "$PARENTS" ;; *'[skip ci]'*) echo "$SKIPPED" ;; *) echo "$MANY" ;; esac ;;
   diff-tree) seq "$FILES" ;;
   diff) [ "$2" = --quiet ] || echo "$CHANGED" ;;
   cat-file) exit "${GONE:-0}" ;;
@@ -192,6 +191,8 @@ HOLDING = {
     "NUMBER": "",
     "FROM": "",
     "BASE": "a" * 40,
+    "PARENTS": f"{'a' * 40} {'b' * 40}",
+    "HEAD_COMMIT": "",
     "BASE_REF": "refs/heads/main",
     "FAILS": "yes",
     "LAYOUT": "bin",
@@ -321,7 +322,8 @@ BREAKS = (
     ("schedule-fork", ["event"], {"FORK": ""}),
     ("pull-request-merge", ["event"], {"GITHUB_REF": "refs/heads/feature"}),
     ("pull-request-merge", ["event"], {"STRANGER": "1"}),
-    ("pull-request-merge", ["event"], {"NO_BASE": "1"}),
+    ("pull-request-merge", ["event"], {"PARENTS": f"{'a' * 40} {'b' * 40} {'c' * 40}"}),
+    ("pull-request-merge", ["event"], {"PARENTS": f"{'a' * 40} {'c' * 40}"}),  # the head of another push
     ("fork-request", ["event"], other("/statuses/", "201")),
     ("comment-file", ["event"], {"GITHUB_WORKFLOW_REF": HOLDING["GITHUB_WORKFLOW_REF"].replace("main", "feature")}),
     ("comment-file", ["event"], {"TIP": "c" * 40}),
@@ -331,6 +333,7 @@ BREAKS = (
     *(("comment-writes", ["event"], other(path, "403")) for path in ("/pulls/7", "/issues/7/comments", "PATCH")),
     ("merge-group", ["event"], {"GITHUB_REF": "refs/heads/main"}),
     ("merge-group", ["event"], {"STRANGER": "1"}),
+    ("merge-group", ["event"], {"BASE": "c" * 40}),
     ("called-attestation", ["inner"], other("/attestations", "403")),
     ("attestation", [], {"attest.outcome": "failure"}),
     ("attestation-sbom", [], {"attest.sbom": "failure"}),
@@ -385,7 +388,9 @@ EVENTS: dict[str, dict[str, str]] = {
         "GITHUB_REF": "refs/pull/7/merge",
         "NUMBER": "7",
         "FROM": "my-org/my-repository",
+        "BASE": "c" * 40,  # older than the parent
         "BASE_REF": "main",
+        "HEAD_COMMIT": "b" * 40,
     },
     "fork-request": {NAMED_BY: "pull_request", "FROM": "their-org/fork", **other("/statuses/", "403")},
     "comment-file": {NAMED_BY: "issue_comment"},

@@ -158,6 +158,7 @@ class World:
 
     def _make_repository(self) -> None:
         self._make_origin()
+        self.git("commit", "--quiet", "--allow-empty", "--message", "Begin with nothing")
         shutil.copytree(HERE / "stack/flox", self.clone / ".flox")
         (self.clone / ".github").mkdir()
         self.write_spec()
@@ -308,8 +309,12 @@ class World:
         return self.act("workflow_dispatch", workflow, payload, commit, *(("--job", job) if job else ()))
 
     def pull_request(self, branch: str, base: str, *, head_repository: str = REPOSITORY, number: int = 7) -> Run:
-        """Runs the pull request workflow on the merge of the clone's `branch` into `base`."""
+        """Runs the pull request workflow on the merge of the clone's `branch` into `base`.
+
+        The event names the first commit as the base, as for a request that was opened long ago.
+        """
         head, onto = self.git("rev-parse", branch), self.git("rev-parse", f"origin/{base}")
+        stale = self.git("rev-list", "--max-parents=0", onto)
         self.git("checkout", "--quiet", "--detach", onto)
         self.git("merge", "--quiet", "--no-ff", "--message", f"Merge {head} into {onto}", head)
         merge = self.git("rev-parse", "HEAD")
@@ -319,7 +324,7 @@ class World:
             "number": number,
             "pull_request": {
                 "number": number,
-                "base": {"ref": base, "sha": onto, "repo": {"full_name": REPOSITORY}},
+                "base": {"ref": base, "sha": stale, "repo": {"full_name": REPOSITORY}},
                 "head": {"ref": branch, "sha": head, "repo": {"full_name": head_repository}},
             },
         }

@@ -19,6 +19,7 @@ from ci_compiler.reports.summary import SummarisedRun, complete
 from ci_compiler.spec.build import parse_spec
 from ci_compiler.sync.compiled import compile_files
 from tests.backends import wheel
+from tests.merges import merge_request
 
 from .server import serving
 from .state import REPOSITORY, TOKEN, GitHub
@@ -60,14 +61,13 @@ class Fleet:
 
     def choose(self, event: str, **inputs: str) -> tuple[list[str], str]:
         """The variants that a run of `event` builds, and the name of what it will note."""
-        repository = {"full_name": REPOSITORY}
+        request: dict[str, Any] = {}
+        if event == PULL:  # the merge has the tree of its head
+            self.git("branch", "--force", "onto", self.base)
+            request = merge_request(self.git, self.git("rev-parse", "HEAD"), "onto")
+            request["pull_request"]["base"]["ref"] = "main"
         payload: dict[str, Any] = {
-            PULL: {
-                "pull_request": {
-                    "base": {"ref": "main", "sha": self.base, "repo": repository},
-                    "head": {"ref": "topic", "repo": repository, "sha": self.base},
-                }
-            },
+            PULL: request,
             QUEUE: {"merge_group": {"base_ref": "refs/heads/main", "head_ref": "refs/heads/q", "base_sha": self.base}},
             PUSH: {"before": self.base, "ref": "refs/heads/main"},
             DISPATCH: {"ref": "refs/heads/main", "inputs": {"variant": "all", **inputs}},

@@ -13,6 +13,9 @@ from tests.github_model.state import Event
 OWN = "my-org/stack"
 """The repository."""
 
+STALE = "0123" * 10
+"""The commit that the event of a pull request names as its base, where the base branch no longer is."""
+
 
 @cache
 def told(result: str, outputs: str) -> str:

@@ -24,6 +24,7 @@ from ci_compiler.plan.sharding import Shard
 from ci_compiler.runner.jobs.publish_run import cells_of_pool, ended_well, reported_outputs
 from ci_compiler.stages import BUILD, Stage
 from ci_compiler.workflows.pull_request import matrices
+from tests.github_model.contexts import STALE
 from tests.github_model.expressions import JsonTexts, evaluated, shown
 from tests.github_model.state import Event, Publication, Run
 
@@ -84,6 +85,7 @@ class Standing:
     contexts: JsonTexts
     files: dict[str, tuple[Any, ...]] = field(default_factory=dict)
     head: str = ""
+    deep: bool = False
     env: dict[str, str] = field(default_factory=dict)
     options: dict[str, Any] = field(default_factory=dict)
     words: list[str] = field(default_factory=list)
@@ -150,11 +152,22 @@ def _check_out(at: Standing) -> Outputs:
     ref = at.options.get("ref") or at.run.event.sha
     branches = at.play.tree.spec.branches
     at.head = at.play.tip if ref in branches else str(ref)
+    at.deep = at.options.get("fetch-depth") == 0
+    return {}
+
+
+def _compare(at: Standing) -> Outputs:
+    """Compares a request with what its merge is on. Raises StepFailedError for another commit, or where it is not."""
+    if STALE in at.words:
+        raise StepFailedError("the merge is not on the base that the event names")
+    if "--pull-request" in at.words and not at.deep:
+        raise StepFailedError("the parents of the merge are not in the checkout")
     return {}
 
 
 def _choose(at: Standing) -> Outputs:
     if "--pull-request" in at.words:
+        _compare(at)
         return _choose_for_request(at)
     shard = at.shard(at.option("--shard"))
     chosen = _chosen(at, shard)
@@ -428,7 +441,8 @@ _ACTIONS: Mapping[str, Meaning] = {
 _COMMANDS: Mapping[str, Meaning] = {
     r"ci-compile choose ": Meaning(_choose),
     r"ci-compile summary ": Meaning(_summary),
-    r"ci-compile (--check|audit|diff) ?": Meaning(_nothing, ("fails",)),
+    r"ci-compile --check ?": Meaning(_nothing, ("fails",)),
+    r"ci-compile (audit|diff) ": Meaning(_compare, ("fails",)),
     r"ci-compile (site|comment) ": Meaning(_nothing),
     r"ci-compile waves ": Meaning(_nothing),
     r"ci-runner doctor --for publish": Meaning(_nothing, ("fails",)),

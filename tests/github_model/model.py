@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.checkers.expressions import ExpressionError
-from tests.github_model.contexts import OWN, default_of, github, told, typed, variables
+from tests.github_model.contexts import OWN, STALE, default_of, github, told, typed, variables
 from tests.github_model.expressions import JsonTexts, condition, evaluated, shown, text_of
 from tests.github_model.meanings import Standing, StepFailedError, meaning_of
 from tests.github_model.paths import ancestors, caller, closure, container, containers, is_leg, leaves, parts
@@ -136,9 +136,9 @@ class Play:
                 self.said.append(f"The schedule starts {started}")
 
     def pull_request(self, sha: str, base: str, *, fork: bool = False) -> None:
-        """A pull request is opened or pushed to; `sha` is its merge."""
+        """A pull request is opened or pushed to; `sha` is its merge. The base that the event names is an old one."""
         head = {"repo": {"full_name": "a-stranger/stack" if fork else OWN}}
-        payload = {"pull_request": {"number": 7, "head": head, "base": {"sha": self.tip, "ref": base}}}
+        payload = {"pull_request": {"number": 7, "head": head, "base": {"sha": STALE, "ref": base}}}
         event = Event("pull_request", "refs/pull/7/merge", sha, payload=json.dumps(payload))
         for file, document in self.tree.files.items():
             trigger = document["on"].get("pull_request")

@@ -39,6 +39,7 @@ from ci_compiler.workflows import pull_request
 from ci_compiler.workflows.common import CELL
 from ci_compiler.workflows.model import Job
 from tests.adoption.test_audit import CPU, V90, X90
+from tests.merges import merge_request
 from tests.plan.test_open_matrix import X86
 from tests.plan.test_open_matrix import decided as open_plan
 from tests.plan.test_profiles import COMMAND, PROFILES, STARTED
@@ -137,12 +138,12 @@ def test_other_events_start_no_shard(decided: Plan) -> None:
 
 def of_request(decided: Plan, event: GitHubEvent, names: Sequence[str]) -> Selection:
     """What a change builds that rebuilds `names` on the base branch alone."""
-    asked = question(decided, event)
+    asked = question(decided, event, base=SHA)
     return decide(decided, event, Facts({asked.branch: Rebuilt(names)} if asked.base else {}))
 
 
 def request(base: str = "main") -> GitHubEvent:
-    return GitHubEvent(name="pull_request", payload={"pull_request": {"base": {"ref": base, "sha": SHA}}})
+    return GitHubEvent(name="pull_request", payload={"pull_request": {"base": {"ref": base}}})
 
 
 BUILDER = {"pool": "builder", "runs-on": ["self-hosted", "linux", "x64", "nix-builder"]}
@@ -170,7 +171,7 @@ def test_a_merge_group_builds_what_its_pull_requests_build(decided: Plan) -> Non
     event = GitHubEvent(name="merge_group", payload={"merge_group": {**refs, "base_sha": SHA, "head_sha": "1" * 40}})
     made = of_request(decided, event, GPU[:2])
     assert made.branches == of_request(decided, request(), GPU[:2]).branches
-    assert (question(decided, event), made.ref) == (Question("main", SHA), "gh-readonly-queue/main/pr-7-abc")
+    assert (question(decided, event, base=SHA), made.ref) == (Question("main", SHA), "gh-readonly-queue/main/pr-7-abc")
 
 
 def test_a_pull_request_into_another_branch_builds_nothing(decided: Plan) -> None:
@@ -233,7 +234,7 @@ def test_a_question_names_what_matters_to_the_answer(decided: Plan) -> None:
     assert question(decided, only, shard) == Question("main", names=tuple(GPU[:2]))
     assert question(decided, PUSHED, shard) == Question("main", SHA)
     assert question(decided, GitHubEvent("push", {}), shard) == Question("main")
-    assert question(decided, request("topic")) == Question("topic")
+    assert question(decided, request("topic"), base=SHA) == Question("topic")
     batches = profiled(STARTED)
     since = dispatch(profile="push", since=f"{SHA} {'0' * 40} {'2' * 40}")
     assert question(batches, since, batches.shards[0]) == Question("main", since=(SHA, "2" * 40))
@@ -321,7 +322,7 @@ def test_what_is_complete_is_left_out_unless_it_is_of_another_branch_or_lands_el
 
 def test_a_request_says_whose_branch_it_comes_from_and_a_fork_has_none(decided: Plan) -> None:
     def ref(head: dict[str, Any] | None, base: dict[str, Any]) -> str:
-        asked = {"pull_request": {"base": {"ref": "main", "sha": SHA, **base}, **({"head": head} if head else {})}}
+        asked = {"pull_request": {"base": {"ref": "main", **base}, **({"head": head} if head else {})}}
         return of_request(decided, GitHubEvent("pull_request", asked), GPU).ref
 
     own = {"repo": {"full_name": "o/r"}}
@@ -335,9 +336,9 @@ def test_a_request_says_whose_branch_it_comes_from_and_a_fork_has_none(decided: 
     "payload",
     [
         {"pull_request": {}},
-        {"pull_request": {"base": {"ref": "main"}}},
+        {"pull_request": {"base": {"sha": SHA}}},
         {"merge_group": {"base_ref": "refs/heads/main"}},
-        {"pull_request": {"base": {"ref": "main", "sha": SHA}, "labels": [{}]}},
+        {"pull_request": {"base": {"ref": "main"}, "labels": [{}]}},
     ],
 )
 def test_an_event_of_another_form_is_an_error(decided: Plan, payload: dict[str, Any]) -> None:
@@ -488,6 +489,7 @@ def test_the_command_writes_the_outputs_of_a_select_job(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     before = repository.git("rev-parse", "HEAD")
+    repository.git("checkout", "-qb", "topic")
     repository.append(f"{PKGS}/{X90}.nix")
     head = repository.commit()
     push = outputs(repository, monkeypatch, "push", {"before": before}, "--shard", "build-main-sm90")
@@ -499,7 +501,10 @@ def test_the_command_writes_the_outputs_of_a_select_job(
     assert push["pausable"].split() == ["all", "branch:main", "pool:x86", "pool:x86@main"]
     gone = outputs(repository, monkeypatch, "push", {"before": "2" * 40}, "--shard", "build-main-cpu")
     assert CPU in gone["chosen"]
-    payload = {"pull_request": {"base": {"ref": "main", "sha": before}}}
+    repository.git("checkout", "-q", "main")
+    repository.append(f"{PKGS}/{CPU}.nix")
+    repository.commit()
+    payload = merge_request(repository.git, head)
     request = outputs(repository, monkeypatch, "pull_request", payload, "--pull-request")
     assert request["chosen"] == {"main": [X90, V90]}
     (leg,) = request["matrix"]
@@ -528,17 +533,15 @@ def test_what_a_pull_request_leaves_is_listed_once_per_shard_with_its_own_branch
 ) -> None:
     spec = repository.root / ".github/ci-matrix.yaml"
     repository.write(".github/ci-matrix.yaml", f"{spec.read_text('utf-8')}pull-request: {{cells: 0}}\n")
-    before = repository.commit()
+    repository.commit()
+    repository.git("checkout", "-qb", "topic")
     for name in (CPU, CPU.replace("pytorch", "torchvision"), V90):
         repository.append(f"{PKGS}/{name}.nix")
-    repository.commit()
+    commit = repository.commit()
     summary = repository.root.parent / "summary.md"
     summary.unlink(missing_ok=True)
-    head = {"ref": "bump$(x)", "repo": {"full_name": repo}}
-    base = {"ref": "main", "sha": before, "repo": {"full_name": "my-org/stack"}}
-    made = outputs(
-        repository, monkeypatch, "pull_request", {"pull_request": {"base": base, "head": head}}, "--pull-request"
-    )
+    payload = merge_request(repository.git, commit, ref="bump$(x)", owner=repo)
+    made = outputs(repository, monkeypatch, "pull_request", payload, "--pull-request")
     assert made["chosen"] == {"main": []}
     text = summary.read_text("utf-8") if summary.exists() else ""
     assert [line for line in text.splitlines() if line.startswith("gh ")] == commands

@@ -23,6 +23,7 @@ from ci_compiler.reports.diff_markdown import NOTHING, code, markdown
 from ci_compiler.reports.forecast import forecast
 from ci_compiler.spec.build import BUNDLED, bundled_spec, parse_spec
 from tests.checkers import require
+from tests.merges import merge_request
 from tests.specs import PIN, documents, small, spec_of
 
 OTHER_PIN = "0123456789abcdef0123456789abcdef01234567"
@@ -369,6 +370,31 @@ def test_a_revision_is_compared_with(repository: Path, capsys: pytest.CaptureFix
     result, out, err = ci(capsys, base)
     assert (result, err) == (0, "")
     assert "- `sm80` on `main`: 4 added\n" in out
+
+
+def test_a_pull_request_is_compared_with_what_it_is_merged_into(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    git(repository, "checkout", "-q", "-f", "-B", "main", "small")
+    git(repository, "checkout", "-q", "-b", "topic")
+    (repository / ".github/ci-matrix.yaml").write_text(json.dumps(small(owner="another")), "utf-8")
+    git(repository, "commit", "-q", "-a", "-m", "topic")
+    git(repository, "checkout", "-q", "main")
+    (repository / "README.md").write_text("of others\n", "utf-8")
+    git(repository, "add", "-A")
+    git(repository, "commit", "-q", "-m", "others")
+    event = merge_request(lambda *words: git(repository, *words), git(repository, "rev-parse", "topic"))
+    (tmp_path / "event.json").write_text(json.dumps(event), "utf-8")
+    monkeypatch.setenv("GITHUB_EVENT_NAME", "pull_request")
+    monkeypatch.setenv("GITHUB_EVENT_PATH", str(tmp_path / "event.json"))
+    result, out, err = ci(capsys, "--pull-request")
+    assert (result, err) == (0, "")
+    assert "- `owner`: `my-org` → `another`" in out
+    assert ci(capsys, "main") == (0, out, "")
+    git(repository, "checkout", "-q", "topic")
+    result, out, err = ci(capsys, "--pull-request")
+    assert (result, out) == (2, "")
+    assert err.startswith("error: event: what is checked out is no merge of ")
 
 
 @pytest.mark.usefixtures("repository")

@@ -12,6 +12,7 @@ from ci_compiler.cli.app import run
 from ci_compiler.cli.compile import PROGRAM
 from tests.github.conftest import github
 from tests.github.state import REPOSITORY, TOKEN, GitHub
+from tests.merges import merge_request
 from tests.recipes.test_affected import Repository
 from tests.specs import small
 
@@ -43,10 +44,10 @@ def commented(
     requested: Repository, github: GitHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[list[str], list[dict[str, Any]]]:
     """The command line of the compiled workflow in that checkout, and the comments of the pull request."""
-    head = {"ref": "topic", "sha": requested.git("rev-parse", "HEAD"), "repo": {"full_name": REPOSITORY}}
-    base = {"ref": "main", "sha": requested.git("rev-parse", "HEAD^"), "repo": {"full_name": REPOSITORY}}
-    number = github.add_request(head["sha"], owner="my-org")
-    event = {"number": number, "pull_request": {"number": number, "head": head, "base": base}}
+    head = requested.git("rev-parse", "HEAD")
+    number = github.add_request(head, owner="my-org")
+    requested.git("checkout", "-q", "-B", "main", "HEAD^")
+    event = {"number": number, **merge_request(requested.git, head)}
     (tmp_path / "event.json").write_text(json.dumps(event), "utf-8")
     environment = {
         "API_URL": github.url,

@@ -13,7 +13,7 @@ from ci_compiler.errors import InputError
 from ci_compiler.git import Git
 from ci_compiler.plan.limits import Limit
 from ci_compiler.plan.pipeline import Plan, plan
-from ci_compiler.plan.selection import Facts, GitHubEvent, Question, Rebuilt
+from ci_compiler.plan.selection import Facts, GitHubEvent, Question, Rebuilt, question
 from ci_compiler.spec.build import parse_spec
 from ci_compiler.sync.events import (
     Answer,
@@ -22,9 +22,11 @@ from ci_compiler.sync.events import (
     facts_of_push,
     facts_of_request,
     released_tag,
+    request_base,
     unseen_files,
 )
 from tests.checkers import require
+from tests.merges import merge_request
 from tests.recipes.test_affected import Repository
 from tests.repositories import copy_once
 from tests.specs import HASH, UNKNOWN_PIN, small
@@ -87,7 +89,7 @@ def test_a_push_rebuilds_what_changed_since_its_base_and_each_other_commit(repos
     assert facts_of_push(git, PLAN, Question("main")) == Answer(Facts())
     second = edited(repository, a="1\n")
     edited(repository, b="1\n")
-    for question, names in (
+    for asked, names in (
         (Question("main", base=first), [A, B]),
         (Question("main", base=second), [B]),
         (Question("main", base="HEAD"), []),
@@ -95,7 +97,7 @@ def test_a_push_rebuilds_what_changed_since_its_base_and_each_other_commit(repos
         (Question("main", base=second, since=(first,)), [B, A]),
         (Question("next", since=("HEAD", first)), [A, B]),
     ):
-        assert facts_of_push(git, PLAN, question) == Answer(Facts({question.branch: Rebuilt(names)}), [])
+        assert facts_of_push(git, PLAN, asked) == Answer(Facts({asked.branch: Rebuilt(names)}), [])
     assert changed_since(git, PLAN, Question("main", base=first), second) == ([A], "")
 
 
@@ -109,13 +111,13 @@ def test_a_base_counts_from_where_the_history_parted_and_another_commit_as_it_is
     assert changed_since(git, PLAN, Question("main", since=(aside,))) == ([A, B], "")
 
 
-@pytest.mark.parametrize("question", [Question("next", base=GONE), Question("next", base="HEAD", since=(GONE,))])
-def test_everything_changed_since_a_commit_that_is_gone(repository: Repository, question: Question) -> None:
+@pytest.mark.parametrize("asked", [Question("next", base=GONE), Question("next", base="HEAD", since=(GONE,))])
+def test_everything_changed_since_a_commit_that_is_gone(repository: Repository, asked: Question) -> None:
     git = Git(repository.root)
     remark = f"the commit {GONE} is not in the history; everything counts as changed"
-    assert changed_since(git, PLAN, question) == ([A, B], remark)
-    if question.since:
-        answer = facts_of_push(git, PLAN, question)
+    assert changed_since(git, PLAN, asked) == ([A, B], remark)
+    if asked.since:
+        answer = facts_of_push(git, PLAN, asked)
         assert answer == Answer(Facts({"next": Rebuilt([A, B])}), [remark])
 
 
@@ -137,6 +139,48 @@ def test_a_change_of_more_files_than_github_sees_is_remarked(
 
 def carried(text: str) -> dict[str, str]:
     return {FILE: text}
+
+
+def test_a_request_is_compared_with_what_its_merge_is_on(repository: Repository) -> None:
+    """The event names a base that is older: what others merged since then is no part of the request."""
+    git = Git(repository.root)
+    repository.git("checkout", "-qb", "topic")
+    topic = edited(repository, a="1\n")
+    repository.git("checkout", "-q", "main")
+    edited(repository, b="1\n")
+    tip = edited(repository, **{"README.md": "others"})
+    event = GitHubEvent("pull_request", merge_request(repository.git, topic))
+    assert request_base(git, event) == tip != event.payload["pull_request"]["base"]["sha"]
+    asked = question(PLAN, event, base=request_base(git, event))
+    assert facts_of_request(git, PLAN, asked, carried(document())).facts == Facts({"main": Rebuilt([A])})
+    repository.git("checkout", "-q", "-B", "main", topic)  # the head is the first parent
+    repository.git("merge", "-q", "--no-ff", "-m", "x", tip)
+    assert request_base(git, event) == tip
+
+
+def test_a_merge_group_names_its_own_base(repository: Repository) -> None:
+    refs = {"base_ref": "refs/heads/main", "head_ref": "refs/heads/gh-readonly-queue/main/pr-7-abc"}
+    event = GitHubEvent("merge_group", {"merge_group": {**refs, "base_sha": GONE}})
+    assert request_base(Git(repository.root), event) == GONE
+
+
+def test_without_the_merge_of_the_request_nothing_is_compared(repository: Repository, tmp_path: Path) -> None:
+    repository.git("checkout", "-qb", "topic")
+    topic = edited(repository, a="1\n")
+    event = GitHubEvent("pull_request", merge_request(repository.git, topic))
+    shallow = tmp_path / "shallow"
+    repository.git("branch", "merge")
+    repository.git("clone", "-q", "--depth=1", "--branch=merge", f"file://{repository.root}", str(shallow))
+    with pytest.raises(InputError, match=f"no merge of {topic} into main; the clone is shallow: .*fetch-depth"):
+        request_base(Git(shallow), event)
+    for commit in (topic, "merge~1"):
+        repository.git("checkout", "-q", commit)
+        with pytest.raises(InputError, match=f"^event: what is checked out is no merge of {topic} into main"):
+            request_base(Git(repository.root), event)
+    pushed = edited(repository, b="1\n")  # the event is of an earlier push
+    merge_request(repository.git, pushed)
+    with pytest.raises(InputError, match="is no merge of"):
+        request_base(Git(repository.root), event)
 
 
 def test_a_request_counts_where_it_is_merged(repository: Repository) -> None:

@@ -21,6 +21,7 @@ from ci_compiler.sync.fork_code import fork_tree
 from tests.checkers import require
 from tests.github.conftest import github
 from tests.github.state import REPOSITORY, TOKEN, GitHub
+from tests.merges import merge_request
 from tests.recipes.test_affected import Repository
 from tests.repositories import copy_once, init
 from tests.specs import SMALL, small
@@ -338,10 +339,10 @@ def test_the_summary_of_a_forks_request_advises_what_will_not_be_refused(
     edits: dict[str, str | None], refused: str, base: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commit = forked(base, edits)
-    base.git("merge", "-q", "--no-ff", "-m", "x", commit)  # what GitHub checks out
-    head = {"sha": commit, "ref": "x", "repo": {"full_name": "a-stranger/stack"}}
-    before = {"ref": "main", "sha": base.git("rev-parse", "HEAD^1"), "repo": {"full_name": "my-org/stack"}}
-    (tmp_path / "event.json").write_text(json.dumps({"pull_request": {"base": before, "head": head}}), "utf-8")
+    base.write("others.md", "1\n")
+    base.commit()
+    event = merge_request(base.git, commit, owner="a-stranger/stack")
+    (tmp_path / "event.json").write_text(json.dumps(event), "utf-8")
     monkeypatch.setenv("GITHUB_EVENT_NAME", "pull_request")
     monkeypatch.setenv("GITHUB_EVENT_PATH", str(tmp_path / "event.json"))
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))

@@ -30,6 +30,7 @@ from ci_compiler.workflows import pull_request
 from ci_compiler.workflows.artifacts import artifact_name
 from ci_compiler.workflows.common import CELL
 from tests.adoption.test_audit import CPU, N90, X90
+from tests.merges import merge_request
 from tests.recipes.test_affected import Repository
 
 from .test_branches import PKGS, SPEC, remote, repository
@@ -157,10 +158,9 @@ def request(repository: Repository, spec: str) -> str:
     return commit
 
 
-def payload(repository: Repository, base: str = "main") -> dict[str, Any]:
-    repo = {"full_name": "my-org/stack"}
-    base_ref = {"ref": base, "sha": repository.git("rev-parse", base), "repo": repo}
-    return {"pull_request": {"base": base_ref, "head": {"ref": "bump", "repo": repo}}}
+def payload(runner: Runner, base: str = "main") -> dict[str, Any]:
+    """The event of a request for the commit of the runner, which then has its merge."""
+    return merge_request(runner.git, runner.git("rev-parse", "HEAD"), f"origin/{base}", ref="bump")
 
 
 def of_merge(repository: Repository) -> str:
@@ -175,7 +175,7 @@ def test_a_request_that_changes_another_branch_builds_it_from_the_tree_that_sync
     synced: Repository, new_runner: NewRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runner = new_runner(request(synced, BUMPED + ALL_CELLS))
-    outputs, summary = runner.choose("pull_request", payload(synced), monkeypatch, "--pull-request")
+    outputs, summary = runner.choose("pull_request", payload(runner), monkeypatch, "--pull-request")
     cells = [cell for cell in plan(parse_spec(BUMPED.encode(), shown=FILE)).judged.cells if cell.branch == OTHER]
     assert outputs["chosen"] == {OTHER: [variant.name for cell in cells for variant in cell.variants]}
     legs = outputs["matrix"]
@@ -228,7 +228,7 @@ def test_a_change_of_all_branches_builds_each_of_them_and_names_with_the_same_cp
 ) -> None:
     spec = BUMPED.replace("title: PyTorch", "title: Torch") + "pull-request: {cells: 6}\n"
     runner = new_runner(request(synced, spec))
-    outputs, summary = runner.choose("pull_request", payload(synced), monkeypatch, "--pull-request")
+    outputs, summary = runner.choose("pull_request", payload(runner), monkeypatch, "--pull-request")
     assert list(outputs["chosen"]) == ["main", OTHER]
     assert {leg["branch"]: bool(leg["onto"]) for leg in outputs["matrix"]} == {"main": False, OTHER: True}
     assert len(outputs["matrix"]) <= 6
@@ -276,7 +276,8 @@ def test_a_request_that_changes_no_carried_file_builds_only_its_own_branch(
     synced.append(f"{PKGS}/{X90}.nix")
     commit = synced.commit()
     synced.git("push", "-q", "origin", "bump")
-    outputs, _ = new_runner(commit).choose("pull_request", payload(synced), monkeypatch, "--pull-request")
+    runner = new_runner(commit)
+    outputs, _ = runner.choose("pull_request", payload(runner), monkeypatch, "--pull-request")
     assert list(outputs["chosen"]) == ["main"]
 
 
@@ -290,7 +291,7 @@ def test_a_change_of_more_files_than_path_filters_see_is_said_before_it_is_merge
     synced.git("push", "-q", "origin", "bump")
     said = "the change changes 301 files, and GitHub's path filters see 300: "
     runner = new_runner(commit)
-    _, summary = runner.choose("pull_request", payload(synced), monkeypatch, "--pull-request")
+    _, summary = runner.choose("pull_request", payload(runner), monkeypatch, "--pull-request")
     assert "path filters" not in summary
     capsys.readouterr()
     assert synced.ci("diff", "main") == 0
@@ -300,7 +301,7 @@ def test_a_change_of_more_files_than_path_filters_see_is_said_before_it_is_merge
     synced.git("push", "-q", "origin", "bump")
     runner.git("fetch", "-q", "origin")
     runner.git("checkout", "-q", commit)
-    _, summary = runner.choose("pull_request", payload(synced), monkeypatch, "--pull-request")
+    _, summary = runner.choose("pull_request", payload(runner), monkeypatch, "--pull-request")
     assert said in summary.replace("\\", "")
     capsys.readouterr()
     assert synced.ci("diff", "main") == 0
@@ -316,7 +317,8 @@ def test_a_request_into_another_branch_builds_that_branch_alone(
     synced.append(f"{PKGS}/{N90}.nix")
     commit = synced.commit()
     synced.git("push", "-q", "origin", "bump")
-    outputs, _ = new_runner(commit).choose("pull_request", payload(synced, OTHER), monkeypatch, "--pull-request")
+    runner = new_runner(commit)
+    outputs, _ = runner.choose("pull_request", payload(runner, OTHER), monkeypatch, "--pull-request")
     assert [*outputs["chosen"]] == [OTHER]
     assert {leg["onto"] for leg in outputs["matrix"]} == {""}
 
@@ -332,7 +334,7 @@ def test_a_branch_that_does_not_exist_yet_and_edits_made_elsewhere_are_remarked_
     versions, pin = "{pytorch: 2.8.0, torchvision: 0.23.0}", "fe5e41d7ffc0421f0913e8472ce6238ed0daf8e3"
     new = f'  new: {{cuda: "12.8", nixpkgs: {pin}, publish: false, versions: {versions}}}\npackages:'
     runner = new_runner(request(synced, BUMPED.replace("packages:", new, 1)))
-    outputs, summary = runner.choose("pull_request", payload(synced), monkeypatch, "--pull-request")
+    outputs, summary = runner.choose("pull_request", payload(runner), monkeypatch, "--pull-request")
     assert list(outputs["chosen"]) == [OTHER]
     assert "new does not exist here" in summary
     assert "changes owner, which main does not have" in summary
@@ -368,7 +370,7 @@ def test_a_template_of_the_default_branch_changes_every_branch(
     synced.git("push", "-q", "origin", "main", OTHER)
     synced.write("ci/torch.nix", '{ }: builtins.toFile "@name@" "2"\n')
     runner = new_runner(request(synced, spec))
-    outputs, _ = runner.choose("pull_request", payload(synced), monkeypatch, "--pull-request")
+    outputs, _ = runner.choose("pull_request", payload(runner), monkeypatch, "--pull-request")
     assert list(outputs["chosen"]) == ["main", OTHER]
     assert {name.split("-")[2] for names in outputs["chosen"].values() for name in names} == {"cpu"}
 

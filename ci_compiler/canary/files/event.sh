@@ -38,8 +38,15 @@ case $GITHUB_EVENT_NAME in
       refs/heads/gh-readonly-queue/*) echo "ref=queue" ;;
       *) echo "ref=other" ;;
     esac
-    echo "base=$(yes_if git merge-base --is-ancestor "${BASE:-none}" HEAD)"
-    echo "base-name=$(yes_if git rev-parse --verify "origin/${BASE_REF#refs/heads/}")"
+    read -r -a parents <<<"$(git log -1 --format=%P)"
+    head=no onto=''
+    for parent in "${parents[@]}"; do
+      if is "$parent" "${HEAD_COMMIT:-none}"; then head=yes; else onto=${onto:-$parent}; fi
+    done
+    echo "parents=${#parents[@]}"
+    echo "head=$head"
+    echo "onto=$(yes_if git merge-base --is-ancestor "$onto" "origin/${BASE_REF#refs/heads/}")"
+    echo "base=$(yes_if is "$onto" "${BASE:-none}")"
     echo "from=$(if [ -z "${FROM:-}" ]; then echo queue; elif [ "$FROM" = "$GITHUB_REPOSITORY" ]; then echo own; else echo fork; fi)"
     ;;
   push) echo "branch=$([ "$GITHUB_REF_NAME" = canary-pushed ] && echo listed || echo other)" ;;

@@ -12,7 +12,7 @@ from ci_compiler.adoption.causes import Cause, causes_of, tally
 from ci_compiler.checkout import checkout_around
 from ci_compiler.cli.console import note, print_findings, print_json, table
 from ci_compiler.cli.progress import progress
-from ci_compiler.cli.where import branch_of, nixpkgs_of, spec_of, templates_of
+from ci_compiler.cli.where import branch_of, event_of_run, nixpkgs_of, spec_of, templates_of
 from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
 from ci_compiler.register import url
@@ -45,8 +45,9 @@ def run(arguments: argparse.Namespace) -> int:
     )
     if arguments.nixpkgs is not None:
         audited = _with_real(arguments, spec, branch, checkout, audited)
-    elif arguments.since is not None:
-        raise wrong("--since", Code.WRONG_OPTION, "it chooses what --nixpkgs evaluates; give --nixpkgs as well")
+    elif arguments.since is not None or arguments.pull_request:
+        option = "--pull-request" if arguments.pull_request else "--since"
+        raise wrong(option, Code.WRONG_OPTION, "it chooses what --nixpkgs evaluates; give --nixpkgs as well")
     if arguments.json:
         print_json({which: _rows(getattr(audited, which)) for which in ("defects", "notes", "differences")})
     else:
@@ -105,16 +106,18 @@ def _with_real(arguments: argparse.Namespace, spec: Spec, branch: str, checkout:
     from ci_compiler.git import Git
     from ci_compiler.plan.pipeline import plan
     from ci_compiler.plan.selection import Question
-    from ci_compiler.sync.events import changed_since
+    from ci_compiler.sync.events import changed_since, request_base
 
     folder, decided = nixpkgs_of(arguments), plan(spec)
-    names = None
-    if arguments.since is not None:
-        names, remark = changed_since(Git(checkout), decided, Question(branch, arguments.since))
+    names, since = None, arguments.since
+    if arguments.pull_request:
+        since = request_base(Git(checkout), event_of_run())
+    if since is not None:
+        names, remark = changed_since(Git(checkout), decided, Question(branch, since))
         if remark:
             note(remark)
     if names is not None and not names:
-        note(f"nothing to evaluate: no variant of {branch} changed since {arguments.since}")
+        note(f"nothing to evaluate: no variant of {branch} changed since {since}")
         return audited
     with progress("evaluating with nixpkgs") as show:
         real = evaluate_branch(arguments.folder, decided, branch, folder, names, show=show)

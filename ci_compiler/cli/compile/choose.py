@@ -18,6 +18,7 @@ from ci_compiler.plan.pause import words_of_cells
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.selection import (
     GitHubEvent,
+    Question,
     Selection,
     asks_again,
     decide,
@@ -31,7 +32,14 @@ from ci_compiler.plan.sharding import FOLDER
 from ci_compiler.reports.summary import left_to_dispatch, not_built, rebuilt_by_branch
 from ci_compiler.spec.triggers import RELEASE
 from ci_compiler.spec.versions import decides_versions, with_versions
-from ci_compiler.sync.events import Answer, dispatched_onto, facts_of_push, facts_of_request, released_tag
+from ci_compiler.sync.events import (
+    Answer,
+    dispatched_onto,
+    facts_of_push,
+    facts_of_request,
+    released_tag,
+    request_base,
+)
 from ci_compiler.units import counted, markdown_text
 from ci_compiler.workflows.artifacts import PROTECTED, REQUEST, complete_artifact
 from ci_compiler.workflows.common import COMPLETE, LEFT_OUT, PULL_REQUEST, VERSIONS
@@ -98,12 +106,12 @@ def _versions(decided: Plan, git: Git, branches: Sequence[str], night: str = "")
 
 def _of_request(git: Git, decided: Plan, event: GitHubEvent, token: str) -> dict[str, str]:
     carried = carried_of(git.root, decided.spec)
-    asked = question(decided, event)
+    asked = question(decided, event, base=request_base(git, event))
     answer = _remarked(facts_of_request(git, decided, asked, carried))
     request = decide(decided, event, answer.facts)
     append_to("GITHUB_STEP_SUMMARY", rebuilt_by_branch(request))
     if event.name == "pull_request":
-        refused = _refused(git, decided, event) if request.branches and not request.ref else ()
+        refused = _refused(git, decided, asked) if request.branches and not request.ref else ()
         append_to("GITHUB_STEP_SUMMARY", not_built(decided.spec, request, event.payload, refused))
     if event.name == "pull_request" and request.ref and any(selection.left for selection in request.branches):
         append_to("GITHUB_STEP_SUMMARY", left_to_dispatch(decided, request))
@@ -175,12 +183,11 @@ def _without_complete(git: Git, decided: Plan, chosen: Selection, run: _Run) -> 
     return rest, {COMPLETE: name}
 
 
-def _refused(git: Git, decided: Plan, event: GitHubEvent) -> Sequence[Finding]:
+def _refused(git: Git, decided: Plan, asked: Question) -> Sequence[Finding]:
     """What of a fork's pull request a maintainer's comment could not have built."""
     from ci_compiler.sync.fork_code import refused_changes  # no other selection needs it
 
-    base = event.payload["pull_request"]["base"]
-    return refused_changes(git, decided.spec, str(base["ref"]), str(base["sha"]), git.resolve("HEAD"))
+    return refused_changes(git, decided.spec, asked.branch, asked.base, git.resolve("HEAD"))
 
 
 def _remarked(answer: Answer) -> Answer:

@@ -23,7 +23,7 @@ from ci_compiler.reports.fork_report import fork_comment, outcome
 from ci_compiler.reports.request_report import request_comment
 from ci_compiler.reports.summary import SummarisedRun, table
 from ci_compiler.spec.revision import base_spec
-from ci_compiler.sync.events import facts_of_request
+from ci_compiler.sync.events import facts_of_request, request_base
 from ci_compiler.workflows.fork import BUILD_STEP, STATUS, test_step
 
 
@@ -60,11 +60,13 @@ def _of_own(arguments: argparse.Namespace, client: Client, url: str) -> str:
     root, event = root_of(arguments), event_of_run()
     if event.name != "pull_request":
         raise wrong("event", Code.UNKNOWN_EVENT, f"{event.name!r} is no pull request, which could have a comment")
-    decided = plan(base_spec(root, "HEAD"))
-    facts = facts_of_request(Git(root), decided, question(decided, event), carried_of(root, decided.spec)).facts
+    git, decided = Git(root), plan(base_spec(root, "HEAD"))
+    base = request_base(git, event)
+    asked = question(decided, event, base=base)
+    facts = facts_of_request(git, decided, asked, carried_of(root, decided.spec)).facts
     request = decide(decided, event, facts)
     with reading("event", Code.UNKNOWN_EVENT):
-        number, base = expected(int, event.payload["number"]), str(event.payload["pull_request"]["base"]["sha"])
+        number = expected(int, event.payload["number"])
     difference = diff(plan(base_spec(root, base)), decided)
     summarised = SummarisedRun(event=event.name, ref=request.ref, publish=False)
     tables = {

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ci_compiler.cli.console import note, print_json
-from ci_compiler.cli.where import SPEC, records_of, root_of, spec_of
+from ci_compiler.cli.where import SPEC, event_of_run, records_of, root_of, spec_of
 from ci_compiler.errors import InputError
 from ci_compiler.git import Git
 from ci_compiler.plan.pipeline import plan
@@ -17,7 +17,7 @@ from ci_compiler.reports.diff import ChangeGroup, PlanDifference, diff
 from ci_compiler.reports.diff_markdown import markdown
 from ci_compiler.reports.profiles import of_profile_in_both, profile_changes
 from ci_compiler.spec.revision import base_spec
-from ci_compiler.sync.events import unseen_files
+from ci_compiler.sync.events import request_base, unseen_files
 from ci_compiler.units import markdown_text
 
 
@@ -25,13 +25,14 @@ def run(arguments: argparse.Namespace) -> int:
     """Compares the spec with that of the base. Raises InputError if either is wrong or the base has none."""
     after = plan(spec_of(arguments))
     root, given = root_of(arguments), getattr(arguments, "spec", None)
+    base = request_base(Git(root), event_of_run()) if arguments.pull_request else arguments.base
     within = _within(given, root) if given is not None else None
-    before = plan(base_spec(root, arguments.base, within or SPEC.as_posix(), required=within is not None))
+    before = plan(base_spec(root, base, within or SPEC.as_posix(), required=within is not None))
     profiles = [change for change in profile_changes(before, after) if arguments.profile in {None, change.name}]
     if name := arguments.profile:
         before, after = of_profile_in_both(before, after, name)
     difference = diff(before, after, records=records_of(arguments))
-    unseen = _unseen(root, arguments.base)
+    unseen = _unseen(root, base)
     if unseen:
         note(unseen)
     if arguments.json:
