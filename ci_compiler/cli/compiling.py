@@ -14,7 +14,7 @@ from ci_compiler.cli.console import finding_lines, note, print_findings, table
 from ci_compiler.cli.drift import missing_recipes, write_or_check
 from ci_compiler.cli.where import branch_of, plan_of, root_of, templates_of
 from ci_compiler.codes import Code
-from ci_compiler.errors import Finding, nearest, wrong
+from ci_compiler.errors import Finding, InputError, nearest, wrong
 from ci_compiler.files.compiled_by import compiled_by, is_older
 from ci_compiler.files.drift import FLOX, GITHUB, Territory, holds_ours
 from ci_compiler.outside import STANDARD_INPUT
@@ -24,7 +24,7 @@ from ci_compiler.spec.carried import default_branch, template_paths
 from ci_compiler.spec.model import Spec
 from ci_compiler.sync.compiled import compile_files
 from ci_compiler.units import size
-from ci_compiler.variant import recipe_names
+from ci_compiler.variant import RECIPES, recipe_names
 
 
 def compile_or_check(arguments: argparse.Namespace, command: Sequence[str]) -> int:
@@ -36,11 +36,12 @@ def compile_or_check(arguments: argparse.Namespace, command: Sequence[str]) -> i
     root = root_of(arguments)
     before = _compiled_before(root)
     decided = plan_of(arguments, compiles=True)
-    known = [*decided.warnings, *_toolkit(decided.spec, root), *_scripts(decided, root)]
+    branch = _branch(arguments, decided.spec, root)
+    known = [*decided.warnings, *_toolkit(decided.spec, root), *_scripts(decided, root, branch)]
     said = [*finding_lines(known, root=root)]
     for line in said:
         note(line)
-    files, (recipes, own) = dict(compile_files(decided)), _recipes(decided, root, arguments)
+    files, (recipes, own) = dict(compile_files(decided)), _recipes(decided, root, branch)
     territories = [GITHUB, *own]
 
     def done(counts: str) -> None:
@@ -55,7 +56,6 @@ def compile_or_check(arguments: argparse.Namespace, command: Sequence[str]) -> i
     code = write_or_check(arguments, command, root, files | recipes, territories, done)
     if code and before != __version__ and len(command) == 1:
         note(f"{before} compiled these files, and this is {__version__}: `ci-compile upgrade` shows what changes")
-    branch = getattr(arguments, "branch", None) or head_branch(root)
     missing = missing_recipes(decided.spec, decided.judged.cells, branch, root) if arguments.check else ()
     edited = _edited(decided, root, branch) if arguments.check else ()
     print_findings([*missing, *edited])
@@ -100,11 +100,10 @@ def _declared_scripts(spec: Spec) -> Iterator[tuple[str, tuple[str, ...]]]:
         yield from ((test.python, ("packages", name, "smoke", *at, "python")) for at, test in tests.items() if test)
 
 
-def _scripts(decided: Plan, root: Path) -> Iterator[Finding]:
-    """A warning for each script that a job of the branch that is checked out would not find."""
+def _scripts(decided: Plan, root: Path, branch: str) -> Iterator[Finding]:
+    """A warning for each script that a job of the branch would not find."""
     spec = decided.spec
     absent = [(path, at) for path, at in _declared_scripts(spec) if path and not (root / path).is_file()]
-    branch = head_branch(root) if absent else ""
     cells = [cell for cell in decided.judged.cells if absent and cell.branch == branch]
     built = {variant.package for cell in cells for variant in cell.variants}
     for path, at in absent:
@@ -137,16 +136,23 @@ def _edited(decided: Plan, root: Path, branch: str) -> Sequence[Finding]:
     return edits_of_request(git, spec, branch, default) if default else ()
 
 
-def _recipes(decided: Plan, root: Path, arguments: argparse.Namespace) -> tuple[dict[str, str], list[Territory]]:
-    """The recipes of the branch that is checked out, and their folder; empty if it has no compiled ones."""
-    asked = getattr(arguments, "branch", None) is not None
-    branch = branch_of(arguments, decided.spec, root) if asked else head_branch(root)
+def _branch(arguments: argparse.Namespace, spec: Spec, root: Path) -> str:
+    """The branch whose files the checkout has; '' where it has no recipes, and no branch is given or known.
+
+    Raises InputError if the branch of its recipes is not known, or if they are those of another one.
+    """
+    recipes = spec.backend.has_recipes and (root / RECIPES).is_dir()
+    try:
+        return branch_of(arguments, spec, root, source=True, writes=recipes and not arguments.check)
+    except InputError:
+        if recipes or getattr(arguments, "branch", None) is not None:
+            raise
+        return ""
+
+
+def _recipes(decided: Plan, root: Path, branch: str) -> tuple[dict[str, str], list[Territory]]:
+    """The recipes of the branch, and their folder; empty if the checkout has no compiled ones."""
     if not decided.spec.backend.has_recipes or not holds_ours(root, FLOX):
-        return {}, []
-    if branch not in decided.spec.branches:
-        what = f"{branch} is not a branch of the spec" if branch else "no branch is checked out"
-        choices = " or ".join(f"--branch {name}" for name in decided.spec.branches)
-        note(f"the recipes are left out: {what}; {choices} includes them")
         return {}, []
     from ci_compiler.recipes.render import recipes, territories
 

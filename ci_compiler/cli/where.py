@@ -40,17 +40,41 @@ UNKNOWN = {
 """The code of an unknown name, by its kind."""
 
 
-def branch_of(arguments: argparse.Namespace, spec: Spec, root: Path) -> str:
-    """A branch of the spec: `--branch`, or else the one that is checked out. Raises InputError if it is unknown."""
+def branch_of(
+    arguments: argparse.Namespace, spec: Spec, root: Path, *, source: bool = False, writes: bool = False
+) -> str:
+    """A branch of the spec: `--branch`, or else the one that is checked out, or else its `source`, if that may be.
+
+    This is the branch that it was branched off. Raises InputError for an unknown branch, and for another one than the
+    one that is checked out if the command `writes` the branch's own files.
+    """
     given: str | None = getattr(arguments, "branch", None)
-    name = head_branch(root) if given is None else given
+    head = head_branch(root)
+    name = head if given is None else given
+    if writes and name != head and {name, head} <= spec.branches.keys():
+        message = f"{head} is checked out, and its files would be replaced by those of {name}; check out {name} first"
+        raise wrong("--branch", Code.WRONG_OPTION, f"{message}, or run `ci-compile sync`")
     if name in spec.branches:
         return name
+    if given is None and source and (found := _source_branch(spec, root)):
+        return found
     message = unknown(Code.UNKNOWN_BRANCH, name, spec.branches)
     if given is None:
         what = f"{name} is checked out, which is not a branch of the spec" if name else "no branch is checked out here"
         message = f"{what}; give --branch{nearest('', spec.branches)}"
     raise wrong("--branch", Code.UNKNOWN_BRANCH, message)
+
+
+def _source_branch(spec: Spec, root: Path) -> str:
+    """The branch of the spec that what is checked out was branched off; '' if that is not known."""
+    from ci_compiler.git import Git  # no branch of the spec needs them
+    from ci_compiler.sync.landing import source_branch, tips
+
+    try:
+        git = Git(root)
+        return source_branch(git, spec, tips(git, spec), git.resolve("HEAD"))
+    except InputError:  # no repository, or no commit
+        return ""
 
 
 def filter_of(arguments: argparse.Namespace, kind: str, known: Collection[str], *, option: str = "") -> str | None:

@@ -81,9 +81,10 @@ def rebuilt_elsewhere(
 def source_branch(git: Git, spec: Spec, heads: Mapping[str, str], commit: str) -> str:
     """The branch of `spec` that `commit` was branched off: the one that lacks the fewest of its commits.
 
-    Where several do, it is the first of them in the spec. '' if the repository has none of the branches.
+    Where several do, it is the first of them in the spec. '' if the commit shares no history with any of the branches.
     """
-    lacking = {branch: git.count(heads[branch], commit) for branch in spec.branches if branch in heads}
+    shared = {branch: git.merge_base(heads[branch], commit) for branch in spec.branches if branch in heads}
+    lacking = {name: git.count(heads[name], commit) for name, one in shared.items() if git.has_ancestor(one, commit)}
     return min(lacking, key=lambda branch: lacking[branch], default="")
 
 

@@ -207,9 +207,10 @@ def test_a_misnamed_spec_does_not_fall_back_to_the_bundled_one(
 
 
 @pytest.mark.parametrize(
-    ("head", "said"), [("feature", "feature is not a branch of the spec"), ("", "no branch is checked out")]
+    ("head", "said"),
+    [("feature", "feature is checked out, which is not a branch of the spec"), ("", "no branch is checked out here")],
 )
-def test_recipes_that_are_left_out_are_reported(
+def test_recipes_of_a_branch_that_is_not_known_are_neither_checked_nor_left_out(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], head: str, said: str
 ) -> None:
     assert ci("init", "--root", str(tmp_path)) == 0
@@ -217,10 +218,8 @@ def test_recipes_that_are_left_out_are_reported(
     (tmp_path / ".git").mkdir()
     (tmp_path / ".git/HEAD").write_text(f"ref: refs/heads/{head}\n" if head else "0" * 40, "utf-8")
     capsys.readouterr()
-    assert ci("--root", str(tmp_path)) == 0
-    out, err = capsys.readouterr()
-    assert f"the recipes are left out: {said}; --branch main includes them\n" in err
-    assert " recipes and" not in out
+    assert [ci(*words, "--root", str(tmp_path)) for words in ([], ["--check"])] == [2, 2]
+    assert capsys.readouterr() == ("", f"error: --branch: {said}; give --branch; known are main [unknown-branch]\n" * 2)
 
 
 def test_a_full_output_device_is_reported_on_one_line() -> None:

@@ -14,7 +14,7 @@ from ci_compiler.recipes.affected import affected
 def run(arguments: argparse.Namespace) -> int:
     """Prints the names, one per line."""
     root, spec = root_of(arguments), spec_of(arguments)
-    branch = branch_of(arguments, spec, root)
+    branch = branch_of(arguments, spec, root, source=True)
     git = Git(root)
     head = git.resolve(arguments.head)
     base = git.merge_base(git.resolve(arguments.base), head)

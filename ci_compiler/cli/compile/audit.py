@@ -29,7 +29,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not arguments.folder.is_dir():
         raise wrong(arguments.folder, Code.RECIPES_MISSING, "the folder does not exist")
     checkout = Path(checkout_around(arguments.folder))
-    branch = branch_of(arguments, spec, checkout)
+    branch = branch_of(arguments, spec, checkout, source=True)
     if arguments.self_test:
         return _self_test(arguments, spec, branch)
     templates = templates_of(checkout, spec)

@@ -22,7 +22,7 @@ def run(arguments: argparse.Namespace) -> int:
     root, decided = root_of(arguments), plan_of(arguments)
     if arguments.pins:
         return _pins(arguments, decided)
-    branch = branch_of(arguments, decided.spec, root)
+    branch = branch_of(arguments, decided.spec, root, source=True)
     matches = matcher_of_any(arguments.patterns or ["*"])
     names = [variant.name for cell in decided.judged.cells for variant in cell.variants if matches(variant.name)]
     with progress(f"evaluating {counted(len(names), 'recipe')}") as show:

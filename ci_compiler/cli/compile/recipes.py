@@ -25,7 +25,8 @@ from ci_compiler.variant import RECIPES, SHARED, recipe_names, recipe_path
 def run(arguments: argparse.Namespace) -> int:
     """Writes the recipes; with `--check` returns 1 on drift."""
     spec, root = spec_of(arguments, compiles=True), root_of(arguments)
-    branch = branch_of(arguments, spec, root)
+    writes = not arguments.check and arguments.output is None
+    branch = branch_of(arguments, spec, root, source=True, writes=writes)
     if not spec.backend.has_recipes:
         print(f"the backend {spec.backend} builds no recipes")
         return 0
