@@ -251,9 +251,22 @@ class Git:
         """When `commit` was made, as seconds and a time zone."""
         return self._run("log", "-1", "--format=%cd", "--date=raw", commit).strip()
 
-    def count(self, without: str, commit: str) -> int:
-        """The number of commits in the history of `commit` that the history of `without` lacks."""
-        return int(self._run("rev-list", "--count", commit, f"^{without}"))
+    def lacking(self, without: str, commit: str) -> list[str]:
+        """The commits in the history of `commit` that the history of `without` lacks."""
+        return self._run("rev-list", commit, f"^{without}").split()
+
+    def was_at(self, remote: str, branch: str) -> list[str]:
+        """The commits at which this repository saw the `branch` of `remote`, as far as it knows."""
+        ref = f"refs/remotes/{remote}/{branch}"
+        return [
+            *self._answer("rev-parse", ref, "--").split()[:1],
+            *self._answer("log", "-g", "--format=%H", ref).split(),
+        ]
+
+    def follows(self, remote: str, branch: str) -> bool:
+        """Whether the local `branch` was made from the one of this name of `remote`, or pushed as it."""
+        there = [self._answer("config", "--get", f"branch.{branch}.{key}") for key in ("remote", "merge")]
+        return there == [remote, f"refs/heads/{branch}"]
 
     def move_refs(self, moves: Mapping[str, tuple[str, str]], *, trial: bool = False) -> None:
         """Moves all branches or none: name -> (new commit, the commit that it must be at now). `trial`: moves none."""

@@ -16,6 +16,7 @@ from ci_compiler.errors import Finding, about, nearest, raise_any
 from ci_compiler.files.drift import FLOX, GITHUB, Territory, in_the_way, marked, obstacle_among
 from ci_compiler.git import Git
 from ci_compiler.spec.model import Spec
+from ci_compiler.units import counted
 
 WRITTEN = "Written by `ci-compile sync`; the spec says why."
 """The line by which the commits of a sync are recognised."""
@@ -102,19 +103,47 @@ def check_push(git: Git, remote: str, plans: tuple[BranchPlan, ...], environment
     """The commits that an earlier run pushed for `plans` before it was killed, by branch.
 
     Such a commit has the same parent and the same changes. Raises InputError if a push would not be a fast-forward of
-    what the remote has now.
+    what the remote has now, or would bring back what was removed there.
     """
     theirs = git.list_remote(remote, environment)
+    gone = [one.branch for one in plans if one.branch not in theirs and _was_there(git, remote, one.branch)]
     there = [plan for plan in plans if plan.branch in theirs]
     behind = [plan for plan in there if not git.has_ancestor(theirs[plan.branch], plan.parent)]
     pushed = {plan.branch: theirs[plan.branch] for plan in behind if makes(git, theirs[plan.branch], plan)}
-    message = "has commits of {} that are not in this repository; pull them first"
+    ahead = [plan.branch for plan in behind if plan.branch not in pushed]
+    back = [
+        plan.branch
+        for plan in there
+        if plan not in behind
+        and not {*git.was_at(remote, plan.branch)}.isdisjoint(git.lacking(theirs[plan.branch], plan.parent))
+    ]
+    again = "or `git push {1} {0}` if"
+    found = {
+        "has commits of {0} that are not in this repository; pull them first": ahead,
+        f"no longer has {{0}}; delete it here, {again} it is to be there again": gone,
+        f"no longer has commits of {{0}} that are here; reset it, {again} they are to be there again": back,
+    }
     raise_any(
-        about(plan.branch, Code.NOT_A_FAST_FORWARD, f"{remote} {message.format(plan.branch)}")
-        for plan in behind
-        if plan.branch not in pushed
+        about(branch, Code.NOT_A_FAST_FORWARD, f"{remote} {message.format(branch, remote)}")
+        for message, branches in found.items()
+        for branch in branches
     )
     return pushed
+
+
+def _was_there(git: Git, remote: str, branch: str) -> bool:
+    """Whether the repository knows that `remote` had the branch."""
+    return bool(git.was_at(remote, branch)) or git.follows(remote, branch)
+
+
+def behind_remote(git: Git, remote: str, plans: Iterable[BranchPlan]) -> Iterator[Finding]:
+    """The findings about branches to be moved that lack commits of `remote`, as it was last fetched."""
+    theirs = git.heads(f"remotes/{remote}")
+    for plan in plans:
+        if plan.changes and not git.has_ancestor(tip := theirs.get(plan.branch, plan.parent), plan.parent):
+            number = counted(len(git.lacking(plan.parent, tip)), "commit")
+            message = f"lacks {number} of {remote}/{plan.branch}; pull them first"
+            yield about(plan.branch, Code.NOT_A_FAST_FORWARD, message)
 
 
 def makes(git: Git, commit: str, plan: BranchPlan) -> bool:

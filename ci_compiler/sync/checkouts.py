@@ -17,7 +17,7 @@ from pathlib import Path
 
 from ci_compiler.checkout import git_folder, head_branch, rebased_branch
 from ci_compiler.codes import Code
-from ci_compiler.errors import Finding, about
+from ci_compiler.errors import Finding, InputError, about
 from ci_compiler.files.drift import plain
 from ci_compiler.git import Git
 from ci_compiler.sync.branches import BranchPlan
@@ -58,8 +58,23 @@ class Checkout(Git):
         with tempfile.TemporaryDirectory(prefix="ci-compile-", ignore_cleanup_errors=True) as scratch:
             # A copy with its time, which says what git must compare.
             extra = {"GIT_INDEX_FILE": shutil.copy2(Path(git_folder(self.root), "index"), scratch)} if trial else {}
+            self._run("update-index", "-q", "--refresh", **extra)  # files that were only touched have not changed
             self._run("update-index", "--add", "--remove", "-z", "--stdin", stdin="\0".join(self._done), **extra)
             self._run("read-tree", "-m", "-u", *["--dry-run"] * trial, self.plan.parent, commit, **extra)
+        if trial and (filtered := self._filtered(commit)):
+            shown = ", ".join(filtered[:3]) + " …" * (len(filtered) > 3)
+            problem = f"filters of git change compiled files: {shown}; exclude them in .gitattributes"
+            raise InputError([_finding(self.plan, self.root, Code.TREE_CHANGED, problem)])
+
+    def _filtered(self, commit: str) -> list[str]:
+        """The new files of `commit` that would differ from it once they are checked out: a filter makes them others."""
+        with tempfile.TemporaryDirectory(prefix="ci-compile-", ignore_cleanup_errors=True) as scratch:
+            extra = {"GIT_INDEX_FILE": f"{scratch}/.index", "GIT_WORK_TREE": scratch}
+            paths = [path for path, text in self.plan.changes.items() if text is not None]
+            self._run("read-tree", commit, **extra)
+            self._run("checkout-index", "-z", "--stdin", stdin="\0".join(paths), **extra)
+            self._run("update-index", "-q", "--refresh", **extra)
+            return self._run("diff-files", "-z", "--name-only", "--diff-filter=M", **extra).split("\0")[:-1]
 
     def _has(self, path: str) -> bool:
         """Whether the file at `path` is what the plan makes it."""

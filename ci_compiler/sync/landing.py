@@ -83,8 +83,11 @@ def source_branch(git: Git, spec: Spec, heads: Mapping[str, str], commit: str) -
 
     Where several do, it is the first of them in the spec. '' if the commit shares no history with any of the branches.
     """
-    shared = {branch: git.merge_base(heads[branch], commit) for branch in spec.branches if branch in heads}
-    lacking = {name: git.count(heads[name], commit) for name, one in shared.items() if git.has_ancestor(one, commit)}
+    lacking = {
+        branch: len(git.lacking(heads[branch], commit))
+        for branch in spec.branches
+        if branch in heads and git.has_ancestor(git.merge_base(heads[branch], commit), commit)
+    }
     return min(lacking, key=lambda branch: lacking[branch], default="")
 
 

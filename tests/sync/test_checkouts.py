@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -401,6 +403,58 @@ def executable_spec(kind: Kind) -> None:
     kind.main.append(SPEC_PATH, "# more\n")
 
 
+def touched(kind: Kind) -> None:
+    """As a copy, an archive, a restored cache of a job or an editor leaves it."""
+    assert kind.main.ci("sync", "--push") == 0
+    kind.main.commit()
+    kind.worktree(OTHER)
+    for path in kind.folder.rglob("*"):
+        if path.is_file() and ".git" not in path.parts:
+            os.utime(path, (1, 1))
+    kind.main.write(SPEC_PATH, WITHOUT)
+
+
+def copied(kind: Kind) -> None:
+    assert kind.main.ci("sync", "--push") == 0
+    shutil.copytree(kind.main.root, kind.folder / "copy")
+    kind.made = [at(kind.folder / "copy")]
+    kind.main.write(SPEC_PATH, WITHOUT)
+
+
+def touched_and_changed(kind: Kind) -> None:
+    touched(kind)
+    kind.main.append("README.md")
+
+
+def filtered(kind: Kind, pattern: str = "*.yml", *, clean: str = "sed s/cell/CELL/", smudge: str = "cat") -> None:
+    kind.main.git("config", "filter.a.clean", clean)
+    kind.main.git("config", "filter.a.smudge", smudge)
+    kind.main.write(".gitattributes", f"{pattern} filter=a\n")
+    kind.push()
+
+
+def filtered_recipes(kind: Kind) -> None:
+    filtered(kind, ".flox/pkgs/*", clean="sed s/torch/TORCH/")
+
+
+def filtered_documents(kind: Kind) -> None:
+    filtered(kind, "*.md")
+
+
+def filtered_there_and_back(kind: Kind) -> None:
+    filtered(kind, clean="tr a-z b-za", smudge="tr b-za a-z")
+
+
+def filter_that_fails(kind: Kind) -> None:
+    kind.main.git("config", "filter.a.required", "true")
+    filtered(kind, smudge="false")
+
+
+def crlf_by_attributes(kind: Kind) -> None:
+    kind.main.write(".gitattributes", "* text=auto eol=crlf\n")
+    kind.push()
+
+
 KINDS: dict[Callable[[Kind], None], str] = {
     clean: "",
     changed: "tree-changed",
@@ -440,6 +494,15 @@ KINDS: dict[Callable[[Kind], None], str] = {
     alias: "",
     split_index: "",
     executable_spec: "git",
+    touched: "",
+    copied: "",
+    touched_and_changed: "tree-changed",
+    filtered: "tree-changed",
+    filtered_recipes: "tree-changed",
+    filtered_documents: "tree-changed",
+    filtered_there_and_back: "",
+    filter_that_fails: "git",
+    crlf_by_attributes: "",
 }
 """What each kind is refused with; '' if it is brought to the new commit."""
 
@@ -526,3 +589,98 @@ def test_a_change_made_during_the_push_is_not_overwritten(tmp_path: Path, capsys
     assert "error: " in capsys.readouterr().err
     assert kind.main.git("rev-parse", "main") == before
     assert (kind.main.root / SPEC_PATH).read_text("utf-8").endswith("# meanwhile\n")
+
+
+# Branches of the remote.
+
+
+def synced(tmp_path: Path) -> Kind:
+    """All branches are pushed, and the spec here says something else now."""
+    kind = Kind(tmp_path)
+    assert kind.main.ci("sync", "--push") == 0
+    kind.main.write(SPEC_PATH, WITHOUT)
+    return kind
+
+
+def on_remote(kind: Kind, *words: str) -> str:
+    return kind.main.git("--git-dir", str(kind.remote), *words)
+
+
+def refused(kind: Kind, capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    """What a sync says that moves nothing."""
+    before = kind.state()
+    capsys.readouterr()
+    assert (kind.main.ci("sync", *words), kind.state()) == (2, before)
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
+    return line
+
+
+@pytest.mark.parametrize("knows", ["", "fetched", "pruned"])
+def test_a_branch_that_was_deleted_on_the_remote_is_not_pushed_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], knows: str
+) -> None:
+    kind = synced(tmp_path)
+    kind.main.git("branch", "-q", "--set-upstream-to", f"origin/{OTHER}", OTHER)
+    on_remote(kind, "update-ref", "-d", f"refs/heads/{OTHER}")
+    if knows:
+        kind.main.git("fetch", "-q", "origin", *(["--prune"] if knows == "pruned" else []))
+    assert refused(kind, capsys, "--push") == (
+        f"error: {OTHER}: origin no longer has {OTHER}; delete it here, or `git push origin {OTHER}` if it is to be "
+        "there again [not-a-fast-forward]"
+    )
+    kind.main.git("push", "-q", "origin", OTHER)
+    assert kind.main.ci("sync", "--push") == 0
+
+
+def test_a_branch_that_the_remote_never_had_is_pushed(tmp_path: Path) -> None:
+    kind = Kind(tmp_path)
+    on_remote(kind, "update-ref", "-d", f"refs/heads/{OTHER}")
+    kind.main.git("branch", "-q", "-D", OTHER)
+    kind.main.git("update-ref", "-d", f"refs/remotes/origin/{OTHER}")
+    kind.main.git("branch", "-q", "--track", OTHER, "origin/main")
+    assert kind.main.ci("sync", "--push") == 0
+    assert on_remote(kind, "rev-parse", OTHER) == kind.main.git("rev-parse", OTHER)
+
+
+@pytest.mark.parametrize("branch", ["main", OTHER])
+@pytest.mark.parametrize("fetched", [False, True])
+def test_what_a_force_push_removed_is_not_pushed_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], branch: str, fetched: bool
+) -> None:
+    kind = synced(tmp_path)
+    on_remote(kind, "update-ref", f"refs/heads/{branch}", f"{branch}~1")
+    if fetched:
+        kind.main.git("fetch", "-q", "origin")
+    assert refused(kind, capsys, "--push") == (
+        f"error: {branch}: origin no longer has commits of {branch} that are here; reset it, or `git push origin "
+        f"{branch}` if they are to be there again [not-a-fast-forward]"
+    )
+    kind.main.git("push", "-q", "origin", branch)
+    assert kind.main.ci("sync", "--push") == 0
+
+
+def test_commits_that_the_remote_never_had_are_pushed(tmp_path: Path) -> None:
+    kind = synced(tmp_path)
+    kind.main.git("commit", "-q", "--allow-empty", "-m", "mine")
+    assert kind.main.ci("sync", "--push") == 0
+
+
+@pytest.mark.parametrize("branch", ["main", OTHER])
+@pytest.mark.parametrize("own", [False, True])
+def test_a_branch_that_lacks_commits_of_its_remote_is_not_moved(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], branch: str, own: bool
+) -> None:
+    kind = synced(tmp_path)
+    another = kind.clone("another", f"--branch={branch}")
+    for _ in range(2):
+        another.git("commit", "-q", "--allow-empty", "-m", "of others")
+    another.git("push", "-q", "origin", branch)
+    kind.main.git("fetch", "-q", "origin")
+    if own:
+        tree = kind.main.git("rev-parse", f"{branch}^{{tree}}")
+        commit = kind.main.git("commit-tree", tree, "-p", branch, "-m", "mine")
+        kind.main.git("update-ref", f"refs/heads/{branch}", commit)
+    said = f"{branch}: lacks 2 commits of origin/{branch}; pull them first [not-a-fast-forward]"
+    assert refused(kind, capsys) == f"error: {said}"
+    assert kind.main.ci("sync", "--dry-run") == 0
+    assert f"warning: {said}" in capsys.readouterr().err.splitlines()

@@ -21,7 +21,7 @@ from ci_compiler.spec.build import parse_spec
 from ci_compiler.spec.carried import SPEC, carried_paths, default_branch
 from ci_compiler.spec.model import Spec
 from ci_compiler.spec.revision import base_spec
-from ci_compiler.sync.branches import WRITTEN, BranchPlan, check_push, commit_plans, heads_of, summary
+from ci_compiler.sync.branches import WRITTEN, BranchPlan, behind_remote, check_push, commit_plans, heads_of, summary
 from ci_compiler.sync.carried import other_edits, refuse, take
 from ci_compiler.sync.checkouts import Checkout, checkouts, write
 from ci_compiler.sync.landing import branch_plans
@@ -48,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
         plans = branch_plans(git, decided, common, heads, adopt=arguments.adopt)
     credential = _credential(arguments)
     pushed = check_push(git, REMOTE, plans, credential) if arguments.push else {}
-    updated = [] if arguments.pull_request else _checkouts(git, plans, dry_run=arguments.dry_run)
+    updated = [] if arguments.pull_request else _checkouts(git, plans, arguments)
     taken = {one.branch: _taken(git, one, decided.judged) for one in plans if one.taken}
     _print_plans(plans, taken, as_json=arguments.json)
     if arguments.push:
@@ -147,10 +147,11 @@ def _difference(git: Git, decided: Plan, one: BranchPlan) -> str:
     return markdown(diff(before, decided, one.branch))
 
 
-def _checkouts(git: Git, plans: Sequence[BranchPlan], *, dry_run: bool) -> list[Checkout]:
-    """The checkouts to update. Raises InputError for those that cannot be, which a dry run only prints."""
+def _checkouts(git: Git, plans: Sequence[BranchPlan], arguments: argparse.Namespace) -> list[Checkout]:
+    """The checkouts to update. Raises InputError for branches that must not move, which a dry run only prints."""
     found, findings = checkouts(git, plans)
-    if findings and not dry_run:
+    findings += () if arguments.push else behind_remote(git, REMOTE, plans)
+    if findings and not arguments.dry_run:
         raise InputError(findings)
     print_findings(replace(finding, tolerated=True) for finding in findings)
     return found
