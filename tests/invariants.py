@@ -321,8 +321,9 @@ def concurrency(compiled: Compiled) -> Iterator[str]:
         wanted = ("github.event.pull_request.number",) if name == "pull-request.yml" else wanted
         if any(part not in found.get("group", "") for part in wanted):
             yield f"{name}: the group {found.get('group')}"
-        if wanted and found.get("cancel-in-progress") is not (name == "pull-request.yml"):
-            yield f"{name}: cancels {found.get('cancel-in-progress')}"
+        kind = (True, None) if name == "pull-request.yml" else (False, "max")
+        if found and (found.get("cancel-in-progress"), found.get("queue")) != kind:
+            yield f"{name}: {found}"
     for name, job_id, job in compiled.jobs():
         found = job.get("concurrency", {})
         if name == PUBLISHING:

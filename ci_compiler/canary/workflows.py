@@ -30,7 +30,7 @@ from ci_compiler.canary.parts import (
 from ci_compiler.spec.model import Spec
 from ci_compiler.workflows import called
 from ci_compiler.workflows import cell as compiled
-from ci_compiler.workflows.common import SELECTED, TOKEN, expression, local, one_at_a_time, result_of
+from ci_compiler.workflows.common import SELECTED, TOKEN, expression, latest, local, queued, result_of
 from ci_compiler.workflows.model import (
     READ,
     CallJob,
@@ -99,7 +99,7 @@ def canary(spec: Spec, rows: Mapping[str, Mapping[str, object]], cache: str) -> 
         name="canary",
         run_name=f"canary [{expression('github.run_id')}]",
         env={"CANARY_ENV": "set"},
-        concurrency=one_at_a_time(f"canary-{expression('github.run_id')}", queue=True),
+        concurrency=queued(f"canary-{expression('github.run_id')}"),
         on={
             "workflow_dispatch": {"inputs": inputs},
             "push": {"paths": [f"{FOLDER}/touch"]},
@@ -257,7 +257,7 @@ def _systems(spec: Spec) -> dict[str, Job]:
 
 def _labels(spec: Spec) -> dict[str, Job]:
     """A job that no machine may take, and one of its concurrency group that cancels it at the end."""
-    group: dict[str, Node] = {"group": f"canary-labels-{expression('github.run_id')}", "cancel-in-progress": True}
+    group = latest(f"canary-labels-{expression('github.run_id')}")
     unserved = Job(
         name="labels",
         needs=["start"],

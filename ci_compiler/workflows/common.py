@@ -135,10 +135,19 @@ def result_of(job: str) -> str:
     return expression(f"fromJSON(toJSON(jobs.{job})).result")
 
 
-def one_at_a_time(group: str, *, queue: bool = False) -> dict[str, Node]:
-    """The `concurrency:` of runs that wait for each other. A new run replaces a waiting one, unless they `queue`."""
-    # Assumes `pending-replaced`, `queue-max`, `queue-order`.
-    return {"group": group, "cancel-in-progress": False, **({"queue": "max"} if queue else {})}
+# A concurrency group is `queued` or `latest`. GitHub's default is neither: a new request cancels the one that waits.
+
+
+def queued(group: str) -> dict[str, Node]:
+    """The `concurrency:` of requests that wait for each other, of which none is lost while at most a hundred wait."""
+    # Assumes `queue-max`, `queue-order`.
+    return {"group": group, "cancel-in-progress": False, "queue": "max"}
+
+
+def latest(group: str) -> dict[str, Node]:
+    """The `concurrency:` of requests of which only the newest counts: it cancels those before it."""
+    # Assumes `pending-replaced`.
+    return {"group": group, "cancel-in-progress": True}
 
 
 def for_each(legs: Node) -> dict[str, Node]:

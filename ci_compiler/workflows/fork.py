@@ -43,7 +43,7 @@ from ci_compiler.workflows.common import (
     TOKEN,
     expression,
     for_each,
-    one_at_a_time,
+    queued,
     runs_on,
 )
 from ci_compiler.workflows.model import READ, Job, RunStep, Step, Workflow
@@ -90,7 +90,7 @@ def workflow(spec: Spec) -> Workflow:
         name="build a fork",
         # Assumes `comment-file`, `comment-rights`.
         on={"issue_comment": {"types": ["created"]}},
-        concurrency=one_at_a_time(f"fork-comment-{expression('github.event.comment.id')}"),
+        concurrency=queued(f"fork-comment-{expression('github.event.comment.id')}"),
         jobs=jobs,
     )
 
@@ -237,6 +237,6 @@ def _report(spec: Spec, name: str, needs: list[str], condition: str, *, ended: b
             "pull-requests": Remarked("write", "the comment"),
             "statuses": Remarked("write", "the status of the commit"),
         },
-        concurrency=one_at_a_time(f"fork-{expression('github.event.issue.number')}", queue=True),
+        concurrency=queued(f"fork-{expression('github.event.issue.number')}"),
         steps=[checkout(), SETUP, tell],
     )

@@ -16,7 +16,7 @@ from ci_compiler.errors import Finding
 from ci_compiler.spec.carried import default_branch
 from ci_compiler.spec.model import Spec
 from ci_compiler.spec.upstream import Images
-from ci_compiler.workflows.common import IMAGES, SETUP_ACTION, expression, for_each, one_at_a_time
+from ci_compiler.workflows.common import IMAGES, SETUP_ACTION, expression, for_each, queued
 from ci_compiler.workflows.model import READ, Job, RunStep, Step, Workflow, action_step
 from ci_compiler.workflows.steps import SETUP, checkout, hosted_job, only_here
 from ci_compiler.workflows.tasks import APP, APP_ENVIRONMENT, cron, on_default_branch, starts
@@ -50,7 +50,7 @@ def workflow(spec: Spec) -> Workflow:
             },
             "workflow_dispatch": None,
         },
-        concurrency=one_at_a_time("images"),
+        concurrency=queued("images"),
         jobs={"pins": _pins(spec), "build": _build(spec), "push": _push(spec)},
     )
 

@@ -40,6 +40,7 @@ from ci_compiler.workflows.common import (
     expression,
     for_each,
     in_own_repository,
+    latest,
     local,
 )
 from ci_compiler.workflows.joined import values as joined_values
@@ -113,10 +114,7 @@ def workflow(spec: Spec, files: Collection[str], shards: Iterable[Shard]) -> Wor
             "pull_request": _pull_requests(spec),
             "merge_group": {"types": ["checks_requested"], "branches": list(spec.branches)},
         },
-        concurrency={
-            "group": f"pull-request-{expression('github.event.pull_request.number || github.sha')}",
-            "cancel-in-progress": True,
-        },
+        concurrency=latest(f"pull-request-{expression('github.event.pull_request.number || github.sha')}"),
         jobs={**jobs, VERDICT: verdict, **comment},
     )
 

@@ -36,7 +36,7 @@ from ci_compiler.workflows.common import (
     VERDICT,
     expression,
     local,
-    one_at_a_time,
+    queued,
 )
 from ci_compiler.workflows.joined import MANIFESTS
 from ci_compiler.workflows.joined import values as joined_values
@@ -86,7 +86,7 @@ def workflow(spec: Spec, shard: Shard) -> Workflow:
         shard.name,
         expression("github.ref"),
         expression("inputs.only && github.run_id || inputs.variant || github.run_id"),
-        expression("inputs.publish"),  # so that a run that does not publish never replaces one that does
+        expression("inputs.publish"),  # so that a run that publishes nothing never waits for an approval
         expression("inputs.again"),
         *([expression(f"inputs.{PROFILE}")] if spec.profiles.started else ()),
     ]
@@ -95,7 +95,7 @@ def workflow(spec: Spec, shard: Shard) -> Workflow:
         run_name=f"{shard.title}{_REQUESTED} ({_WHAT}){_SINCE if _batched(spec) else ''}",
         on=_triggers(spec, shard),
         permissions=READ,
-        concurrency=one_at_a_time("-".join(group)),
+        concurrency=queued("-".join(group)),
         jobs={SELECT: select, **jobs, VERDICT: verdict},
     )
 

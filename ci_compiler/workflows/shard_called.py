@@ -26,7 +26,7 @@ from ci_compiler.workflows.common import (
     VERSIONS,
     expression,
     input_not_paused,
-    one_at_a_time,
+    queued,
     selected,
 )
 from ci_compiler.workflows.model import READ, Job, RunStep, Step, UsesStep, Workflow, action_step, input_node
@@ -185,7 +185,7 @@ def _publish(spec: Spec) -> Workflow:
         permissions=called.publishing_permissions(spec),
         # Assumes `environment-secret`, `environment-branches`, `approval-holds-group`, `approval-each-job`.
         environment=spec.publish.environment,
-        concurrency=one_at_a_time(f"publish-{expression(selected(SHARD))}-{expression(_POOL)}", queue=True),
+        concurrency=queued(f"publish-{expression(selected(SHARD))}-{expression(_POOL)}"),
         steps=_publication_steps(spec, secrets),
     )
     inputs: dict[str, Node] = {

@@ -22,7 +22,7 @@ from ci_compiler.workflows.common import (
     TOKEN,
     WORKFLOW_TOKEN,
     expression,
-    one_at_a_time,
+    queued,
 )
 from ci_compiler.workflows.model import READ, Job, Permissions, RunStep, Step, Workflow, action_step, input_node
 from ci_compiler.workflows.steps import SET_UP_NIX, SETUP, checkout, hosted_job, upload
@@ -66,7 +66,7 @@ def _task(
     `deep`: the checkout has the whole history.
     """
     made = hosted_job(spec, title, steps=[checkout(history=deep), SETUP, *steps], **more)
-    return Workflow(name=name, on=on, concurrency=one_at_a_time(name.replace(" ", "-")), jobs={job: made})
+    return Workflow(name=name, on=on, concurrency=queued(name.replace(" ", "-")), jobs={job: made})
 
 
 def starts(spec: Spec, file: str, entry: Node) -> Workflow:
@@ -84,7 +84,7 @@ def starts(spec: Spec, file: str, entry: Node) -> Workflow:
     permissions: Permissions = {"actions": Remarked("write", f"starts {file}")}
     name = f"{file.removesuffix('.yml')} schedule"
     job = hosted_job(spec, "Start", permissions=permissions, steps=[start])
-    concurrency = one_at_a_time(name.replace(" ", "-"))
+    concurrency = queued(name.replace(" ", "-"))
     return Workflow(name=name, on={"schedule": [entry]}, concurrency=concurrency, jobs={"start": job})
 
 
@@ -144,7 +144,7 @@ def fleet_watch(spec: Spec) -> Workflow:
     if watch:
         permissions = READ | _MAY_KEEP_AN_ISSUE | (_MAY_RERUN if watch.rerun_lost else {})
         steps = [_RERUN, _WATCH] if watch.rerun_lost else [_WATCH]
-    task = _task(
+    return _task(
         spec,
         "fleet watch",
         "coverage",
@@ -155,7 +155,6 @@ def fleet_watch(spec: Spec) -> Workflow:
         permissions=permissions,
         environment=WATCH_ENVIRONMENT,
     )
-    return replace(task, concurrency={"group": "fleet-watch", "cancel-in-progress": True})
 
 
 # waves.yml and schedule.yml
@@ -209,7 +208,7 @@ def waves(spec: Spec) -> Workflow:
     may = expression(on_default_branch(spec))
     task = _task(spec, "waves", "waves", "Waves", on, start, minutes=_MINUTES, if_=may, permissions=MAY_START)
     title = f"waves [{_REQUEST}] {expression('inputs.about')}"
-    return replace(task, run_name=title, concurrency=one_at_a_time("waves", queue=True))
+    return replace(task, run_name=title)
 
 
 def schedule(spec: Spec, wanted: Schedule) -> Workflow:
@@ -256,8 +255,7 @@ def _starts_runs(spec: Spec, profile: str, on: dict[str, Node]) -> Workflow:
     """The workflow that starts the runs of `profile`. They are compared with what is checked out, and with its tags."""
     start = RunStep(name=f"Start the runs of the profile {profile}", env=TOKEN, run=f"ci-compile start {profile}")
     on = {**on, "workflow_dispatch": None}
-    task = _task(spec, f"{profile} profile", "start", "Start", on, start, deep=True, minutes=30, permissions=MAY_START)
-    return replace(task, concurrency=one_at_a_time(f"start-{profile}"))
+    return _task(spec, f"{profile} profile", "start", "Start", on, start, deep=True, minutes=30, permissions=MAY_START)
 
 
 # sync.yml and update.yml
@@ -361,7 +359,7 @@ def pages(spec: Spec) -> Workflow:
             "push": {"branches": [default_branch(spec)], "paths": [".github/**"]},
             "workflow_dispatch": None,
         },
-        concurrency=one_at_a_time("pages"),
+        concurrency=queued("pages"),
         jobs={"page": _page(spec), "deploy": deploy},
     )
 

@@ -38,23 +38,21 @@ _NAMED = {"needs": 1, "steps": 1, "jobs": 1, "inputs": 1, "matrix": 1, "vars": 1
 _INTO = frozenset({"concurrency", "environment", "strategy", "runs-on", "permissions"})
 
 
-def compiled() -> Iterator[str]:
-    """Every compiled workflow: of the examples, and the repository's own."""
-    for case in GOOD:
-        yield from (text for path, text in of_example(case.name).items() if path.startswith(".github/workflows/"))
-    texts = (path.read_text("utf-8") for path in sorted(ROOT.glob(".github/workflows/*.yml")))
-    yield from (text for text in texts if text.startswith("# Compiled"))
+@cache
+def compiled() -> tuple[tuple[str, str], ...]:
+    """The file's name and the text of every workflow: of the examples, of rarer keys, and the repository's own."""
+    zoned = plan(spec_of(small(schedule={"days": ["sat"], "build": "all", "timezone": "Europe/Berlin"})))
+    started = plan(spec_of(small(profiles=STARTED)))
+    trees = [of_example(case.name) for case in GOOD] + [render(one.spec, one.shards) for one in (zoned, started)]
+    trees.append({path.as_posix(): path.read_text("utf-8") for path in sorted(ROOT.glob(".github/workflows/*.yml"))})
+    found = ((path, text) for tree in trees for path, text in tree.items() if ".github/workflows/" in path)
+    return tuple((Path(path).name, text) for path, text in found if text.startswith("# Compiled"))
 
 
 @cache
 def written() -> frozenset[str]:
     """The constructs in everything that the compiler writes, and the calls of GitHub's API."""
-    texts = [*compiled()]
-    zoned = plan(spec_of(small(schedule={"days": ["sat"], "build": "all", "timezone": "Europe/Berlin"})))
-    texts.append(render(zoned.spec, zoned.shards)[".github/workflows/schedule.yml"])
-    started = plan(spec_of(small(profiles=STARTED)))
-    texts += [text for path, text in render(started.spec, started.shards).items() if "/workflows/" in path]
-    return frozenset({one for text in texts for one in constructs(load(text))} | calls())
+    return frozenset({one for _, text in compiled() for one in constructs(load(text))} | calls())
 
 
 @cache

@@ -79,14 +79,6 @@ def _loses_needs(*kept: str) -> Callable[[Job], None]:
     return change
 
 
-def _group(old: str, new: str) -> Edit:
-    def edit(document: Document, _: Mapping[str, Document]) -> None:
-        if old in document.get("concurrency", {}).get("group", ""):
-            document["concurrency"]["group"] = document["concurrency"]["group"].replace(old, new)
-
-    return edit
-
-
 def _group_of_publishing(job: Job) -> None:
     if "concurrency" in job:
         job["concurrency"]["group"] += "-${{ github.run_id }}"
@@ -107,6 +99,13 @@ def _asked_once(document: Document, _: Mapping[str, Document]) -> None:
 
 def _no_queue(document: Document, _: Mapping[str, Document]) -> None:
     document.get("concurrency", {}).pop("queue", None)
+
+
+def _one_waits(document: Document, mapping: Mapping[str, Document]) -> None:
+    """All pushes share a group, in which one waits."""
+    group = document.get("concurrency", {}).get("group", "")
+    document.get("concurrency", {})["group"] = group.replace(" || github.run_id", "")
+    _no_queue(document, mapping)
 
 
 def _no_limit(job: Job) -> None:
@@ -156,9 +155,7 @@ FAULTS: Mapping[str, Fault] = {
     "a called job without !cancelled()": Fault(
         edit=_in_top_jobs("ci-runner build ", _without("!cancelled() && ")), scenario=_dispatch, kind=FAILS
     ),
-    "a group of runs without the run's id": Fault(
-        edit=_group(" || github.run_id", ""), scenario=_three_pushes, kind=NEVER_PUBLISHED
-    ),
+    "pushes that replace each other": Fault(edit=_one_waits, scenario=_three_pushes, kind=NEVER_PUBLISHED),
     "a group of publishing for each run": Fault(
         edit=_in_jobs("ci-runner publish-run ", _group_of_publishing),
         scenario=_push_and_dispatch,

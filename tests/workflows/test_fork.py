@@ -180,6 +180,7 @@ def test_comments_do_not_cancel_each_other(document: dict[str, Any]) -> None:
     assert document["concurrency"] == {
         "group": "fork-comment-${{ github.event.comment.id }}",
         "cancel-in-progress": False,
+        "queue": "max",
     }
     with_group = {name for name, job in document["jobs"].items() if "concurrency" in job}
     assert with_group == {"begin", "report"}

@@ -1057,7 +1057,7 @@ def test_a_run_of_a_shard_says_what_it_builds_and_for_which_request(compiled: Tr
 
 
 def test_runs_of_one_choice_share_a_group_and_others_do_not(compiled: Tree) -> None:
-    """A pending run is replaced by one that builds the same; a selection is never replaced."""
+    """Runs of one choice wait for each other; a selection waits for no run."""
     rows = [({"variant": "all", "only": ""}, "all"), ({"variant": "all", "only": "a"}, "9"), ({}, "9")]
     cases = []
     for shard in compiled.plan.shards:
