@@ -392,6 +392,7 @@ def _ruleset(needs: Reliance) -> dict[str, Any]:
     checks = {
         "strict_required_status_checks_policy": True,
         "required_status_checks": [{"context": needs.verdict}],
+        "do_not_enforce_on_create": True,  # or the first push of a branch would be refused
     }
     refs = [f"refs/heads/{branch}" for branch in needs.branches]
     return {

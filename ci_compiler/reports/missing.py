@@ -1,4 +1,7 @@
-"""What a new fleet lacks before its first build, and what makes each: found without asking GitHub or a machine."""
+"""What a new fleet lacks, and what makes each, found without asking GitHub or a machine.
+
+The order is that in which nothing is built or published before all that it needs is there.
+"""
 
 from __future__ import annotations
 
@@ -29,15 +32,21 @@ def missing(decided: Plan, root: Path) -> Iterator[str]:
         key = "nix-store --generate-binary-cache-key my-cache-1 secret.key public.key"
         yield f"a cache between the machines: {key}, and `cache` in the spec"
     environments = reliance(decided).environments
-    yield f"environments {', '.join(sorted(environments))}: ci-compile settings --write | sh"
+    yield f"settings, and environments {', '.join(sorted(environments))}: ci-compile settings --write | sh"
     for name, used in sorted(environments.items()):
         for secret in sorted(used.secrets - OPTIONAL):
             yield f"secret {secret}: gh secret set {secret} --env {name}"
+    yield "settings and secrets, checked: ci-compile settings --check"
     for pool in spec.pools:
         if not pool.hosted:
             checked = f"ci-runner doctor --pool {pool.name}"
             yield f"runner of {pool.name}: {checked} && ci-runner start {pool.name}"
-    yield "settings of the repository: ci-compile settings --check"
+    # Assumes `skip-ci`.
+    commit = "git add . && git commit --allow-empty -m 'Start the fleet [skip ci]'"
+    yield f"the files on GitHub, with no build yet: {commit} && git push --set-upstream origin HEAD"
+    yield f"one variant: ci-compile dispatch {decided.shards[0].variants[0]} --publish --wait"
+    yield "then everything: ci-compile dispatch '*' --publish"
+    yield "from then on, each push, if it is to publish: `publish: {on-push: true}` in the spec"
 
 
 def _repository(owner: str, root: Path) -> Iterator[str]:
@@ -46,4 +55,4 @@ def _repository(owner: str, root: Path) -> Iterator[str]:
     try:
         repository_of({}, root)
     except InputError:
-        yield f"a repository on GitHub: gh repo create {owner}/{root.resolve().name} --source . --push"
+        yield f"a repository on GitHub: gh repo create {owner}/{root.resolve().name} --source . --private"

@@ -15,6 +15,7 @@ from ci_compiler.cli.app import run
 from ci_compiler.cli.compile import PROGRAM
 from ci_compiler.cli.questions import QUESTIONS
 from ci_compiler.plan.pins import named_commits
+from ci_compiler.plan.pipeline import plan
 from ci_compiler.runner.deployment.kinds import deployment
 from ci_compiler.spec.build import load_spec, starters
 from ci_compiler.spec.model import Spec
@@ -142,6 +143,36 @@ def test_every_template_takes_gpus_and_a_builder(template: str, tmp_path: Path) 
     expected = {"gfx942", "gfx90a"} if amd else {"rtx-4090", "h100"}
     assert pools == expected
     assert run(PROGRAM, ["--check", "--root", str(tmp_path), "--branch", "main"]) == (1 if template == "own" else 0)
+
+
+ORDER = (
+    "gh repo create acme/",
+    "ci-compile settings --write | sh",
+    "gh secret set ",
+    "ci-compile settings --check",
+    "ci-runner start ",
+    "git push ",
+    "ci-compile dispatch NAME --publish --wait",
+    "ci-compile dispatch '*' --publish",
+    "`publish: {on-push: true}`",
+)
+"""What is missing, in the order in which nothing is built or published before what it needs is there."""
+
+
+@pytest.mark.parametrize("template", starters())
+def test_the_first_push_builds_and_publishes_nothing(
+    template: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Everything that a push would build, and the secret and the machines that it needs, come before it or after it."""
+    init(tmp_path, "--template", template, "--owner", "acme", "--toolkit", TOOLKIT)
+    spec = spec_at(tmp_path)
+    assert not spec.publish.on_push
+    first = plan(spec).shards[0].variants[0]
+    said = capsys.readouterr().out.partition("missing, each with what makes it:\n")[2].replace(first, "NAME")
+    assert "--push" not in said
+    assert "[skip ci]" in next(line for line in said.splitlines() if "git push" in line)
+    last = {part: max(n for n, line in enumerate(said.splitlines()) if part in line) for part in ORDER}
+    assert sorted(last, key=lambda part: last[part]) == list(ORDER)
 
 
 @pytest.mark.parametrize("template", [name for name in starters() if not name.endswith("-rocm")])
