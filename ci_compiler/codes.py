@@ -32,6 +32,7 @@ class Code(StrEnum):
         self.severity = severity
         return self
 
+    ADDRESS_SHARED = "address-shared"
     ANOTHER_TORCH = "another-torch"
     ATTESTATION_DIFFERS = "attestation-differs"
     ATTESTATION_MISSING = "attestation-missing"

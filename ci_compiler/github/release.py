@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 _UPLOADED = "uploaded"
 """The state of a whole asset; after a broken upload it is `starter` (GitHub Docs, "Releases")."""
+_OF = " of "
+"""What is between a file's name and its variant in the label of an asset, which the page of a release shows."""
 _SUMS, _SBOM = ".sha256", ".cdx.json"
 _WITHDRAWN = " (withdrawn)"
 _HASH = re.compile("[0-9a-f]{40}|[0-9a-f]{64}")
@@ -52,19 +54,15 @@ class GitHubRelease(Target):
         release = self._release(wanted[0].version)
         if release is None or (release.draft and _commit(release) not in {"", wanted[0].commit}):
             return {}
-        return {
-            name: HeldFile((asset.digest or "").removeprefix("sha256:"), not release.draft, _commit(release))
-            if asset.state == _UPLOADED
-            else HeldFile("", shown=False)
-            for name, asset in self._assets(release).items()
-        }
+        return {name: _held(release, asset) for name, asset in self._assets(release).items()}
 
     def put(self, file: Upload) -> None:
         """Uploads an asset, in place of what a broken upload left; the first of a commit begins the draft."""
         release = self._of_commit(self._release(file.version), file)
         self._clear(release, file.name)
         path = str(file.path)
-        self._call(f"upload {file.name}", lambda: release.upload_asset(path, name=file.name), again=False)
+        label = f"{file.name}{_OF}{file.variant}"
+        self._call(f"upload {file.name}", lambda: release.upload_asset(path, label, name=file.name), again=False)
 
     def stage(self, wanted: Sequence[Upload]) -> None:
         """Uploads the digests of a variant's files. Raises StageError if another run removed some of them meanwhile."""
@@ -239,6 +237,15 @@ def version_in(tags: str, tag: str) -> str:
     """The version that a tag spells, if `tags` spells it with `{version}`; '' for a tag of something else."""
     match = re.fullmatch(re.escape(tags).replace(r"\{version\}", "([0-9][0-9A-Za-z.-]*)"), tag)
     return match[1] if match else ""
+
+
+def _held(release: GitRelease, asset: GitReleaseAsset) -> HeldFile:
+    """What an asset is; its variant is known by the label that `put` gave it."""
+    named, of, variant = (asset.label or "").partition(_OF)
+    variant = variant if of and named == asset.name else ""
+    if asset.state != _UPLOADED:
+        return HeldFile("", shown=False, variant=variant)
+    return HeldFile((asset.digest or "").removeprefix("sha256:"), not release.draft, _commit(release), variant)
 
 
 def _commit(release: GitRelease) -> str:

@@ -159,6 +159,10 @@ def plan(spec: Spec) -> Plan:
 
         findings += tuple(target_findings(spec))
     findings += tuple(untested_findings(spec, zip(judged.cells, routes, strict=True)))
+    if not spec.backend.has_recipes:
+        from ci_compiler.plan.addresses import address_findings  # a store and FloxHub tell variants apart by name
+
+        findings += tuple(address_findings(spec, zip(judged.cells, routes, strict=True)))
     if any(pool.hosted for pool in spec.pools):
         from ci_compiler.plan.hosted_rules import hosted_findings  # most specs have machines of their own
 

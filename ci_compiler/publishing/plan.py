@@ -38,12 +38,14 @@ class Upload(NamedTuple):
 class HeldFile(NamedTuple):
     """A file that a target holds: its SHA-256 ('': unknown, or of a broken upload), and whether users see it.
 
-    `commit` is the commit that it was built from; '' if the target does not know it.
+    `commit` is the commit that it was built from, and `variant` the variant that it is of; '' if the target does not
+    know it.
     """
 
     digest: str
     shown: bool
     commit: str = ""
+    variant: str = ""
 
 
 @record
@@ -82,6 +84,14 @@ def plan_upload(wanted: Mapping[str, str], held: Mapping[str, HeldFile]) -> Uplo
             kind = "resumed" if there.digest == digest else "replaced"
         kinds[kind].append(name)
     return UploadPlan(**{kind: tuple(names) for kind, names in kinds.items()})
+
+
+def taken(name: str, variant: str) -> str:
+    """Why the file `name` is not published where one of this name is of another `variant`, even if both are equal."""
+    return (
+        f"{name}: the file of {variant} has the same name; tell them apart by a placeholder in `url` or "
+        "`version: {local: …}`, or by the name of the file"
+    )
 
 
 def refusal(refused: Collection[str], version: str, earlier: str, commit: str) -> str:

@@ -9,7 +9,16 @@ from typing import Protocol
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import failure
-from ci_compiler.publishing.plan import HeldFile, HeldVersion, StagedVariant, Upload, UploadPlan, plan_upload, refusal
+from ci_compiler.publishing.plan import (
+    HeldFile,
+    HeldVersion,
+    StagedVariant,
+    Upload,
+    UploadPlan,
+    plan_upload,
+    refusal,
+    taken,
+)
 
 
 class Target(Protocol):
@@ -69,8 +78,14 @@ def place_failures(variant: str) -> Iterator[None]:
 
 
 def planned(target: Target, wanted: Sequence[Upload]) -> UploadPlan:
-    """What there is to do for `wanted`. Raises StageError for a file that is published with another content."""
+    """What there is to do for `wanted`.
+
+    Raises StageError for a file that is of another variant, or is published with another content.
+    """
     held, first = target.held(wanted), wanted[0]
+    for file in wanted:
+        if (there := held.get(file.name)) and there.variant not in {"", file.variant}:
+            raise failure(file.variant, Code.ADDRESS_SHARED, taken(file.name, there.variant))
     plan = plan_upload({file.name: file.digest for file in wanted}, held)
     if plan.refused:
         message = refusal(plan.refused, first.version, held[plan.refused[0]].commit, first.commit)

@@ -22,7 +22,16 @@ from ci_compiler.errors import failure
 from ci_compiler.files.folders import SBOM_FILE
 from ci_compiler.outside import expected, object_of
 from ci_compiler.publishing.distributions import metadata_of, project_of
-from ci_compiler.publishing.plan import UPLOAD_DAYS, HeldFile, HeldVersion, StagedVariant, Upload, refusal, release_of
+from ci_compiler.publishing.plan import (
+    UPLOAD_DAYS,
+    HeldFile,
+    HeldVersion,
+    StagedVariant,
+    Upload,
+    refusal,
+    release_of,
+    taken,
+)
 from ci_compiler.publishing.stores import Store, StoredFile
 from ci_compiler.record import record
 from ci_compiler.units import grouped
@@ -145,7 +154,7 @@ class WheelIndex:
             for upload in uploads:
                 if file := shown.get(upload.name):
                     half = file.digest == upload.digest and self.unfinished(upload.version, upload.variant)
-                    held[upload.name] = HeldFile(file.digest, shown=not half, commit=file.commit)
+                    held[upload.name] = HeldFile(file.digest, shown=not half, commit=file.commit, variant=file.variant)
                 elif (there := self._store.find(f"{project}/{place_of(upload)}")) and _is_whole(there, upload):
                     held[upload.name] = HeldFile(upload.digest, shown=False)
         return held
@@ -316,11 +325,14 @@ def _is_whole(there: StoredFile, upload: Upload) -> bool:
 
 
 def _added(there: tuple[IndexFile, ...], new: Sequence[IndexFile]) -> tuple[IndexFile, ...]:
-    """The page `there` with `new`. Raises StageError for a name that then has two contents."""
+    """The page `there` with `new`. Raises StageError for a name that then has two contents, or is of two variants."""
     known = {file.name: file for file in there}
     for file in new:
-        if known.setdefault(file.name, file).digest != file.digest:
-            message = refusal([file.name], file.version, known[file.name].commit, file.commit)
+        other = known.setdefault(file.name, file)
+        if other.variant != file.variant:
+            raise failure(file.variant, Code.ADDRESS_SHARED, taken(file.name, other.variant))
+        if other.digest != file.digest:
+            message = refusal([file.name], file.version, other.commit, file.commit)
             raise failure(file.variant, Code.PUBLISHED_OTHERWISE, message)
     return tuple(sorted(known.values(), key=lambda file: file.name))
 

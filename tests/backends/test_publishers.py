@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from ci_compiler.backends.nar import closure_digest
 from ci_compiler.errors import InputError
 from ci_compiler.github.reliance import reliance
 from ci_compiler.plan.pipeline import plan
@@ -31,23 +32,29 @@ from tests.specs import spec_of
 
 def test_a_release_is_held_back_until_each_variant_passed(built: Project) -> None:
     place = {"to": "wheel-index", "url": str(built.index), "whole": True}
-    built.declare(publish=place)
+    built.declare(publish=place, files=["dist/*"])  # so that the builds name their wheels apart
     waits = built.publish().stdout
     other = NAME.replace("avx2", "avx")
     assert f"uploaded, and held back until the release is whole: {other} did not pass and get there yet" in waits
     assert not (built.index / "fastpath/index.html").exists()
     path = built.root / MANIFEST
-    path.write_text(json.dumps(built.manifest | {"name": other}), "utf-8")
+    [wheel_file] = (built.root / MANIFEST).parent.glob("files/*.whl")
+    own = wheel_file.rename(wheel_file.with_name(wheel_file.name.replace("-py3", "-1-py3")))
+    text = json.dumps(built.manifest | {"name": other}).replace(wheel_file.name, own.name)
+    path.write_text(text, "utf-8")
+    content = closure_digest(json.loads(text)["closure"])
     options = ("--branch", "main", "--commit", built.manifest["commit"], "--manifest", MANIFEST)
     record = json.loads((built.root / "tested/result.json").read_text("utf-8"))
-    (built.root / "tested/result.json").write_text(json.dumps(record | {"name": other}), "utf-8")
+    (built.root / "tested/result.json").write_text(json.dumps(record | {"name": other, "content": content}), "utf-8")
     assert (
         built.job("publish", other, *options).stdout.splitlines()[-1].startswith(f"{other}: {wheel.VERSION} from main")
     )
-    [file] = files_of((built.index / "fastpath/index.json").read_bytes())
-    assert (file.version, file.yanked) == (wheel.VERSION, "")
+    shown = files_of((built.index / "fastpath/index.json").read_bytes())
+    assert {(file.variant, file.version, file.yanked) for file in shown} == {
+        (name, wheel.VERSION, "") for name in (NAME, other)
+    }
     taken = built.job("withdraw", "fastpath", wheel.VERSION, "--because", "wrong results").stdout
-    assert taken == f"{other} {wheel.VERSION}: withdrawn\n"
+    assert taken == "".join(f"{name} {wheel.VERSION}: withdrawn\n" for name in sorted((NAME, other)))
     assert 'data-yanked="wrong results"' in (built.index / "fastpath/index.html").read_text("utf-8")
     assert "nowhere that it is" in built.job("withdraw", "fastpath", "9", "--because", "x", status=2).stderr
 
@@ -101,7 +108,7 @@ def test_keys_that_do_not_fit_are_refused(publish: dict[str, Any], message: str)
     ],
 )
 def test_the_job_may_do_what_its_place_needs(publish: dict[str, Any], rights: str, variables: bool) -> None:
-    files = compile_files(plan(spec_of(wheel.spec(publish=publish))))
+    files = compile_files(plan(spec_of(wheel.spec(publish=publish, files=["dist/*"]))))
     [text] = [text for name, text in files.items() if name.endswith("shard-publish.yml")]
     assert (f"    permissions:\n      {rights}    env" in text) is bool(rights)
     assert ("RELEASE_TOKEN: ${{ github.token }}" in text) is variables
@@ -114,7 +121,7 @@ def test_the_job_may_do_what_its_place_needs(publish: dict[str, Any], rights: st
 @pytest.mark.parametrize("names", [["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"], []])
 def test_the_jobs_get_exactly_the_secrets_that_are_named(names: list[str]) -> None:
     place = {"to": "wheel-index", "url": "s3://wheels"} if names else {"to": "github-release"}
-    spec = spec_of(wheel.spec(publish=place, secrets=names))
+    spec = spec_of(wheel.spec(publish=place, secrets=names, files=["dist/*"]))
     decided = plan(spec)
     assert reliance(decided).environments["release"].secrets == {*names}, "which `settings` asks for"
     files = compile_files(decided)

@@ -208,6 +208,15 @@ def test_a_wheel_can_be_built_on_a_machine_of_github(tmp_path: Path, capsys: pyt
     assert "x86-builder" not in said, "GitHub's machines need no runner"
 
 
+def test_wheels_for_several_gpus_are_installed_from_an_address_each(tmp_path: Path) -> None:
+    assert init(tmp_path, "--template", "wheel", "--owner", "acme", "--gpus", "H100, RTX 5090") == 0
+    table = (tmp_path / ".github/ci-matrix.yaml").read_text("utf-8")
+    [install] = re.findall("install: (.*)", table)
+    [publish] = re.findall("publish: (TWINE.*)", table)
+    assert "/@gpu@/@isa@/" in install
+    assert "/$VARIANT_GPU/$VARIANT_ISA/" in publish
+
+
 def test_a_cache_stops_before_the_compile_until_the_hash_of_nixpkgs_is_there(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

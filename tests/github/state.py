@@ -367,6 +367,7 @@ class GitHub:
             "id": number,
             "url": f"{self.url}/repos/{REPOSITORY}/releases/assets/{number}",
             "name": name,
+            "label": request.query.get("label", [""])[0],
             "state": "starter" if broken else "uploaded",
             "size": len(request.body),
             "digest": None if broken else f"sha256:{hashlib.sha256(request.body).hexdigest()}",

@@ -70,6 +70,25 @@ def test_a_release_is_a_draft_until_every_variant_is_there(github: GitHub, tmp_p
     github.problems = [problem for problem in github.problems if "'starter' is not one of" not in problem]
 
 
+@pytest.mark.parametrize("text", ["", "AVX-512"], ids=["equal bytes", "other bytes"])
+@pytest.mark.parametrize("is_shown", [False, True], ids=["draft", "release"])
+def test_a_file_of_another_variant_is_kept_and_that_variant_is_named(
+    text: str, is_shown: bool, github: GitHub, tmp_path: Path
+) -> None:
+    target = GitHubRelease(talk(github).client, "v{version}")
+    one = wheel(tmp_path / "a", variant="fastpath-avx2")
+    two = wheel(tmp_path / "b", variant="fastpath-avx512", text=text)
+    upload(target, [one], quiet)
+    if is_shown:
+        target.finish("1.4.0", [one.variant])
+    kept = dict(github.contents)
+    with pytest.raises(StageError, match=f"^fastpath-avx512: {one.name}: the file of fastpath-avx2 has the same name;"):
+        upload(target, [two], quiet)
+    assert github.contents == kept
+    assert [*target.staged("1.4.0", [])] == ["fastpath-avx2"]
+    upload(target, [one], quiet)  # its own files are no other variant's
+
+
 def test_the_command_of_the_documents_checks_the_files_of_a_release(github: GitHub, tmp_path: Path) -> None:
     [command] = re.findall(r"^shasum --algorithm 256 (.*?) +# or sha256sum", VERIFY.read_text("utf-8"), re.MULTILINE)
     publish(GitHubRelease(talk(github).client, "v{version}"), [wheel(tmp_path / "built", variant=NAMES[0])], quiet)

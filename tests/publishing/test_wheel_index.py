@@ -216,10 +216,35 @@ def test_two_contents_of_one_name_at_the_same_time(tmp_path: Path) -> None:
     upload(index(root), [first], quiet)
     upload(index(root), [second], quiet)
     index(root).finish("1.4.0", [first.variant])
-    with pytest.raises(StageError, match="published already, with another content"):
+    with pytest.raises(StageError, match="the file of fastpath-cpu has the same name"):
         index(root).finish("1.4.0", [second.variant])
     file = files_of((root / "fastpath/index.json").read_bytes())[0]
     assert (root / "fastpath" / place_of(file)).read_bytes() == first.path.read_bytes()
+
+
+EQUAL_OR_NOT = pytest.mark.parametrize("text", ["", "AVX-512"], ids=["equal bytes", "other bytes"])
+
+
+@EQUAL_OR_NOT
+def test_a_file_of_another_variant_is_refused_by_its_name_and_never_called_irreproducible(
+    text: str, tmp_path: Path
+) -> None:
+    one = wheel(tmp_path / "a", variant="fastpath-avx2")
+    two = wheel(tmp_path / "b", variant="fastpath-avx512", text=text)
+    publish(index(tmp_path / "index"), [one], quiet)
+    with pytest.raises(StageError, match=f"^fastpath-avx512: {one.name}: the file of fastpath-avx2 has the same name;"):
+        publish(index(tmp_path / "index"), [two], quiet)
+    assert shown(tmp_path / "index") == {one.name: ""}
+
+
+@EQUAL_OR_NOT
+def test_a_whole_release_with_two_variants_of_one_name_is_not_shown(text: str, tmp_path: Path) -> None:
+    names = ["fastpath-avx2", "fastpath-avx512"]
+    for name, content in zip(names, ["", text], strict=True):
+        upload(index(tmp_path / "index"), [wheel(tmp_path / name, variant=name, text=content)], quiet)
+    with pytest.raises(StageError, match=r"^fastpath-avx512: .*: the file of fastpath-avx2 has the same name;"):
+        index(tmp_path / "index").finish("1.4.0", names)
+    assert not (tmp_path / "index/fastpath/index.json").exists()
 
 
 def test_a_whole_release_is_shown_at_once(tmp_path: Path) -> None:
