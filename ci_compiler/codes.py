@@ -119,6 +119,7 @@ class Code(StrEnum):
     NEEDS_MISSING = "needs-missing"
     NEEDS_MISSING_VARIANT = "needs-missing-variant"
     NEEDS_OTHER = "needs-other"
+    NEEDS_UNDECLARED = "needs-undeclared"
     NIX = "nix"
     NIX_FAILED = "nix-failed"
     NIX_MISSING = "nix-missing"

@@ -33,7 +33,6 @@ from ci_compiler.adoption.causes import Cause, causes_of
 from ci_compiler.adoption.comparison import Pair, as_compiled, short, written_values
 from ci_compiler.adoption.comparison import causes as causes_of_pairs
 from ci_compiler.adoption.evaluation import Evaluation
-from ci_compiler.adoption.evaluation_cache import reached
 from ci_compiler.adoption.evaluator import evaluate, find_recipes, name_of, outcomes_of, parse, parts_of_message
 from ci_compiler.codes import Code, Severity
 from ci_compiler.errors import Finding, Place, about, nearest
@@ -41,9 +40,11 @@ from ci_compiler.hardware import Gpu
 from ci_compiler.hardware.families import DEFAULT, NONE, family_of, files_of, nixpkgs
 from ci_compiler.outside import bytes_of
 from ci_compiler.plan.matrix import Cell
+from ci_compiler.plan.needs import Needs
 from ci_compiler.plan.rules import HARDWARE_CODES, Judged, hardware_problems, judge
 from ci_compiler.recipes.affected import read_by_recipes
 from ci_compiler.recipes.identifiers import mentions
+from ci_compiler.recipes.named import declared, named_at, reached, undeclared
 from ci_compiler.recipes.render import NO_TEMPLATES, recipes
 from ci_compiler.spec.model import Spec
 from ci_compiler.spec.packages import RecipeKind
@@ -211,8 +212,12 @@ class BranchAudit:
         for path in self.paths:
             if self.is_own(path) and self.cells[name_of(path)].listed:
                 yield from impossible(name_of(path), path, self.spec)
+        needs = Needs(self.spec, dict.fromkeys(self.cells.values()))
         for name, evaluation in self.found.items():
-            yield from _of_evaluated(self, name, evaluation)
+            found = _of_evaluated(self, name, evaluation)
+            yield from found
+            if Code.ANOTHER_TORCH not in {finding.code for finding in found}:  # which says the same
+                yield from _undeclared(self, needs, name, evaluation)
 
     def causes(self, further: Iterable[Finding] = ()) -> tuple[Cause, ...]:
         """The causes of all findings, with the notes on recipes that are unlike the others and have no rare defect."""
@@ -380,6 +385,20 @@ def _of_evaluated(this: BranchAudit, name: str, recipe: Evaluation) -> list[Find
     if in_text and not any(finding.code in _ABOUT_THE_GPU for finding in findings):
         findings += wrong_gpu_in_text(this.spec, recipe, _gpus(this, recipe))
     return findings
+
+
+def _undeclared(this: BranchAudit, needs: Needs, name: str, recipe: Evaluation) -> Iterator[Finding]:
+    """Recipes that it imports, and of which the spec does not say that it is built with them."""
+    cell = this.cells.get(name)
+    if cell is None or cell.listed:  # the spec cannot say it of a listed variant
+        return
+    package, imports = package_in(cell, name), {*recipe.imports}
+    known = declared(needs, cell, package) | {name}
+    for other in this.paths:
+        wanted = name_of(other)
+        if other in imports and wanted in this.cells.keys() - known:
+            place = named_at(other, (recipe.path, *recipe.imports)) or Place(str(recipe.path), 1, 1)
+            yield undeclared(place, package, wanted, package_in(this.cells[wanted], wanted))
 
 
 def _unknown(this: BranchAudit, name: str, recipe: Evaluation) -> Iterator[Finding]:

@@ -10,14 +10,14 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ci_compiler.files.atomic import write_file
-from ci_compiler.outside import bytes_of, object_of, text_of
-from ci_compiler.recipes.identifiers import mentions
+from ci_compiler.outside import bytes_of, object_of
+from ci_compiler.recipes.named import reached
 
 _FORMAT = 2
 _PINNED = re.compile(r"/[0-9a-f]{40}(\.|/|$)")
@@ -69,20 +69,3 @@ class EvaluationCache:
                 write_file(self.folder / f"{key}.json", json.dumps(value))
         except OSError:
             return
-
-
-def reached(recipe: Path, root: Path) -> Iterator[Path]:
-    """The files under `root` that `recipe` names, directly or not, with itself; a folder stands for all its files."""
-    todo, seen = [recipe], set[Path]()
-    while todo:
-        path = todo.pop()
-        if path in seen or not path.is_relative_to(root) or not path.exists():
-            continue
-        seen.add(path)
-        if path.is_dir():
-            todo += [other for other in path.rglob("*") if ".git" not in other.parts]
-        elif path.is_file():
-            yield path
-            if path.suffix == ".nix":
-                named = mentions(text_of(path, errors="replace")).paths
-                todo += [Path(os.path.normpath(path.parent / word)) for word in named if word.startswith(".")]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -204,6 +204,10 @@ class CommandPrograms:
                 )
         self._set_up(build.name, shell(line), env | {"VARIANT_FILES": self._files()})
         return Interpreter(program=os.fspath(programs / f"python{SYSTEM.suffix}"), home=os.fspath(home))
+
+    def outputs(self, recipes: Collection[str]) -> Mapping[str, tuple[str, ...]]:  # noqa: ARG002
+        """Nothing: a build script evaluates to nothing."""
+        return {}
 
     def prove(self, build: BuildRecord, recipe: str) -> None:  # noqa: ARG002
         """Verifies the files: a build script evaluates to nothing that could be compared."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 
 from ci_compiler.backends.protocol import BinaryCache
 from ci_compiler.codes import Code
-from ci_compiler.errors import failure
+from ci_compiler.errors import Finding, failure
 from ci_compiler.process import PAST_LIMIT, Ended
 from ci_compiler.publishing.plan import Nights
 from ci_compiler.publishing.target import Target
@@ -145,10 +145,22 @@ class NeededVariant(NamedTuple):
     expression: str = ""
 
 
+class OtherVariant(NamedTuple):
+    """A variant that another one does not need by the spec: its name, its recipe's path, and whether that is named.
+
+    `finding` is what is wrong if the other one is built with it.
+    """
+
+    name: str
+    recipe: str
+    named: bool
+    finding: Finding
+
+
 class BuildOrder(NamedTuple):
     """A variant to build: its name, the path of its recipe or build script, what it needs, and the file for the log.
 
-    `staged` are the staged builds of what it needs, as store paths.
+    `staged` are the staged builds of what it needs, as store paths. `others` are the variants that it does not need.
     """
 
     name: str
@@ -156,6 +168,7 @@ class BuildOrder(NamedTuple):
     needs: tuple[NeededVariant, ...]
     log: Path
     staged: tuple[str, ...] = ()
+    others: tuple[OtherVariant, ...] = ()
 
 
 class JoinedVariant(NamedTuple):
@@ -242,6 +255,12 @@ class BackendPrograms(Protocol):
 
     def evaluate(self, recipe: str) -> Mapping[str, str]:
         """The attributes of the derivation that a recipe evaluates to, as its build sees them; {} without recipes."""
+
+    def outputs(self, recipes: Collection[str]) -> Mapping[str, tuple[str, ...]]:
+        """The paths of all outputs of `recipes`, by recipe; {} without recipes.
+
+        One that is missing or does not evaluate has none, which is printed.
+        """
 
     def build(self, order: BuildOrder) -> BuildResult:
         """Builds a variant with what it needs, and shares the result with other machines if the spec has a cache."""

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from ci_compiler.backends.forms import path_name
 from ci_compiler.backends.job import (
     BuildOrder,
     BuildRecord,
@@ -39,6 +41,9 @@ from ci_compiler.variant import recipe_path
 
 LINK = "result-{name}"
 """The link that a build leaves in the repository's root."""
+
+_EVALUATIONS = 4
+"""How many recipes are evaluated at once; each takes up to two gigabytes."""
 
 _RECORD = "ci-runner-record"
 """The name of a record in the store."""
@@ -69,12 +74,29 @@ class RecipePrograms(ABC):
         """The attributes of the recipe's derivation."""
         return self.store.attributes(self._derivation(recipe))
 
+    def outputs(self, recipes: Collection[str]) -> Mapping[str, tuple[str, ...]]:
+        """The outputs of the derivations of `recipes`."""
+        with ThreadPoolExecutor(_EVALUATIONS) as pool:
+            made = zip(recipes, pool.map(self._derivation_if_any, recipes), strict=True)
+        return {recipe: self.store.outputs(derivation) for recipe, derivation in made if derivation}
+
+    def _derivation_if_any(self, recipe: str) -> str:
+        """What a recipe evaluates to; '' for one that is missing or does not evaluate, which is printed."""
+        try:
+            return self._derivation(recipe) if self._file(recipe).is_file() else ""
+        except StageError as error:
+            if error.findings[0].code is not Code.RECIPE_EVALUATION:
+                raise
+            show(f"{recipe} does not evaluate, so that nothing contains it: {error.findings[0].message}")
+            return ""
+
     def build(self, order: BuildOrder) -> BuildResult:
         """Builds a recipe, and copies the closure to the cache."""
         program = self._program()
         if self.job.cache is not None and self.job.shares:
             self.store.check_push(self.job.cache)
         derivation = self._derivation(order.recipe)
+        self._refuse_undeclared(order, derivation)
         planned = self.store.to_build(derivation)
         if derivation in planned and self._take_earlier(order, derivation):
             planned = self.store.to_build(derivation)
@@ -314,6 +336,17 @@ class RecipePrograms(ABC):
 
     def _file(self, recipe: str) -> Path:
         return (self.job.recipes or self.job.root) / recipe
+
+    def _refuse_undeclared(self, order: BuildOrder, derivation: str) -> None:
+        """Raises StageError if `derivation` uses that of a variant which the spec does not say it needs.
+
+        Looked at are those that a file names, and those whose names a derivation has: all would take minutes.
+        """
+        uses = frozenset(self.store.closure(derivation) if order.others else ())
+        names = [path_name(one) for one in uses]
+        looked_at = [one for one in order.others if one.named or any(name.startswith(f"{one.name}-") for name in names)]
+        if used := [one for one in looked_at if self._derivation_if_any(one.recipe) in uses]:
+            raise StageError([one.finding for one in used])
 
     def _supply(self, order: BuildOrder, derivation: str, planned: frozenset[str]) -> None:
         """Makes the store hold, or a substituter offer, what `derivation` needs; none of it is built here.

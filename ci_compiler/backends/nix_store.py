@@ -94,6 +94,8 @@ class Store:
     def _instantiate(self, what: str, *arguments: str) -> str:
         with evaluation() as env:
             ended = self._ask("nix-instantiate", *arguments, env=env)
+        if ended.status not in {0, 1}:  # it was ended, which says nothing about the recipe
+            raise failure(what, Code.NIX, ended.said)
         if ended.status != 0 or len(ended.out.split()) != 1:
             raise failure(what, Code.RECIPE_EVALUATION, ended.said if ended.status != 0 else "it is not one derivation")
         return ended.out.strip().split("!")[0]

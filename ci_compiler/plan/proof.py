@@ -111,6 +111,11 @@ def coverage(spec: Spec, cell: Cell, variant: Variant, route: Route) -> str:
     return f"untested ({why})" if why else ""
 
 
+def uncovered(name: str) -> str:
+    """Why a variant of which nothing is claimed is not published."""
+    return f"no test covers {name}, and the spec does not say why (`untested`)"
+
+
 def test_name(suite: Suite) -> str:
     """The name of a suite among the tests of a variant; no stage has it."""
     return f"suite {suite.name}"

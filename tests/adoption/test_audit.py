@@ -346,6 +346,40 @@ def test_a_failed_evaluation_is_a_defect_and_the_rest_is_audited(tmp_path: Path,
     assert "unexpected end of file" in found["recipe-evaluation"].message
 
 
+@pytest.mark.parametrize("needs", ["", ", needs: [engine]"])
+def test_a_recipe_that_imports_another_one_needs_it_by_the_spec_too(tmp_path: Path, needs: str) -> None:
+    text = f"""\
+version: 1
+owner: my-org
+branches:
+  main: {{cuda: "12.8", nixpkgs: {"a" * 40}, versions: {{engine: "1.0", vision: "1.0"}}}}
+packages:
+  engine: {{attribute: engine, recipes: own}}
+  vision: {{attribute: vision, recipes: own{needs}}}
+matrix:
+  python: ["3.13"]
+  isas: {{x86_64-linux: [avx2]}}
+  gpus: {{cpu: {{}}}}
+runners:
+  builder: {{runs-on: [self-hosted, linux, x64], cpu: [avx2]}}
+publish: {{on-shared-machines: true}}
+"""
+    folder = Folder(tmp_path)
+    engine, vision = (f"{name}-python313-cpu-avx2" for name in ("engine", "vision"))
+    shared = tmp_path / ".flox/shared.nix"
+    folder.path(engine).parent.mkdir(parents=True)
+    made = '{{ python313Packages }}: python313Packages.buildPythonPackage {{ pname = "{}"; version = "1.0"; {} }}\n'
+    folder.path(engine).write_text(made.format(engine, ""), "utf-8")
+    folder.path(vision).write_text(made.format(vision, "buildInputs = [ (import ../shared.nix) ];"), "utf-8")
+    shared.write_text(f"import ./pkgs/{engine}.nix", "utf-8")
+    audited = audit(tmp_path, parse_spec(text.encode(), shown="ci-matrix.yaml"), "main")
+    found = [
+        str(finding) for cause in audited.defects for finding in cause.findings if cause.code == "needs-undeclared"
+    ]
+    said = f"{shared}:1:8: is built with {engine}, and the spec does not say so; add engine to the `needs` of vision"
+    assert [line.partition(", so that")[0].removeprefix("error: ") for line in found] == ([] if needs else [said])
+
+
 def test_wrong_folders_are_wrong_input(tmp_path: Path, spec: Spec) -> None:
     with pytest.raises(InputError, match="recipes-missing"):
         audit(tmp_path, spec, "main")

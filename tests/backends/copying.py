@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -52,6 +52,10 @@ class CopyPrograms:
 
     def evaluate(self, recipe: str) -> Mapping[str, str]:
         return {"version": (self.job.root / recipe).read_text("utf-8").partition("@")[2].strip()}
+
+    def outputs(self, recipes: Collection[str]) -> Mapping[str, tuple[str, ...]]:
+        """A copy contains nothing of another recipe."""
+        return dict.fromkeys(recipes, ())
 
     def build(self, order: BuildOrder) -> BuildResult:
         order.log.write_text("copied\n", "utf-8")

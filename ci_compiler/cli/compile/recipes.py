@@ -60,8 +60,8 @@ def _adopt(arguments: argparse.Namespace, spec: Spec, judged: Judged, root: Path
 
     Other branches get theirs by `ci-compile sync --adopt`. With `--check`, nothing is written.
     """
-    from ci_compiler.adoption.evaluation_cache import reached  # only `--adopt` needs these
-    from ci_compiler.adoption.taking import differing, edited, matching
+    from ci_compiler.adoption.taking import differing, edited, matching  # only `--adopt` needs these
+    from ci_compiler.recipes.named import reached
 
     file = editable_spec(arguments, spec)
     found = matching(spec, judged, arguments.adopt)

@@ -11,19 +11,22 @@ from typing import NamedTuple
 
 from ci_compiler.backends.checkout import JobCheckout
 from ci_compiler.backends.forms import FORMS
-from ci_compiler.backends.job import BuildOrder, BuildResult, NeededVariant, show
+from ci_compiler.backends.job import BuildOrder, BuildResult, NeededVariant, OtherVariant, show
 from ci_compiler.backends.protocol import NixUse
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, Place, StageError, wrong
 from ci_compiler.files.folders import SBOM_FILE
 from ci_compiler.plan.lookup import BuiltVariant
+from ci_compiler.plan.needs import Needs
 from ci_compiler.recipes import nix_text as nix
 from ci_compiler.recipes.compiled import ARCHIVE
 from ci_compiler.recipes.judged import differences
+from ci_compiler.recipes.named import declared, named_at, reached, undeclared
 from ci_compiler.recipes.seeds import found_in
 from ci_compiler.runner.detect.build_memory import watched_memory
 from ci_compiler.runner.detect.this_machine import this_machine
 from ci_compiler.runner.jobs.attested import subjects
+from ci_compiler.runner.jobs.contained import others_of
 from ci_compiler.runner.jobs.files import output_folder, write_json
 from ci_compiler.runner.jobs.manifest import Builder, Manifest
 from ci_compiler.runner.jobs.needed import HandedOver, hand_over
@@ -116,7 +119,8 @@ def _build(
     commit = commit_of(spec, job.root, built)
     programs = job.programs(spec.timeouts[BUILD], built=built, folder=out, needs=handed.folder, needed=handed.files)
     needs = tuple(_needed(spec, built))
-    order = BuildOrder(name=built.variant.name, recipe=built.recipe, needs=needs, log=out / LOG, staged=given.staged)
+    name, others = built.variant.name, tuple(_not_needed(built, job.root.resolve()))
+    order = BuildOrder(name, built.recipe, needs, out / LOG, given.staged, others)
     # A build takes hours and an evaluation seconds, so this comes first.
     if different := list(differences(spec, built, programs.evaluate(built.recipe))):
         place, code = Place(file=built.recipe), Code.EVALUATION_DIFFERS
@@ -165,6 +169,21 @@ def _needed(spec: Spec, built: BuiltVariant) -> Iterator[NeededVariant]:
         name, repository = variant_name(package, built.cell.suffix), spec.packages[package].repository
         expression = _expression(repository, built.cell.branch, recipe_path(name)) if repository else ""
         yield NeededVariant(name=name, recipe=recipe_path(name), expression=expression)
+
+
+def _not_needed(built: BuiltVariant, root: Path) -> Iterator[OtherVariant]:
+    """The other variants of the branch, without those that the spec says that `built` is built with."""
+    if not built.spec.backend.has_recipes or built.cell.listed:  # the spec cannot say it of a listed variant
+        return
+    package, others = built.variant.package, others_of(built)
+    known = declared(Needs(built.spec, dict.fromkeys([built.cell, *(one.cell for one in others)])), built.cell, package)
+    files = list(reached(root / built.recipe, root))
+    for other in others:
+        name, recipe, needed = other.variant.name, root / other.recipe, other.variant.package
+        if name not in known:
+            at = (named_at(recipe, files) if recipe in files else None) or Place(str(root / built.recipe), 1, 1)
+            place = at._replace(file=Path(at.file).relative_to(root).as_posix())
+            yield OtherVariant(name, other.recipe, recipe in files, undeclared(place, package, name, needed))
 
 
 def _expression(repository: Repository, branch: str, file: str) -> str:

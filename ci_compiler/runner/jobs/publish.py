@@ -14,7 +14,9 @@ from ci_compiler.backends.job import BackendPrograms
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError, failure
 from ci_compiler.files.folders import SBOM_FILE
-from ci_compiler.plan.proof import required_tests
+from ci_compiler.plan.lookup import BuiltVariant
+from ci_compiler.plan.proof import coverage, required_tests, uncovered
+from ci_compiler.runner.jobs.contained import ContainedVariants
 from ci_compiler.runner.jobs.files import output_folder, write_json
 from ci_compiler.runner.jobs.manifest import Manifest
 from ci_compiler.runner.jobs.sbom import sbom_of
@@ -42,7 +44,8 @@ class Outcome(NamedTuple):
 class PassedTests(NamedTuple):
     """Why a build may be published: the tests that it passed, and what that `claims` of it.
 
-    `needs` has the tests of each variant that it needs, by name: passed in this run, or `elsewhere` if in another one.
+    `needs` has the tests of each variant that it needs by the spec, or contains of this run's, by name: passed in this
+    run, or `elsewhere` if in another one.
     """
 
     tests: tuple[str, ...] = ()
@@ -67,11 +70,13 @@ class Candidate(NamedTuple):
     incomplete: bool = False
 
 
-def publish(job: Job, candidate: Candidate, out: Path, *, again: bool = False) -> Outcome:
+def publish(
+    job: Job, candidate: Candidate, out: Path, *, again: bool = False, known: ContainedVariants | None = None
+) -> Outcome:
     """Publishes the build of `candidate` from the checkout of `job`, and writes the outcome to `out`.
 
-    The build must be what the recipe evaluates to at the commit, with the content that was tested, and so must be what
-    it needs.
+    The build must be what the recipe evaluates to at the commit, with the content that was tested, and so must be every
+    declared variant in its closure. `known` finds these, and keeps what it evaluates for the next call.
 
     A build that is already published is skipped, unless `again` is set. Raises InputError and StageError.
     """
@@ -80,7 +85,7 @@ def publish(job: Job, candidate: Candidate, out: Path, *, again: bool = False) -
     with reporting(candidate.name, PUBLISH):
         if candidate.manifest is None:
             raise InputError(candidate.refused)
-        outcome = _publish(job, candidate.manifest, candidate, again=again)
+        outcome = _publish(job, candidate.manifest, candidate, known or ContainedVariants(), again=again)
     held = outcome.result.startswith(HELD_BACK)
     result = "published" if outcome.published else "held back" if held else PUBLISHED_ALREADY
     size, seconds = candidate.manifest.closure_size, time.monotonic() - start
@@ -96,17 +101,17 @@ def write_outcome(candidate: Candidate, outcome: Outcome, out: Path) -> None:
     write_json(out / PUBLISHED, {"name": candidate.name, **outcome._asdict()})
 
 
-def upload(job: Job, candidate: Candidate) -> None:
+def upload(job: Job, candidate: Candidate, known: ContainedVariants) -> None:
     """Uploads a variant of a whole release, so that the last one that gets there shows all. Raises as `publish`."""
     if candidate.manifest is None:
         raise InputError(candidate.refused)
-    with _proved(job, candidate.manifest, candidate) as programs:
+    with _proved(job, candidate.manifest, candidate, known) as programs:
         programs.upload(candidate.manifest)
 
 
 @contextmanager
-def _proved(job: Job, manifest: Manifest, candidate: Candidate) -> Iterator[BackendPrograms]:
-    """The programs that may publish the build: it is what the commit says, and so is what it needs."""
+def _proved(job: Job, manifest: Manifest, candidate: Candidate, known: ContainedVariants) -> Iterator[BackendPrograms]:
+    """The programs that may publish the build: it is what the commit says, and so is what its closure contains."""
     built, evidence = find(job.spec, manifest.name, manifest.branch), candidate.evidence
     version = built.version or manifest.version
     if manifest.version != version:
@@ -117,8 +122,10 @@ def _proved(job: Job, manifest: Manifest, candidate: Candidate) -> Iterator[Back
     with checkout.tree(manifest.commit) as tree:
         programs = job.programs(job.spec.timeouts[PUBLISH], built=built, folder=candidate.folder, recipes=tree)
         programs.prove(manifest, built.recipe)
-        for name, tests in evidence.needs.items():
-            if name not in evidence.elsewhere:
+        within = (one for one in known.of(built, manifest, programs) if one.variant.name not in evidence.needs)
+        needs = {**evidence.needs, **{one.variant.name: _required(one, manifest) for one in within}}
+        for name, tests in needs.items():
+            if name in evidence.needs and name not in evidence.elsewhere:
                 programs.attest(manifest, tests, recipe_path(name))
             elif not programs.attested(manifest, tests, recipe_path(name)):
                 message = (
@@ -133,9 +140,17 @@ def _proved(job: Job, manifest: Manifest, candidate: Candidate) -> Iterator[Back
         yield programs
 
 
-def _publish(job: Job, manifest: Manifest, candidate: Candidate, *, again: bool) -> Outcome:
+def _required(one: BuiltVariant, manifest: Manifest) -> tuple[str, ...]:
+    """The tests that `one`, in the closure of a build, must have passed. Raises StageError if nothing covers it."""
+    if not coverage(one.spec, one.cell, one.variant, one.route):
+        message = f"{one.variant.name} is in its closure, and {uncovered(one.variant.name)}"
+        raise failure(manifest.name, Code.NO_TEST_RECORD, message)
+    return tuple(required_tests(one.spec, one.cell, one.variant, one.route))
+
+
+def _publish(job: Job, manifest: Manifest, candidate: Candidate, known: ContainedVariants, *, again: bool) -> Outcome:
     evidence = candidate.evidence
-    with _proved(job, manifest, candidate) as programs:
+    with _proved(job, manifest, candidate, known) as programs:
         if not again and (shown := programs.published(manifest, evidence.tests)):
             return Outcome(published=False, result=f"{PUBLISHED_ALREADY}: {shown}")
         if waits := programs.upload(manifest):

@@ -25,10 +25,11 @@ from ci_compiler.plan.job_graph import needs_of
 from ci_compiler.plan.lookup import BuiltVariant
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.needs import Needs
-from ci_compiler.plan.proof import coverage, required_tests
+from ci_compiler.plan.proof import coverage, required_tests, uncovered
 from ci_compiler.plan.routing import Route
 from ci_compiler.plan.sharding import Shard, job_id
 from ci_compiler.plan.suites import Bench, benches, joined_packages, legs, suites_of
+from ci_compiler.runner.jobs.contained import ContainedVariants
 from ci_compiler.runner.jobs.files import digest_of
 from ci_compiler.runner.jobs.manifest import Manifest, read_manifest
 from ci_compiler.runner.jobs.publish import Candidate, Outcome, PassedTests, publish, upload, write_outcome
@@ -86,6 +87,12 @@ class RunResults:
         made = {need: self.manifests[need][0].content for need in needs if need in self.manifests}
         other = [need for need, content in made.items() if handed.get(need) != content]
         return f"{name} was built with other files of {' and '.join(other)}" if other else ""
+
+    def contained(self, name: str) -> list[str]:
+        """The other variants of the run of which the closure of the build of `name` has an output."""
+        closure = self.manifests[name][0].closure if name in self.manifests else {}
+        every = {other: manifest.outputs for other, (manifest, _) in self.manifests.items() if other != name}
+        return [other for other, outputs in every.items() if not closure.keys().isdisjoint(outputs)]
 
     def built_with(self, name: str, need: str) -> bool:
         """Whether `name` was built with the very content of `need` that this run built."""
@@ -226,18 +233,20 @@ def candidates(
     every = [*cells, *(part for part in among if part not in cells)]
     across = Needs(spec, [cell for cell, _ in every])
     routes = {variant.name: route for cell, route in every for variant in cell.variants}
+    of_name = {variant.name: (cell, variant) for cell, _ in every for variant in cell.variants}
     for cell, route in cells:
         tests = {variant.name: required_tests(spec, cell, variant, route) for variant in cell.variants}
         claims = {variant.name: coverage(spec, cell, variant, route) for variant in cell.variants}
         unproved = {name: results.unproved(name, tests[name]) if name in chosen else "" for name in tests}
         lacking = {name for name in unproved if unproved[name]} & {*results.well}
         for name in (name for name in tests if not claims[name]):
-            unproved[name] = unproved[name] or f"no test covers {name}, and the spec does not say why (`untested`)"
+            unproved[name] = unproved[name] or uncovered(name)
         for name, package in ((variant.name, variant.package) for variant in cell.variants if variant.name in chosen):
             needs = needs_of(spec, package)
             needed = {variant.name: tuple(tests[variant.name]) for variant in cell.variants if variant.package in needs}
-            for other, need in across.every(cell, package):
-                if other != cell and need.name in chosen:  # of another cell, which serves this one
+            within = results.contained(name) if spec.backend.has_recipes else ()
+            for other, need in (*across.every(cell, package), *(of_name[one] for one in within if one in of_name)):
+                if need.name not in needed and need.name in chosen:  # of another cell, or without being declared
                     required = required_tests(spec, other, need, routes[need.name])
                     unproved[need.name], needed[need.name] = results.unproved(need.name, required), tuple(required)
             stale = results.stale(name, [need for need in needed if need in chosen])
@@ -261,10 +270,11 @@ def publish_run(
     """
     lines: list[str] = []
     failures: list[Finding] = []
+    known = ContainedVariants()
     for candidate in found:  # of a whole release, everything is uploaded before anything is shown
         if not candidate.because and _is_whole(job.spec, candidate):
             with suppress(StageError, InputError):  # reported below
-                upload(job, candidate)
+                upload(job, candidate, known)
     for candidate in found:
         name, because, folder = candidate.name, candidate.because, out / candidate.name
         if because and not candidate.refused:
@@ -276,7 +286,7 @@ def publish_run(
                 failures.append(Finding(place=Place(file=name), code=Code.VARIANT_UNFINISHED, message=message))
             continue
         try:
-            lines.append(f"{name}: {publish(job, candidate, folder, again=again).result}")
+            lines.append(f"{name}: {publish(job, candidate, folder, again=again, known=known).result}")
         except (StageError, InputError) as error:
             result = f"failed: {error.findings[0].message}"
             write_outcome(candidate, Outcome(published=False, result=result), folder)

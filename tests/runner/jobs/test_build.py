@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.runner.jobs.world import GPU_TORCH, TORCH, VISION, World, recipe
+from tests.runner.jobs.world import GPU_TORCH, SPEC, TORCH, VISION, World, recipe
 
 BACKENDS = pytest.mark.parametrize("backend", ["flox", "nix"])
 
@@ -224,6 +224,38 @@ def test_a_recipe_that_is_built_with_something_else_is_refused(
     assert world.build() == 0
     assert world.build(VISION) == 1
     assert f"{VISION}: needs {TORCH}, but its recipe uses another" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("how", ["by its file", "by a path that is computed", "in a shared file"])
+def test_a_recipe_that_is_built_with_a_variant_that_the_spec_does_not_name_is_refused(
+    world: World, capsys: pytest.CaptureFixture[str], how: str
+) -> None:
+    packages = {**SPEC["packages"], "torchvision": {}}
+    world.spec(packages=packages)
+    text, at = recipe(VISION, "0.23.0", needs=TORCH), f".flox/pkgs/{VISION}.nix:2:19"
+    if how == "by a path that is computed":
+        text, at = text.replace(f"./{TORCH}.nix", f'(./. + "/{TORCH}" + ".nix")'), f".flox/pkgs/{VISION}.nix:1:1"
+    if how == "in a shared file":
+        (world.root / ".flox/shared.nix").write_text(f"\nimport ./pkgs/{TORCH}.nix", "utf-8")
+        text, at = text.replace(f"./{TORCH}.nix", "../shared.nix"), ".flox/shared.nix:2:8"
+    world.write(VISION, text)
+    world.commit()
+    assert world.build(VISION) == 1
+    assert capsys.readouterr().err.splitlines()[0] == (
+        f"error: {at}: is built with {TORCH}, and the spec does not say so; add pytorch to the `needs` of torchvision, "
+        "so that both are tested before either is published [needs-undeclared]"
+    )
+    assert world.builds == 0
+
+
+def test_a_recipe_may_read_another_one_without_being_built_with_it(world: World) -> None:
+    packages = {**SPEC["packages"], "torchvision": {}}
+    world.spec(packages=packages)
+    text = recipe(VISION, "0.23.0", extra=f"note = (import ./{TORCH}.nix {{ }}).name;")
+    world.write(VISION, text)
+    world.commit()
+    assert world.build(VISION) == 0
+    assert world.builds == 0
 
 
 # The cache.

@@ -155,6 +155,62 @@ def test_what_failed_in_one_run_is_not_signed_with_what_needs_it_in_the_next(
     assert (fleet.published(TORCH), fleet.published(VISION)) == (True, True)
 
 
+def share(fleet: Fleet, **extra: str) -> None:
+    """Writes the derivation that TORCH's recipe and VISION's both take from a shared file."""
+    shared = fleet.world.root / ".flox/library.nix"
+    shared.write_text(recipe("library", "2.8.0", **extra), "utf-8")
+    fleet.world.commit()
+
+
+@pytest.fixture
+def undeclared(fleet: Fleet) -> Fleet:
+    """A fleet whose VISION is built with TORCH: neither the spec says so, nor a name in a recipe or a derivation."""
+    vision = {key: value for key, value in SPEC["packages"]["torchvision"].items() if key != "needs"}
+    fleet.world.spec(cache=fleet.world.cache(), packages=SPEC["packages"] | {"torchvision": vision})
+    text = recipe(VISION, "0.23.0", 'cat "$need" >"$out"; echo "$need" >>"$out"', needs=TORCH)
+    fleet.world.write(VISION, text.replace(f"./{TORCH}.nix", "../library.nix"))
+    fleet.world.write(TORCH, "{ ... }: import ../library.nix { }\n")
+    share(fleet)
+    return fleet
+
+
+def test_what_failed_is_not_signed_with_what_contains_it_without_declaring_it(
+    undeclared: Fleet, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fleet = undeclared
+    fleet.first(TORCH, VISION, failed=TORCH, of="undeclared")
+    assert fleet.outcome(VISION) == f"no: {TORCH} did not pass cpu-test"
+    assert fleet.signed() == set()
+    fleet.change(VISION, "second")
+    capsys.readouterr()
+    assert fleet.run(VISION) == 1
+    said = f"error: {VISION}: {TORCH} is in its closure, and no signed record says that this content passed cpu-test"
+    assert said in capsys.readouterr().err
+    assert fleet.signed() == set()
+    share(fleet, extra='third = "1";')
+    assert fleet.run(TORCH, VISION) == 0
+    assert fleet.published(VISION)
+
+
+def test_what_no_test_covers_is_not_signed_with_what_contains_it(
+    undeclared: Fleet, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fleet = undeclared
+    spec = json.loads((fleet.world.root / ".github/ci-matrix.yaml").read_text("utf-8"))
+    tests = {"untested": {"torchvision-*": "It is a plain wrapper."}}
+    spec["packages"]["torchvision"] |= tests
+    spec["runners"] = {"builder": SPEC["runners"]["builder"] | {"stages": ["build", "publish"]}}
+    spec["runners"]["h100"] = SPEC["runners"]["h100"] | {"stages": ["gpu-test"]}
+    (fleet.world.root / ".github/ci-matrix.yaml").write_text(json.dumps(spec), "utf-8")
+    fleet.world.commit()
+    assert fleet.run(VISION) == 1
+    assert (
+        f"error: {VISION}: {TORCH} is in its closure, and no test covers {TORCH}, and the spec does not say why "
+        "(`untested`) [no-test-record]" in capsys.readouterr().err
+    )
+    assert fleet.signed() == set()
+
+
 def test_the_records_of_another_run_let_what_needs_it_be_published_alone(fleet: Fleet) -> None:
     fleet.first(TORCH)
     before = fleet.signed()

@@ -26,7 +26,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Sequence[str]]:
     return found
 
 
-@pytest.mark.parametrize(("command", "most"), [("build", 10), ("publish", 12)])
+@pytest.mark.parametrize(("command", "most"), [("build", 11), ("publish", 13)])
 def test_a_job_starts_few_programs_of_nix(world: World, asked: list[Sequence[str]], command: str, most: int) -> None:
     world.built(cached=True)
     world.key()
