@@ -279,9 +279,13 @@ class CommandPrograms:
     def _remove_old(self, target: Target) -> None:
         """Removes nights that are not kept, and uploads of releases that were never completed."""
         keep, now = self.job.keep, datetime.now(UTC)
-        if keep and (gone := expired(target.versions(), keep, now)):
+        old = expired(target.versions(), keep, now) if keep else ()
+        needed = target.needed(old)
+        if gone := [version for version in old if version not in needed]:
             target.withdraw(gone, "")
             show(f"{counted(len(gone), 'night')} removed")
+        if needed:
+            show(f"{counted(len(needed), 'night')} kept longer, because what stays there needs it")
         if keep and keep.uploads:
             try:
                 removed = target.remove_abandoned(now - timedelta(days=keep.uploads))

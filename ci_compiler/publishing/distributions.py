@@ -11,12 +11,19 @@ from ci_compiler.outside import member_of
 
 _MOST = 1 << 20
 """The most bytes of metadata that are read."""
+_PIN = re.compile(r"(?P<project>[A-Za-z0-9][\w.-]*)\s*(\[[^]]*\])?\s*\(?\s*===?\s*(?P<version>[^\s,;)*]+)[\s)]*(;|$)")
 _DISTRIBUTION = re.compile(r"(?P<project>[A-Za-z0-9][A-Za-z0-9._]*)-(?P<version>[^-]+)(-.+\.whl|\.tar\.gz)")
 
 
 def metadata_of(path: Path) -> Message:
     """The metadata of the wheel at `path`. Raises OSError if it has none that can be read."""
     return Parser().parsestr(member_of(path, r"[^/]+\.dist-info/METADATA", _MOST), headersonly=True)
+
+
+def pins_of(metadata: Message) -> tuple[str, ...]:
+    """The distributions that `metadata` requires in one version (`Requires-Dist` with `==`), as `project==version`."""
+    matches = filter(None, map(_PIN.match, metadata.get_all("Requires-Dist", [])))
+    return tuple(f"{spelled(match['project'])}=={match['version']}" for match in matches)
 
 
 def project_of(name: str) -> str:

@@ -108,6 +108,17 @@ def release_of(version: str) -> str:
     return version.partition("+")[0]
 
 
+_RANKS = {"dev": 0, "a": 1, "alpha": 1, "b": 2, "beta": 2, "c": 3, "pre": 3, "preview": 3, "rc": 3}
+_END, _LATER, _NUMBER = 4, 5, 6
+
+
+def order_of(version: str) -> tuple[tuple[int, int], ...]:
+    """A key by which versions sort, as in PEP 440: `dev`, `a`, `b` and `rc` come before the release."""
+    words = re.findall(r"[0-9]+|[a-z]+", release_of(version).lower())
+    ranks = ((_NUMBER, int(word)) if word.isdigit() else (_RANKS.get(word, _LATER), 0) for word in words)
+    return (*ranks, (_END, 0))
+
+
 class StagedVariant(NamedTuple):
     """A variant whose files of a release are all uploaded: the commit ('': unknown), and whether users see them."""
 

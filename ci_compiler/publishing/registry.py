@@ -25,7 +25,7 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import failure
 from ci_compiler.outside import expected, object_of
 from ci_compiler.publishing.images import INDEX, MANIFESTS, SUFFIX, Descriptor, image_of, opened, row_of
-from ci_compiler.publishing.plan import HeldFile, HeldVersion, StagedVariant, Upload, release_of
+from ci_compiler.publishing.plan import HeldFile, HeldVersion, StagedVariant, Upload, order_of, release_of
 from ci_compiler.publishing.target import Target
 from ci_compiler.secret import Secret
 
@@ -49,7 +49,7 @@ Body = Callable[[], AbstractContextManager[IO[bytes] | bytes]]
 class Registry(Target):
     """The image of `variant` in the repository at `url` (`https://HOST/PATH`); `tags` returns those of each variant.
 
-    The first tag of a variant has `{version}`; one without it moves to what is published last. `login` is
+    The first tag of a variant has `{version}`; one without it moves to a newer version. `login` is
     USER:PASSWORD, or empty, and `named` is what messages call it. The methods also raise OSError if the registry fails.
     """
 
@@ -110,17 +110,37 @@ class Registry(Target):
             if waits := self._waiting(stage):
                 row = waits["manifests"][0]
                 content = self._ask("GET", f"manifests/{row['digest']}").content
-                for tag in reversed(self._named(version, variant)):
-                    self._tag(tag, row["mediaType"], content)
+                for tag, form in reversed([*zip(self._named(version, variant), self._tags(variant), strict=True)]):
+                    if VERSION in form or self._may_move(tag, version, variant):
+                        self._tag(tag, row["mediaType"], content)
         for stage in stages.values():
             self._unstage(stage)
 
+    def _may_move(self, tag: str, version: str, variant: str) -> bool:
+        """Whether a tag without a version may name `version`: it does not name a newer one, which a re-run comes after.
+
+        Where there are newer versions, it must name one that is known to be older.
+        """
+        at, every = self._digest(tag), self._versions(variant)
+        older = [one for one in every if order_of(one) <= order_of(version)]
+        return not at or len(older) == len(every) or at in {self._digest(self._named(one, variant)[0]) for one in older}
+
     def versions(self) -> Collection[HeldVersion]:
         """The versions that the tags of the variant spell, without local parts."""
-        before, _, after = self._tags(self._variant)[0].partition(VERSION)
+        return {HeldVersion("", version) for version in self._versions(self._variant)}
+
+    def _versions(self, variant: str) -> list[str]:
+        before, _, after = self._tags(variant)[0].partition(VERSION)
         form = re.compile(re.escape(before) + _VERSIONS + re.escape(after))
-        every = (form.fullmatch(tag) for tag in self._listed())
-        return {HeldVersion("", match[1]) for match in every if match}
+        return [match[1] for tag in self._listed() if (match := form.fullmatch(tag))]
+
+    def needed(self, gone: Collection[HeldVersion]) -> Sequence[HeldVersion]:
+        """Those of which an index with another tag names the image, as that of a joined image does."""
+        tags = {version: self._named(version.version)[0] for version in gone}
+        digests = {version: self._digest(tag) for version, tag in tags.items()}
+        kept = (tag for tag in self._listed() if tag not in tags.values() and not tag.startswith(_STAGED))
+        named = {row["digest"] for tag in kept for row in self._waiting(tag).get("manifests", ())} if gone else set()
+        return [version for version, digest in digests.items() if digest in named]
 
     def remove_abandoned(self, before: datetime) -> int:
         """Deletes the tags of images that wait since before a time, where the registry deletes something."""
@@ -135,8 +155,11 @@ class Registry(Target):
     def withdraw(self, versions: Collection[HeldVersion], because: str) -> None:
         """Deletes the images with all their tags; without a reason only the tags, and an image that has others stays.
 
-        Raises StageError where the registry deletes nothing.
+        Raises StageError where the registry deletes nothing, and for an image that is part of another one.
         """
+        if parts := self.needed(versions):
+            message = f"{parts[0].version} is part of an image that has another tag; withdraw that one first"
+            raise failure(self._variant, Code.PUBLISH_FAILED, message)
         tags = [self._named(version.version)[0] for version in versions]
         for tag in tags:
             digest = self._digest(tag)
@@ -177,9 +200,9 @@ class Registry(Target):
         content = self._ask("GET", f"manifests/{reference}").content
         return f"sha256:{hashlib.sha256(content).hexdigest()}"
 
-    def _waiting(self, stage: str) -> dict[str, Any]:
-        """The index of a staged image; empty if there is none."""
-        answer = self._ask("GET", f"manifests/{stage}", known=(404,))
+    def _waiting(self, tag: str) -> dict[str, Any]:
+        """The manifest with a tag, such as the index of a staged image; empty if there is none."""
+        answer = self._ask("GET", f"manifests/{tag}", known=(404,))
         return object_of(answer.content) if answer.ok else {}
 
     def _unstage(self, stage: str) -> bool:

@@ -57,6 +57,10 @@ class Target(Protocol):
         """The versions that users see, by variant where it knows the variants; none where it lists no versions."""
         return ()
 
+    def needed(self, gone: Collection[HeldVersion]) -> Collection[HeldVersion]:  # noqa: ARG002
+        """Those of the versions `gone` that what else it holds needs; none where it does not know what needs what."""
+        return ()
+
     def remove_abandoned(self, before: datetime) -> int:  # noqa: ARG002
         """Removes what was uploaded before a time and never shown; returns how many things these were.
 

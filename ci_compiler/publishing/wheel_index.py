@@ -13,6 +13,7 @@ import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
+from email.message import Message
 from functools import partial
 from html import escape
 from urllib.parse import quote
@@ -21,7 +22,7 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import failure
 from ci_compiler.files.folders import SBOM_FILE
 from ci_compiler.outside import expected, object_of
-from ci_compiler.publishing.distributions import metadata_of, project_of
+from ci_compiler.publishing.distributions import metadata_of, pins_of, project_of
 from ci_compiler.publishing.plan import (
     UPLOAD_DAYS,
     HeldFile,
@@ -44,7 +45,8 @@ class IndexFile:
     """A file on the page of a project: what PEP 691 says of it, and the package, variant and version that it is of.
 
     `digest` is its SHA-256. `yanked` is the reason why the file must not be installed (PEP 592); '' if it may be.
-    `commit` is the commit that it was built from; '' on a page of an earlier version.
+    `commit` is the commit that it was built from; '' on a page of an earlier version. `pins` are the distributions that
+    it requires in one version, as `project==version`.
     """
 
     name: str
@@ -55,6 +57,7 @@ class IndexFile:
     version: str
     yanked: str = ""
     commit: str = ""
+    pins: tuple[str, ...] = ()
 
 
 def place_of(file: IndexFile | Upload) -> str:
@@ -82,7 +85,7 @@ def files_of(text: bytes | str) -> tuple[IndexFile, ...]:
     """The files on a JSON page that `project_json` wrote. Raises ValueError for another page."""
     try:
         rows = [expected(dict, row["_file"]) for row in object_of(text)["files"]]
-        return tuple(IndexFile(**row) for row in rows)
+        return tuple(IndexFile(**row | {"pins": tuple(row.get("pins", ()))}) for row in rows)
     except (KeyError, TypeError):
         message = "is not the page of a project that ci-runner wrote"
         raise ValueError(message) from None
@@ -205,6 +208,22 @@ class WheelIndex:
         """The versions of the package on the pages, those that are yanked included."""
         return {HeldVersion(file.variant, file.version) for _, file in self._own()}
 
+    def needed(self, gone: Collection[HeldVersion]) -> Collection[HeldVersion]:
+        """Those of which a file that stays requires exactly this version, or one that stays for that reason."""
+        every, found = self._shown_files(), list[HeldVersion]()
+        while True:
+            left = {(self._package, *one) for one in gone if one not in found}
+            pins = {pin for _, one in every if (one.package, one.variant, one.version) not in left for pin in one.pins}
+            more = {
+                HeldVersion(one.variant, one.version)
+                for project, one in every
+                if (one.package, one.variant, one.version) in left
+                and not pins.isdisjoint({f"{project}=={version}" for version in (one.version, release_of(one.version))})
+            }
+            if not more:
+                return found
+            found += more
+
     def withdraw(self, versions: Collection[HeldVersion], because: str) -> None:
         """Yanks the files of versions (PEP 592); without a reason, takes them from the pages and then deletes them."""
         gone = [(project, file) for project, file in self._own() if (file.variant, file.version) in versions]
@@ -239,18 +258,23 @@ class WheelIndex:
 
     def _own(self) -> list[tuple[str, IndexFile]]:
         """The files of the package on all pages, with their projects."""
-        every = ((project, file) for project in self._projects() for file in self._files(f"{project}/index.json"))
-        return [(project, file) for project, file in every if file.package == self._package]
+        return [(project, file) for project, file in self._shown_files() if file.package == self._package]
+
+    def _shown_files(self) -> list[tuple[str, IndexFile]]:
+        """The files on all pages, with their projects."""
+        return [(project, file) for project in self._projects() for file in self._files(f"{project}/index.json")]
 
     def _projects(self) -> list[str]:
         stored = self._store.read("index.json")
         return [row["name"] for row in object_of(stored.content)["projects"]] if stored else []
 
     def _described(self, upload: Upload) -> IndexFile:
+        metadata = metadata_of(upload.path) if upload.path.suffix == ".whl" else Message()
         return IndexFile(
             name=upload.name,
             digest=upload.digest,
-            requires_python=metadata_of(upload.path).get("Requires-Python", "") if upload.path.suffix == ".whl" else "",
+            requires_python=metadata.get("Requires-Python", ""),
+            pins=pins_of(metadata),
             package=self._package,
             variant=upload.variant,
             version=upload.version,

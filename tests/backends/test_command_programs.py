@@ -65,6 +65,9 @@ class Place(Target):
     def versions(self) -> Collection[HeldVersion]:
         return self.answers.get("versions", ())
 
+    def needed(self, gone: Collection[HeldVersion]) -> Collection[HeldVersion]:
+        return [one for one in gone if one in self.answers.get("needed", ())]
+
     def withdraw(self, versions: Collection[HeldVersion], because: str) -> None:
         self.noted.append(f"withdraw {' '.join(one.version for one in versions)} {because!r}")
 
@@ -178,6 +181,12 @@ NIGHTS = tuple(HeldVersion(version=f"1.0.dev202601{day}", variant="torch") for d
             Nights(pattern="{version}.dev{date}", days=1),
             [f"withdraw {NIGHTS[0].version} ''"],
             "1 night removed\n",
+        ),
+        (
+            {"versions": NIGHTS, "needed": NIGHTS},
+            Nights(pattern="{version}.dev{date}", days=1),
+            [],
+            "1 night kept longer, because what stays there needs it\n",
         ),
         (
             {"abandoned": 2},

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import zipfile
+from email.message import Message
 from pathlib import Path
 
 import pytest
 
-from ci_compiler.publishing.distributions import metadata_of, project_of, spelled, version_of
+from ci_compiler.publishing.distributions import metadata_of, pins_of, project_of, spelled, version_of
 from tests.publishing.places import wheel
 
 
@@ -39,6 +40,23 @@ def test_the_metadata_of_a_wheel_has_its_headers_and_not_what_its_description_re
     assert (metadata["Name"], metadata["Requires-Python"]) == ("fastpath", ">=3.9")
     assert metadata.get_all("Summary") == ["fast paths"]
     assert metadata.get_payload() == "Summary: of the description\n"
+
+
+@pytest.mark.parametrize(
+    ("required", "pins"),
+    [
+        ("Base_Lib==1.0", ["base-lib==1.0"]),
+        ("base (==1.0+cpu) ; extra == 'x'", ["base==1.0+cpu"]),
+        ("base[all]===1.0", ["base==1.0"]),
+        ("base>=1.0", []),
+        ("base==1.0,!=1.1", []),
+        ("base", []),
+    ],
+)
+def test_a_requirement_of_one_version_is_a_pin(required: str, pins: list[str]) -> None:
+    metadata = Message()
+    metadata["Requires-Dist"] = required
+    assert [*pins_of(metadata)] == pins
 
 
 @pytest.mark.parametrize("place", ["METADATA", "a/fastpath-1.dist-info/METADATA", "fastpath-1.dist-info/METADATA.txt"])

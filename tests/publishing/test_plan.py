@@ -14,6 +14,7 @@ from ci_compiler.publishing.plan import (
     Nights,
     StagedVariant,
     expired,
+    order_of,
     other_commit,
     plan_upload,
     refusal,
@@ -153,6 +154,12 @@ def test_the_last_night_is_that_of_the_last_day_and_not_of_the_highest_version()
     old, last = HeldVersion("cpu", "2.0.dev20261101"), HeldVersion("cpu", "1.9.dev20261102")
     keep = Nights(pattern="{version}.dev{date}", most=1)
     assert expired([old, last], keep, datetime(2026, 11, 2, tzinfo=UTC)) == (old,)
+
+
+def test_versions_sort_as_pep_440_says() -> None:
+    versions = ["1.4.0.dev2", "1.4.0a1", "1.4.0rc1", "1.4.0", "1.4.0.post1", "1.4.1.dev1", "1.10.0", "2026.1"]
+    assert sorted(sorted(versions), key=order_of) == versions
+    assert order_of("1.4.0+cu130") == order_of("1.4.0+cpu")
 
 
 def test_an_upload_is_no_abandoned_one_while_its_run_may_go_on() -> None:

@@ -134,6 +134,58 @@ def test_nights_lose_their_tags_and_a_withdrawn_image_all(place: Place, tmp_path
         place.target().withdraw([HeldVersion("", "1.4.0")], "wrong results")
 
 
+def night(day: int) -> str:
+    return f"1.5.0.dev202608{day:02}"
+
+
+@pytest.mark.parametrize(
+    ("published", "at"),
+    [
+        (["1.4.0", "1.5.0"], "1.5.0"),
+        (["1.5.0", "1.4.0"], "1.5.0"),
+        ([night(2), night(1)], night(2)),
+        (["1.5.0", night(1)], "1.5.0"),
+        (["1.9.0", "1.10.0"], "1.10.0"),
+    ],
+)
+def test_a_tag_without_a_version_never_goes_back(place: Place, tmp_path: Path, published: list[str], at: str) -> None:
+    roots = {version: layout(tmp_path / version / "server.oci.tar", text=version) for version in published}
+    for version in published:
+        publish(place.target(), [uploaded(tmp_path / version / "server.oci.tar", version=version)], print)
+    assert place.server.tags["server-amd64"] == roots[at]
+    assert {tag for tag in place.server.tags if tag != "server-amd64"} == {f"server-amd64-{one}" for one in published}
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_tag_of_an_older_line_moves_within_it(place: Place, tmp_path: Path, known: bool) -> None:
+    roots = {}
+    for version in ("1.4.0", "2.0.0", "1.4.1"):
+        roots[version] = layout(tmp_path / version / "server.oci.tar", text=version)
+        if version == "1.4.1":
+            place.server.tags["server-amd64"] = roots["1.4.0"]
+            if not known:
+                del place.server.tags["server-amd64-1.4.0"]
+        publish(place.target(), [uploaded(tmp_path / version / "server.oci.tar", version=version)], print)
+    assert place.server.tags["server-amd64"] == roots["1.4.1" if known else "1.4.0"]
+
+
+@pytest.mark.parametrize("deletes", ["tags", "digests"])
+def test_an_image_that_is_part_of_another_one_stays(place: Place, tmp_path: Path, deletes: str) -> None:
+    place.server.deletes = deletes
+    for day in (1, 2):
+        layout(tmp_path / f"{day}/server.oci.tar", text=night(day))
+        publish(place.target(), [uploaded(tmp_path / f"{day}/server.oci.tar", version=night(day))], print)
+    join([tmp_path / "1/server.oci.tar"], tmp_path / "all.oci.tar")
+    publish(place.target("server"), [uploaded(tmp_path / "all.oci.tar", "server", night(1))], print)
+    nights = [HeldVersion("", night(day)) for day in (1, 2)]
+    assert place.target().needed(nights) == nights[:1]
+    assert place.target().needed([]) == []
+    with pytest.raises(StageError, match=r"1\.5\.0\.dev20260801 is part of an image that has another tag"):
+        place.target().withdraw(nights[:1], "wrong results")
+    place.target("server").withdraw(nights[:1], "wrong results")
+    assert place.target().needed(nights) == []
+
+
 @pytest.mark.parametrize(("names", "count"), [(["a.tar"], 1), (["a.oci.tar", "b.oci.tar"], 2), (["a.oci.tar", "b"], 2)])
 def test_a_variant_has_one_image(place: Place, tmp_path: Path, names: list[str], count: int) -> None:
     for name in names:

@@ -280,6 +280,28 @@ def test_a_removed_night_leaves_no_file(tmp_path: Path) -> None:
     assert [path.name for path in (root / "fastpath/files").iterdir()] == [wheels[1].digest]
 
 
+def test_a_night_that_a_file_requires_is_needed(tmp_path: Path) -> None:
+    root, nights = tmp_path / "index", [f"1.5.0.dev202611{day}" for day in (21, 22, 23)]
+    for night in nights:
+        publish(index(root), [wheel(tmp_path / night, f"{night}+cpu")], quiet)
+    held = [HeldVersion("fastpath-cpu", f"{night}+cpu") for night in nights]
+    assert index(root).needed(held) == []
+    other = wheel(tmp_path / "other", metadata=f"Requires-Dist: Fastpath (=={nights[0]})\n")
+    publish(WheelIndex(FolderStore(root), "", "other"), [other._replace(variant="other-cpu")], quiet)
+    assert index(root).needed(held) == held[:1]
+    assert index(root).needed(held[1:]) == []
+    assert WheelIndex(FolderStore(root), "", "other").needed([HeldVersion("other-cpu", "1.4.0")]) == []
+
+
+def test_what_is_needed_by_what_is_needed_is_needed(tmp_path: Path) -> None:
+    root, nights = tmp_path / "index", [f"1.5.0.dev202611{day}" for day in (21, 22, 23)]
+    for before, night in zip(["", *nights], nights, strict=False):
+        more = f"Requires-Dist: fastpath=={before}; python_version > '3'\n" if before else ""
+        publish(index(root), [wheel(tmp_path / night, night, metadata=more)], quiet)
+    held = [HeldVersion("fastpath-cpu", night) for night in nights]
+    assert {*index(root).needed(held[:2])} == {*held[:2]}
+
+
 def test_what_a_file_is_made_of_is_beside_it_for_as_long_as_the_file_is_there(tmp_path: Path) -> None:
     root, sbom = tmp_path / "index", tmp_path / "sbom.cdx.json"
     sbom.write_text("{}", "utf-8")
