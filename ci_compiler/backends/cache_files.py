@@ -7,15 +7,20 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
 
+import requests
+
+from ci_compiler.backends.job import show
 from ci_compiler.outside import text_of
-from ci_compiler.process import Ended, ask, find_program
+from ci_compiler.process import Ended, ask, find_program, located
 
 AWS = "install the AWS CLI: Nix itself copies only whole closures to S3"
 _S3_OPTIONS = {"region": "--region", "profile": "--profile"}
@@ -30,6 +35,12 @@ NarHash: sha256:{hash}
 NarSize: {size}
 """
 """The entry of a path that refers to nothing."""
+
+_ENTRY_LINE = re.compile(r"^([A-Za-z]+): (.*)$", re.MULTILINE)
+_KEY = re.compile(r"(?!.*\.\.)[A-Za-z0-9][A-Za-z0-9._/+-]*")
+"""A file of a cache, as an entry may name it."""
+
+_TIMEOUT, _AT_ONCE, _ABSENT = (30, 120), 8, {404, 410}
 
 
 def writable(url: str) -> bool:
@@ -53,6 +64,106 @@ def stubs(folder: Path, paths: Sequence[str]) -> Iterator[None]:
     yield
     for path in paths:
         entry(folder, path).unlink()
+
+
+class _Folder:
+    """The files of a cache in a folder. As for other places, the methods raise OSError if it does not answer."""
+
+    def __init__(self, url: str) -> None:
+        self._folder = Path(urlsplit(url).path)
+
+    def read(self, key: str) -> str:
+        """An entry; '' if there is none."""
+        path = self._folder / key
+        return text_of(path, errors="replace") if path.is_file() else ""
+
+    def has(self, key: str, size: str) -> bool:
+        """Whether an archive is there, with that size in bytes ('': any)."""
+        path = self._folder / key
+        return path.is_file() and size in {"", str(path.stat().st_size)}
+
+
+class _Server:
+    """The files of a cache on a web server."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url.partition("?")[0].rstrip("/")
+
+    def read(self, key: str) -> str:
+        answer = self._asked("GET", key)
+        return answer.text if answer.ok else ""
+
+    def has(self, key: str, size: str) -> bool:
+        answer = self._asked("HEAD", key)
+        return answer.ok and size in {"", answer.headers.get("Content-Length", size)}
+
+    def _asked(self, method: str, key: str) -> requests.Response:
+        plain = {"Accept-Encoding": "identity"}
+        answer = requests.request(method, f"{self._url}/{key}", headers=plain, timeout=_TIMEOUT, allow_redirects=True)
+        if not answer.ok and answer.status_code not in _ABSENT:
+            message = f"it answered {answer.status_code}"
+            raise OSError(message)
+        return answer
+
+
+class _Bucket:
+    """The files of a cache on S3, by the AWS CLI."""
+
+    def __init__(self, url: str) -> None:
+        if not located("aws"):
+            message = "aws is not on PATH"
+            raise OSError(message)
+        self._command, self._bucket = _aws(url), urlsplit(url).netloc
+
+    def read(self, key: str) -> str:
+        return self._asked("s3", "cp", f"s3://{self._bucket}/{key}", "-")
+
+    def has(self, key: str, size: str) -> bool:
+        where = ("--bucket", self._bucket, "--key", key, "--query", "ContentLength")
+        found = self._asked("s3api", "head-object", *where)
+        return bool(found) and size in {"", found}
+
+    def _asked(self, *arguments: str) -> str:
+        ended = ask([*self._command, *arguments], seconds=_TIMEOUT[1])
+        if ended.status != 0 and not re.search(r"\(404\)|NoSuchKey", ended.err):
+            raise OSError(ended.said)
+        return ended.out.strip()
+
+
+_FILES: Mapping[str, Callable[[str], _Folder | _Server | _Bucket]] = {
+    "file": _Folder,
+    "http": _Server,
+    "https": _Server,
+    "s3": _Bucket,
+}
+"""How the files of a cache are read, by the scheme of its URL; other URLs are those of stores, without archives."""
+
+
+def unfetchable(url: str, paths: Sequence[str]) -> list[str]:
+    """What the cache at `url` has of the closures of `paths` without the archive that its entry names.
+
+    Nix believes the entry, and users get an error. Where the cache does not answer, this is printed, and nothing found.
+    """
+    kind = _FILES.get(urlsplit(url).scheme)
+    try:
+        gone = list(_without_archive(kind(url), [Path(path).name for path in paths])) if kind and paths else []
+    except OSError as error:
+        show(f"not looked for: the archives in {url}: {error}")
+        return []
+    return [str(Path(paths[0]).with_name(name)) for name in gone]
+
+
+def _without_archive(files: _Folder | _Server | _Bucket, new: Sequence[str]) -> Iterator[str]:
+    seen = set[str]()
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        while new:
+            seen.update(new)
+            texts = zip(new, pool.map(files.read, [f"{name[:32]}.narinfo" for name in new]), strict=True)
+            entries = {name: dict(_ENTRY_LINE.findall(text)) for name, text in texts if text}
+            keys = [entry["URL"] if _KEY.fullmatch(entry.get("URL", "")) else "nar/none" for entry in entries.values()]
+            there = pool.map(files.has, keys, [entry.get("FileSize", "") for entry in entries.values()])
+            yield from (name for name, is_there in zip(entries, there, strict=True) if not is_there)
+            new = sorted({name for entry in entries.values() for name in entry.get("References", "").split()} - seen)
 
 
 def add_archive(folder: Path, path: str, archive: bytes) -> None:
@@ -103,17 +214,21 @@ def upload(folder: Path, url: str, paths: Sequence[str], *, last: Sequence[str],
     outputs = [f"{entry(folder, path).name}" for path in last]
     first = [word for name in outputs for word in ("--exclude", name)]
     rest = ["--exclude", "*", *(word for name in outputs for word in ("--include", name))]
-    aws = find_program("aws", install=AWS)
-    options = dict(parse_qsl(target.query))
-    more = [word for name, flag in _S3_OPTIONS.items() if name in options for word in (flag, options[name])]
-    if "endpoint" in options:
-        more += ["--endpoint-url", f"{options.get('scheme', 'https')}://{options['endpoint']}"]
-    command = [aws, *more, "s3", "cp", "--only-show-errors", "--recursive", str(folder), f"s3://{target.netloc}"]
+    command = [*_aws(url), "s3", "cp", "--only-show-errors", "--recursive", str(folder), f"s3://{target.netloc}"]
     for chosen in (["--exclude", "*.narinfo"], first, rest):
         ended = ask([*command, *chosen], seconds=seconds)
         if ended.status != 0:
             return ended
     return ended
+
+
+def _aws(url: str) -> list[str]:
+    """The AWS CLI with the options in the URL of a cache. Raises InputError if it is missing."""
+    aws, options = find_program("aws", install=AWS), dict(parse_qsl(urlsplit(url).query))
+    more = [word for name, flag in _S3_OPTIONS.items() if name in options for word in (flag, options[name])]
+    if "endpoint" in options:
+        more += ["--endpoint-url", f"{options.get('scheme', 'https')}://{options['endpoint']}"]
+    return [aws, *more]
 
 
 def _in_order(folder: Path, paths: Sequence[str]) -> Iterator[Path]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from ci_compiler.backends.cache_files import unfetchable
 from ci_compiler.backends.forms import CACHE_KEY
 from ci_compiler.backends.job import BuildOrder, BuildRecord
 from ci_compiler.backends.nix_environment import evaluation
@@ -31,7 +32,7 @@ class NixPrograms(RecipePrograms):
         if cache is None:
             return False
         outputs = store.outputs(self._derivation(recipe))
-        if store.signed(cache, outputs):
+        if store.whole(cache, outputs):
             return tested_there(store, cache, outputs, tests)
         store.reach(cache)  # a cache that does not answer shows nothing
         return False
@@ -39,7 +40,7 @@ class NixPrograms(RecipePrograms):
     def published(self, build: BuildRecord, tests: Sequence[str]) -> str:
         """What the cache holds, signed by its key, with the records of the tests: this build, or another one."""
         cache = self._cache()
-        if not (self.store.signed(cache, build.outputs) and tested_there(self.store, cache, build.outputs, tests)):
+        if not (self.store.whole(cache, build.outputs) and tested_there(self.store, cache, build.outputs, tests)):
             return ""
         if other := next(iter(self.store.differing(cache, build.closure)), None):
             return f"{cache.url} keeps another build of {other}, which is signed, and not this one"
@@ -54,6 +55,9 @@ class NixPrograms(RecipePrograms):
             raise failure(build.name, Code.PUBLISH_FAILED, f"it cannot be copied to {cache.url}: {ended.said}")
         if not self.store.signed(cache, build.outputs):
             raise unsigned(build, cache)
+        if gone := unfetchable(cache.url, build.outputs):
+            message = f"{cache.url} has an entry of {gone[0]}, and not its archive, which was put there again"
+            raise failure(build.name, Code.PUBLISH_FAILED, message)
         self._refuse(build, cache, self.store.differing(cache, build.closure))
 
     def _lasting(self, build: BuildRecord, cache: BinaryCache) -> list[str]:

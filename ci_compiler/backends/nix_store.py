@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 from urllib.parse import quote
 
-from ci_compiler.backends.cache_files import stubs, upload, writable
+from ci_compiler.backends.cache_files import stubs, unfetchable, upload, writable
 from ci_compiler.backends.nar import DamagedArchiveError, base32, difference, listing
 from ci_compiler.backends.nix_environment import evaluation, key_file
 from ci_compiler.backends.protocol import BinaryCache
@@ -272,7 +272,7 @@ class Store:
                 signed = self.sign(file, key, "--recursive", *paths)
                 return signed if signed.status != 0 else self.copy(paths=paths, to=cache.url, secret=key)
             ended = self.copy(paths=paths, to=signing(cache.url, file), secret=key)
-            if ended.status != 0 or self.signed(cache, paths):
+            if ended.status != 0 or self.whole(cache, paths):
                 return ended
             closure = self.closure(*paths)
             return self._sign_present(cache, closure, closure, file, key, last=paths)
@@ -289,12 +289,15 @@ class Store:
     ) -> Ended:
         """Signs what the cache has of `present` without a signature, and replaces what is not the same as here.
 
-        What is signed is never replaced: somebody may have it.
+        What is signed is never replaced: somebody may have it. What lacks its archive is put there again.
         """
         unsigned = [path for path in present if not self.verified(cache, [path])]
-        others = [path for path in unsigned if not self._same(cache, path)]
+        others, gone = [path for path in unsigned if not self._same(cache, path)], unfetchable(cache.url, last)
         if others and not writable(cache.url):
             return Ended(status=1, err=f"error: another build of {others[0]} is there, and is not signed; remove it")
+        if gone and not writable(cache.url):
+            return Ended(status=1, err=f"error: the archive of {gone[0]} is not there; remove its entry")
+        others += [path for path in gone if path not in others and path in present]
         if others:
             with tempfile.TemporaryDirectory(prefix="ci-runner-cache-") as folder:
                 ended = self.copy_alone(Path(folder), closure, others, key=file)
@@ -356,7 +359,9 @@ class Store:
 
         Each with the hash of the content that the cache has, or '' if it lacks the path.
         """
-        return self._unlike(cache.url, closure)
+        unlike = self._unlike(cache.url, closure)
+        gone = closure.keys() & unfetchable(cache.url, [path for path in closure if path not in unlike])
+        return unlike | dict.fromkeys(gone, "")
 
     def differing(self, cache: BinaryCache, closure: Mapping[str, str]) -> list[str]:
         """The paths of `closure` that users of the cache get with another content than is stated there."""
@@ -377,6 +382,10 @@ class Store:
     def signed(self, cache: BinaryCache, paths: Sequence[str]) -> bool:
         """Whether the cache holds the closures of `paths`, every path with a valid signature by a key of it."""
         return self.verified(cache, paths, "--recursive")
+
+    def whole(self, cache: BinaryCache, paths: Sequence[str]) -> bool:
+        """Whether users can fetch `paths` from the cache: it is `signed`, and the archives are there too."""
+        return self.signed(cache, paths) and not unfetchable(cache.url, paths)
 
     def verified(self, cache: BinaryCache, paths: Sequence[str], *options: str) -> bool:
         """Whether the cache holds `paths`, each with a valid signature by one of its keys."""

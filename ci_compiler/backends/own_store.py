@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from ci_compiler.backends.cache_files import AWS, upload
+from ci_compiler.backends.cache_files import AWS, unfetchable, upload
 from ci_compiler.backends.forms import path_name
 from ci_compiler.backends.nix_environment import key_file
 from ci_compiler.backends.nix_store import Store
@@ -50,7 +50,8 @@ class OwnStore(Store):
             return self._copy_absent(cache, closure, absent, None, last=paths)
         with key_file(key) as file:
             ended = self._copy_absent(cache, closure, absent, file, last=paths)
-            if ended.status != 0 or not present or self.verified(cache, present):
+            is_signed = not present or self.verified(cache, present)
+            if ended.status != 0 or (is_signed and not unfetchable(cache.url, paths)):
                 return ended
             return self._sign_present(cache, closure, present, file, key, last=paths)
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import time
 from pathlib import Path
 
 import pytest
 
-from ci_compiler.backends.cache_files import add_archive, entry, held, stubs, sweep, upload, writable
+from ci_compiler.backends.cache_files import add_archive, entry, held, stubs, sweep, unfetchable, upload, writable
 from ci_compiler.backends.nar import text_archive
 from ci_compiler.process import Ended
 from tests.backends.programs import NUMPY, TORCH, Programs, fails, outcome, path
+from tests.publishing.places import serving_folder
 
 DAY = 86400
 
@@ -55,6 +57,57 @@ def test_a_cache_claims_for_a_while_what_nix_must_not_miss(tmp_path: Path) -> No
             *(f"FileHash: sha256:{'0' * 52}", "FileSize: 1", f"NarHash: sha256:{'0' * 52}", "NarSize: 1"),
         ]
     assert list(tmp_path.iterdir()) == []
+
+
+def damaged(folder: Path) -> list[str]:
+    """A cache of a path that refers to four others: the archives of three are gone or other files."""
+    names = ("torch-2.8.0", "numpy-2.0", "gone-1", "cut-1", "elsewhere-1", "stranger-1")
+    root, _, *rest = paths = [path(name) for name in names]
+    for number, one in enumerate(paths[:-1]):
+        add_archive(folder, one, text_archive(f"{number}\n"))
+    gone, cut, elsewhere = (entry(folder, one) for one in rest[:-1])
+    archives = [folder / re.findall("URL: (.*)", file.read_text("utf-8"))[0] for file in (gone, cut)]
+    archives[0].unlink()
+    archives[1].write_bytes(b"x")
+    elsewhere.write_text(elsewhere.read_text("utf-8").replace("URL: nar/", "URL: ../../nar/"), "utf-8")
+    references = " ".join(Path(one).name for one in paths)
+    entry(folder, root).write_text(f"{entry(folder, root).read_text('utf-8')}References: {references}\n", "utf-8")
+    return sorted(rest[:-1])
+
+
+def test_what_a_cache_has_no_archive_of_is_found_in_a_folder_and_on_a_server(tmp_path: Path) -> None:
+    wrong = damaged(tmp_path)
+    assert sorted(unfetchable(f"file://{tmp_path}", [TORCH])) == wrong
+    with serving_folder(tmp_path) as address:
+        assert sorted(unfetchable(address, [TORCH])) == wrong
+    assert unfetchable(f"file://{tmp_path}", [NUMPY, path("stranger-1")]) == []
+    assert unfetchable(f"file://{tmp_path}", []) == []
+    assert unfetchable("ssh-ng://cache", [TORCH]) == []
+
+
+def test_in_a_bucket_the_aws_cli_looks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    wrong = damaged(cache)
+    programs = Programs(tmp_path, monkeypatch, "aws")
+    absent = "echo 'An error occurred (404) when calling the HeadObject operation: Not Found' >&2; exit 254"
+    programs.answer(
+        {
+            "aws --region eu s3 cp *": f'at="$5"; cat "{cache}/${{at#s3://cache/}}" 2>&- || {{ {absent}; }}',
+            "aws --region eu s3api head-object *": f'test -e "{cache}/$8" && wc -c <"{cache}/$8" || {{ {absent}; }}',
+        }
+    )
+    assert sorted(unfetchable("s3://cache?region=eu", [TORCH])) == wrong
+    programs.answer({"aws --region eu s3api head-object *": fails("access denied", 255)})
+    assert unfetchable("s3://cache?region=eu", [TORCH]) == []
+    (programs.folder / "aws").unlink()
+    assert unfetchable("s3://cache", [TORCH]) == []
+    assert capsys.readouterr().out.splitlines() == [
+        "not looked for: the archives in s3://cache?region=eu: access denied",
+        "not looked for: the archives in s3://cache: aws is not on PATH",
+    ]
 
 
 def test_only_old_paths_of_a_name_are_removed(tmp_path: Path) -> None:

@@ -279,6 +279,45 @@ def test_a_variant_without_a_test_is_signed_only_with_a_reason(fleet: Fleet) -> 
     assert fleet.signed() == {f"{TORCH}-2.8.0", f"{TORCH}-2.8.0-dev"}
 
 
+# An entry of the cache without its archive.
+
+
+@pytest.mark.parametrize("lost", ["all", "a part"])
+@pytest.mark.parametrize(("signed", "again"), [(True, False), (True, True), (False, False)])
+def test_what_users_cannot_fetch_is_not_published_and_is_put_there_again(
+    fleet: Fleet, signed: bool, again: bool, lost: str
+) -> None:
+    fleet.first(TORCH)
+    path, cache = fleet.manifest(TORCH)["store_path"], fleet.world.folder / "cache"
+    file = next(cache.glob(f"{Path(path).name[:32]}.narinfo"))
+    lines = file.read_text("utf-8").splitlines()
+    archive = cache / next(line.partition(" ")[2] for line in lines if line.startswith("URL: "))
+    if not signed:
+        file.write_text("".join(f"{line}\n" for line in lines if not line.startswith("Sig: ")), "utf-8")
+    if lost == "all":
+        archive.unlink()
+    else:
+        archive.write_bytes(archive.read_bytes()[:-1])
+    assert not fleet.published(TORCH)
+    assert fleet.run(TORCH, keep=True, again=again) == 0
+    assert not fleet.outcome(TORCH).startswith("published already")
+    assert fleet.published(TORCH)
+    assert fleet.world.signed(path)
+    fleet.world.use_store("user")
+    source = ("--from", fleet.world.cache()["url"], "--option", "trusted-public-keys")
+    assert fleet.world.nix("copy", *source, fleet.world.cache()["public-key"], path).returncode == 0
+
+
+def test_a_build_whose_archive_is_gone_is_staged_for_the_other_machines(fleet: Fleet) -> None:
+    fleet.first(TORCH)
+    for archive in (fleet.world.folder / "cache/nar").iterdir():
+        archive.unlink()
+    assert fleet.run(TORCH) == 0
+    assert fleet.manifest(TORCH)["staged"]
+    fleet.world.use_store("second")
+    assert ci_runner("fetch", f"results/build-{TORCH}/manifest.json") == 0
+
+
 # Builds that differ from machine to machine.
 
 

@@ -123,6 +123,18 @@ def test_publishing_signs_what_the_cache_has(world: World, capsys: pytest.Captur
     assert "published already: " in capsys.readouterr().out
 
 
+def test_an_own_path_whose_archive_is_gone_is_put_there_again(world: World) -> None:
+    stack(world)
+    world.key()
+    assert world.publish() == 0
+    for archive in (world.folder / "cache/nar").iterdir():
+        archive.unlink()
+    assert world.publish() == 0
+    (path,) = (one for one in world.manifest["outputs"] if one.endswith(f"{TORCH}-2.8.0"))
+    where = ("--store", world.cache()["url"], "--option", "trusted-public-keys", world.cache()["public-key"])
+    assert world.nix("store", "verify", *where, path).returncode == 0  # its content as well
+
+
 def test_a_user_s_nix_build_takes_the_rest_from_the_recipe(world: World) -> None:
     """Nix builds what the closure lacks, and then still takes the package from the cache (retrySubstitution)."""
     stack(world, signed=True)
