@@ -59,6 +59,7 @@ class Code(StrEnum):
     CUDA_IN_CPU_RECIPE = "cuda-in-cpu-recipe"
     CUDA_IN_NAME = "cuda-in-name"
     CUDA_OFF = "cuda-off"
+    DEVICE_CODE_DIFFERS = "device-code-differs"
     DOTTED_NAME = "dotted-name"
     DUPLICATE_NAME = "duplicate-name"
     DUPLICATE_RECIPE = "duplicate-recipe", Severity.WARNING

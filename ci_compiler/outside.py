@@ -16,9 +16,10 @@ import sys
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from os import PathLike, fspath
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Never, TypeVar
+from pathlib import Path, PurePath
+from typing import IO, TYPE_CHECKING, Any, Never, TypeVar
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError, Place
@@ -40,6 +41,25 @@ MOST_COLLECTIONS = 1_000_000
 
 LONGEST_NUMBER = 40
 """The most characters of a number in JSON."""
+
+LARGEST_PACKED = 1 << 36
+"""The most bytes of a file in an archive of results: 64 GiB."""
+
+_NESTED = 6
+"""The most layers of archives and compression: a wheel in a compressed layer of an image has five."""
+
+_PACKED = {
+    b"PK\x03\x04": "zip",
+    b"\x1f\x8b": "gzip",
+    b"BZh": "bz2",
+    b"\xfd7zXZ\0": "lzma",
+    b"\x28\xb5\x2f\xfd": "compressed by zstd",
+    b"7z\xbc\xaf\x27\x1c": "an archive of 7-Zip",
+    b"!<arch>\ndebian-binary": "a Debian package",
+    b"\xed\xab\xee\xdb": "an RPM package",
+    b"hsqs": "a SquashFS image",
+}
+"""How packed files begin, and what unpacks them."""
 
 STANDARD_INPUT = Path("-")
 """The path that stands for standard input."""
@@ -135,6 +155,67 @@ def member_of(path: str | PathLike[str], pattern: str, most: int) -> str:
         raise OSError(f"it holds no file like {pattern}") from None
     except (BadZipFile, EOFError, NotImplementedError, RuntimeError, ValueError, zlib.error) as error:
         raise OSError(str(error)) from None
+
+
+def files_in(file: IO[bytes], name: str, depth: int = _NESTED) -> Iterator[tuple[str, IO[bytes] | UnreadableError]]:
+    """`file`, and if it is packed, the files in it and in those, each as `NAME/INNER`, open until the next one.
+
+    Zip and tar archives are unpacked, and what gzip, bzip2 and xz compress. In place of the rest of what is packed
+    otherwise, damaged or too large, there is the reason.
+    """
+    import lzma  # few commands need it
+    import tarfile
+    from tempfile import TemporaryFile
+    from zipfile import BadZipFile
+
+    yield name, file
+    try:
+        for inner, stream in _unpacked(file, name, depth):
+            with stream, TemporaryFile() as copy:
+                while chunk := stream.read(1 << 20):
+                    copy.write(chunk)
+                    if copy.tell() > LARGEST_PACKED:
+                        raise UnreadableError(f"has files of more than {LARGEST_PACKED:,} bytes", name)
+                copy.flush()
+                yield from files_in(copy, f"{name}/{inner}", depth - 1)
+    except UnreadableError as error:
+        yield name, error
+    except (
+        BadZipFile,
+        tarfile.TarError,
+        lzma.LZMAError,
+        zlib.error,
+        EOFError,
+        OSError,
+        *WRONG_FORM,
+        RuntimeError,
+    ) as error:
+        yield name, UnreadableError(f"cannot be unpacked: {error}", name)
+
+
+def _unpacked(file: IO[bytes], name: str, depth: int) -> Iterator[tuple[str, IO[bytes]]]:
+    """The regular files in a packed file; none in any other."""
+    file.seek(0)
+    head = file.read(262)
+    file.seek(0)
+    kind = next((kind for start, kind in _PACKED.items() if head.startswith(start)), "")
+    kind = "tar" if head[257:] == b"ustar" else kind
+    if kind and not depth:
+        raise UnreadableError(f"is packed in more than {_NESTED} layers", name)
+    if kind == "zip":
+        from zipfile import ZipFile
+
+        with ZipFile(file) as archive:
+            yield from ((one.filename, archive.open(one)) for one in archive.infolist() if not one.is_dir())
+    elif kind == "tar":
+        import tarfile
+
+        with tarfile.open(fileobj=file, mode="r:") as packed:
+            yield from ((one.name, stream) for one in packed if one.isreg() and (stream := packed.extractfile(one)))
+    elif kind in {"gzip", "bz2", "lzma"}:
+        yield PurePath(name).stem, import_module(kind).open(file)
+    elif kind:
+        raise UnreadableError(f"is {kind}, which is not read", name)
 
 
 def decoded(data: bytes, name: str = "", errors: str = "strict") -> str:

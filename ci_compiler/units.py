@@ -50,6 +50,12 @@ def counted(number: int, noun: str, several: str = "") -> str:
     return f"{number:,} {noun if number == 1 else several or f'{noun}s'}"
 
 
+def some(names: Sequence[str], noun: str) -> str:
+    """How many `names` there are, and the first five of them."""
+    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+    return f"{counted(len(names), noun)} ({', '.join(names[:5])}{more})"
+
+
 def guess(packages: Sequence[str]) -> str:
     """What a figure says of the packages whose minutes, which enter it, are marked as guessed; '' for none."""
     shown = ", ".join(packages) if len(packages) <= 3 else counted(len(packages), "package")

@@ -79,6 +79,7 @@ ALLOWED = {
     "cli.toolkit": "what pip wrote of this installation",
     "files.drift": "compares regular files with others, byte by byte",
     "sync.checkouts": "compares regular files with others, byte by byte",
+    "runner.jobs.device_code": "files of any size, which `outside` unpacks and the readers of the families map",
     "runner.jobs.build": "the log that it wrote, of any size",
     "runner.jobs.probing": "the first bytes of a program",
     "runner.jobs.reproduce": "the log that a job wrote, line by line",

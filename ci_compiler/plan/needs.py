@@ -19,13 +19,18 @@ def serves(spec: Spec, axis: str, value: str, wanted: str) -> bool:
     """Whether a build with `value` on `axis` can be used where `wanted` is asked for; an absent value serves all."""
     if value in {"", wanted}:
         return True
-    row = spec.axes.get(axis)
-    if row and wanted in row.serves.get(value, ()):
+    if wanted in served_by(spec, axis, value):
         return True
     gpus = spec.hardware.gpus
     if axis != "target" or value not in {*gpus, ALL.name} or wanted not in gpus:
         return False
     return gpus[wanted].runs_code_of(spec.hardware.gpu(value))
+
+
+def served_by(spec: Spec, axis: str, value: str) -> tuple[str, ...]:
+    """The values that the spec says `value` serves on `axis`."""
+    row = spec.axes.get(axis)
+    return row.serves.get(value, ()) if row else ()
 
 
 class Link(NamedTuple):

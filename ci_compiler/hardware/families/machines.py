@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,6 +35,19 @@ class Attempt(NamedTuple):
     problem: str = ""
 
 
+class DeviceCode(NamedTuple):
+    """The code for a family's GPUs in a file: the targets of machine code, and of `portable` code, as specs name them.
+
+    The driver compiles portable code when it is first used. `compilers` are the names and versions that the code
+    states. `unread`: there may be code whose targets are not read.
+    """
+
+    machine: frozenset[str] = frozenset()
+    portable: frozenset[str] = frozenset()
+    compilers: frozenset[str] = frozenset()
+    unread: bool = False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machines:
     """What a family knows of machines.
@@ -48,6 +62,9 @@ class Machines:
     driver's libraries into a folder, if programs would not find them otherwise. `options` are those for GPUs (their
     UUIDs, or `all`) of a container engine. `driver` judges the driver of GPUs for versions of the toolkit, if the
     family has a rule of its own.
+
+    `code_in` reads the code for GPUs in a file; None if no reader is known. `portable` is what sentences call code that
+    the driver compiles, and `libraries` are the names of the vendor's libraries that packages bring along.
     """
 
     record: Callable[[Path], Any] = str
@@ -63,6 +80,9 @@ class Machines:
     link: Callable[[Sequence[Attempt], Path], bool] = lambda *_: False
     options: Callable[[str, Sequence[str]], list[str]] = lambda *_: []
     driver: Callable[[Sequence[GpuDevice], Sequence[str]], Judgement] | None = None
+    code_in: Callable[[mmap.mmap], DeviceCode] | None = None
+    portable: str = ""
+    libraries: Sequence[str] = ()
 
     @property
     def lists(self) -> bool:

@@ -96,6 +96,8 @@ class Evidence:
     disk does not return what is written to it, or ''. `short_paths`: no file has a path of more than 260 characters.
 
     `fence`: what is said to be closed to a job here, or ''; `reached`: what of it has a route all the same.
+
+    `runs`: how a GPU of the variant runs the build that is tested, where no machine code for the variant was read.
     """
 
     machine: Machine
@@ -112,6 +114,7 @@ class Evidence:
     short_paths: bool = False
     fence: str = ""
     reached: tuple[str, ...] = ()
+    runs: str = ""
 
 
 Check = Callable[[Assignment, Evidence], Judgement]

@@ -99,7 +99,7 @@ def gpu_code(work: Assignment, evidence: Evidence) -> Judgement:
         row = work.spec.hardware.gpu(wanted)
         return failed(f"no GPU here runs code built for {wanted}; found: {has}", f"test it on {row.summary}")
     others = f"; {', '.join(map(_title, unable))} does not" if unable else ""
-    return ok(f"{', '.join(map(_title, able))} runs code built for {wanted}{others}")
+    return ok(f"{', '.join(map(_title, able))} {evidence.runs or f'runs code built for {wanted}'}{others}")
 
 
 def driver(work: Assignment, evidence: Evidence) -> Judgement:

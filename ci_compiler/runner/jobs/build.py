@@ -18,6 +18,7 @@ from ci_compiler.errors import Finding, Place, StageError, wrong
 from ci_compiler.files.folders import SBOM_FILE
 from ci_compiler.plan.lookup import BuiltVariant
 from ci_compiler.plan.needs import Needs
+from ci_compiler.publishing.distributions import version_among
 from ci_compiler.recipes import nix_text as nix
 from ci_compiler.recipes.compiled import ARCHIVE
 from ci_compiler.recipes.judged import differences
@@ -27,6 +28,7 @@ from ci_compiler.runner.detect.build_memory import watched_memory
 from ci_compiler.runner.detect.this_machine import this_machine
 from ci_compiler.runner.jobs.attested import subjects
 from ci_compiler.runner.jobs.contained import others_of
+from ci_compiler.runner.jobs.device_code import compared
 from ci_compiler.runner.jobs.files import output_folder, write_json
 from ci_compiler.runner.jobs.manifest import Builder, Manifest
 from ci_compiler.runner.jobs.needed import HandedOver, hand_over
@@ -38,6 +40,9 @@ from ci_compiler.spec.model import Repository, Spec
 from ci_compiler.stages import BUILD
 from ci_compiler.variant import RECIPES, SHARED, recipe_path, variant_name
 from ci_compiler.workflows.artifacts import INPUTS_FILE, MANIFEST_FILE, SUBJECTS_FILE
+
+TORCH = "torch"
+"""The project whose version manifests state."""
 
 LOG = "build.log"
 """The log's name in a build's output folder."""
@@ -130,11 +135,25 @@ def _build(
     with watched_memory(uses_nix=spec.backend.nix is not NixUse.NONE) as peak:
         result = result_of(earlier) if earlier else programs.build(order)
     manifest = manifest_of(spec, built, result, commit=commit, machine=builder_here(spec))
+    manifest, remarks = read_back(built, manifest, out, handed)
     manifest = traced(replace(manifest, needs=handed.contents), inputs, earlier)
     if result.built:
         seed = found_in((out / LOG).read_text("utf-8", errors="replace")) or {}
         manifest = replace(manifest, memory=peak.memory, seed=seed)
-    return manifest, result.remarks
+    return manifest, (*result.remarks, *remarks)
+
+
+def read_back(
+    built: BuiltVariant, manifest: Manifest, folder: Path, handed: HandedOver
+) -> tuple[Manifest, tuple[str, ...]]:
+    """`manifest` with what its files in `folder` say of their code, and remarks. Raises StageError if that is wrong."""
+    code = compared(built, [folder / path for path in manifest.outputs])
+    code.check(manifest.name)
+    given = [*manifest.closure, *(path for one in handed.files for path in sorted(one.folder.iterdir()))]
+    torch = version_among([folder / path for path in given], TORCH)
+    remarks = [f"code for {', '.join(code.architectures)}"] if code.architectures else []
+    found = {"architectures": code.architectures, "compilers": code.compilers, "torch": torch}
+    return replace(manifest, **found), (*remarks, *code.remarks)
 
 
 def builder_here(spec: Spec) -> Builder:

@@ -91,8 +91,12 @@ def _unstated(cell: Cell, named: Sequence[str]) -> set[str]:
 
 def targets_in_pytorch(gpu: Gpu) -> tuple[str, ...]:
     """The targets of a build, as PyTorch spells them; () for a build that names none."""
-    names = () if gpu.name in {ALL.name, gpu.family} else gpu.name.split(",")
-    return tuple(map(family_of(gpu.family).in_pytorch, names))
+    return tuple(map(family_of(gpu.family).in_pytorch, targets_of(gpu)))
+
+
+def targets_of(gpu: Gpu) -> tuple[str, ...]:
+    """The targets of a build; () for a build that names none."""
+    return () if gpu.name in {ALL.name, gpu.family} else tuple(gpu.name.split(","))
 
 
 def _dispatch(hardware: Hardware, isa: str) -> tuple[str, ...]:

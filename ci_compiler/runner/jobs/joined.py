@@ -19,7 +19,16 @@ from ci_compiler.plan.joins import builds
 from ci_compiler.plan.lookup import BuiltVariant, built_variants
 from ci_compiler.plan.pipeline import plan
 from ci_compiler.runner.jobs.attested import subjects
-from ci_compiler.runner.jobs.build import LOG, NOTHING, Given, builder_here, commit_of, manifest_of, write_build
+from ci_compiler.runner.jobs.build import (
+    LOG,
+    NOTHING,
+    Given,
+    builder_here,
+    commit_of,
+    manifest_of,
+    read_back,
+    write_build,
+)
 from ci_compiler.runner.jobs.files import output_folder
 from ci_compiler.runner.jobs.manifest import Manifest
 from ci_compiler.runner.jobs.needed import HandedOver, hand_over
@@ -53,15 +62,16 @@ def build_joined(job: Job, built: BuiltVariant, out: Path, given: Given = NOTHIN
         reporting(built.cell.joined, BUILD),
         TemporaryDirectory(prefix="ci-runner-build-", ignore_cleanup_errors=True) as scratch,
     ):
-        manifests = _run(job, every, out, given, hand_over(job, every, given.needs, Path(scratch), given.chosen))
+        made = _run(job, every, out, given, hand_over(job, every, given.needs, Path(scratch), given.chosen))
     digests = {}
-    for manifest in manifests:
+    for manifest, remarks in made:
         output_folder(out / manifest.name, (MANIFEST_FILE,))
-        digests[manifest.name] = write_build(manifest, out / manifest.name)
+        digests[manifest.name] = write_build(manifest, out / manifest.name, remarks)
     if spec.attest:
-        (out / SUBJECTS_FILE).write_text("".join(subjects(one, digests[one.name]) for one in manifests), "utf-8")
-    note_inputs(manifests[0].inputs, out)
-    return digests, manifests[0].inputs
+        (out / SUBJECTS_FILE).write_text("".join(subjects(one, digests[one.name]) for one, _ in made), "utf-8")
+    inputs = made[0][0].inputs
+    note_inputs(inputs, out)
+    return digests, inputs
 
 
 def leader_first(every: Sequence[BuiltVariant]) -> list[BuiltVariant]:
@@ -75,7 +85,9 @@ def _joins_another(one: BuiltVariant) -> bool:
     return any(row.package and (row.when is None or row.when.holds(one.cell.axes)) for row in rows)
 
 
-def _run(job: Job, every: Sequence[BuiltVariant], out: Path, given: Given, handed: HandedOver) -> list[Manifest]:
+def _run(
+    job: Job, every: Sequence[BuiltVariant], out: Path, given: Given, handed: HandedOver
+) -> list[tuple[Manifest, tuple[str, ...]]]:
     spec, (leader, *others) = job.spec, leader_first(every)
     commit = commit_of(spec, job.root, leader)
     values = {built.variant.name: values_of(spec, built) for built in every}
@@ -93,14 +105,17 @@ def _run(job: Job, every: Sequence[BuiltVariant], out: Path, given: Given, hande
         )
     builder = builder_here(spec)
     made: dict[str, Manifest] = {}
+    remarks: list[tuple[str, ...]] = []
     contents = dict(handed.contents)
     for built in every:  # in build order, so that what one needs of the others is known
         name = built.variant.name
         manifest = manifest_of(spec, built, results[name], commit=commit, machine=builder)
+        manifest, said = read_back(built, manifest, out / name, handed)
         needs = {need: contents[need] for need in handed.names.get(name, ())}
         made[name] = traced(replace(manifest, needs=needs), inputs, earlier.get(name))
         contents[name] = made[name].content
-    return list(made.values())
+        remarks.append(said)
+    return list(zip(made.values(), remarks, strict=True))
 
 
 def _taken(

@@ -56,6 +56,8 @@ class Manifest:
     `needs` has the content of each needed variant whose files were handed over, by name.
     `inputs` identifies what the build was made from, where a later run may take its files ('': none does), and `origin`
     is the commit whose build made the files, where they were taken from an earlier run.
+    `architectures` are the targets of the code for GPUs that was read in the files, `compilers` those that the code
+    states, and `torch` the version that the build was made with; empty where nothing was read.
     """
 
     name: str
@@ -82,6 +84,9 @@ class Manifest:
     needs: Mapping[str, str] = field(default_factory=dict)
     inputs: str = ""
     origin: str = ""
+    architectures: tuple[str, ...] = ()
+    compilers: tuple[str, ...] = ()
+    torch: str = ""
 
     @property
     def content(self) -> str:
@@ -209,7 +214,9 @@ def _seed(value: Any) -> dict[str, int]:
     return row  # type: ignore[no-any-return]
 
 
-_OPTIONAL = frozenset({"inputs", "memory", "needs", "origin", "python_modules", "seed", "staged"})
+_OPTIONAL = frozenset(
+    {"architectures", "compilers", "inputs", "memory", "needs", "origin", "python_modules", "seed", "staged", "torch"}
+)
 """Fields that a manifest of an earlier version lacks."""
 
 _READERS: dict[str, Reader] = {
@@ -230,5 +237,8 @@ _READERS: dict[str, Reader] = {
     "seed": _seed,
     "inputs": _if(INPUTS.fullmatch),
     "origin": _if(_COMMIT.fullmatch),
+    "architectures": _paths(_line),
+    "compilers": _paths(_line),
+    "torch": _line,
     "needs": lambda value: {_name(key): _digest(content) for key, content in _dict(value).items()},
 }

@@ -20,14 +20,12 @@ from cyclonedx.output.json import JsonV1Dot6
 from packageurl import PackageURL
 
 from ci_compiler.backends.nar import hex_digest
-from ci_compiler.publishing.distributions import metadata_of, project_of, spelled, version_of
+from ci_compiler.publishing.distributions import metadata_of, project_of, required_by, version_of
 from ci_compiler.runner.jobs.manifest import Manifest
 
 _STORE_PATH = re.compile(r"/nix/store/[0-9a-z]{32}-(?P<name>.+?)(-(?P<version>[^a-zA-Z].*))?")
 """Nix splits a name before the first dash that no letter follows (Nix manual, `builtins.parseDrvName`)."""
 _SAID = ("name", "branch", "commit")
-_REQUIREMENT = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)")
-_PIN = re.compile(r"[^;,]*==\s*([^\s;,)*]+)\s*\)?\s*(;.*)?")
 
 
 def sbom_of(manifest: Manifest, folder: Path) -> str:
@@ -77,13 +75,11 @@ def _metadata(path: Path) -> Message:
 
 def _required(wheel: Message) -> Iterator[Component]:
     """What the wheel requires without any extra, with the version where it is pinned."""
-    for text in wheel.get_all("Requires-Dist") or ():
-        if (named := _REQUIREMENT.match(text)) and "extra ==" not in text:
-            name, pin = spelled(named[1]), _PIN.fullmatch(text)
-            version = pin[1] if pin else None
-            url = PackageURL("pypi", None, name, version)
-            properties = [Property(name="python:requirement", value=text)]
-            yield Component(name=name, version=version, bom_ref=str(url), purl=url, properties=properties)
+    for text, name, pin in required_by(wheel):
+        version = pin or None
+        url = PackageURL("pypi", None, name, version)
+        properties = [Property(name="python:requirement", value=text)]
+        yield Component(name=name, version=version, bom_ref=str(url), purl=url, properties=properties)
 
 
 def _needed(name: str, digest: str) -> Component:

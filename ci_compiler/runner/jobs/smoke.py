@@ -28,6 +28,7 @@ from ci_compiler.runner.detect.this_machine import this_machine
 from ci_compiler.runner.doctor.diagnosis import work_of
 from ci_compiler.runner.doctor.evidence import ClockReading, Evidence
 from ci_compiler.runner.doctor.hardware_checks import CHECKS as HARDWARE
+from ci_compiler.runner.jobs.device_code import Compared, compared, files_below
 from ci_compiler.runner.jobs.emulation import FAILED, Claim, claimed
 from ci_compiler.runner.jobs.emulation import LOG as EMULATION_LOG
 from ci_compiler.runner.jobs.files import output_folder
@@ -39,16 +40,18 @@ from ci_compiler.runner.jobs.subject import SmokeSubject
 from ci_compiler.runner.jobs.summary import add_row, add_table
 from ci_compiler.runner.limits import job_seconds
 from ci_compiler.stages import USABLE
-from ci_compiler.units import counted
+from ci_compiler.units import counted, some
 from ci_compiler.workflows.artifacts import RESULT
 
 NOT_EXECUTED, NOT_LOADED = "instructions-not-covered", "libraries-not-loaded"
 """The names of the notices among the checks."""
 
+CODE = "device-code"
+"""The name of the check of the code for GPUs, which is read in the files of the build."""
+
 SECONDS = 300.0
 """The limit on the disassembly of a package. objdump writes about 20 MB per second, which a library of 400 MB takes."""
 
-_SHOWN = 5
 _FUNCTION = re.compile(r"^[0-9a-f]+ <(.+)>:$")
 _INSTRUCTION = re.compile(r"^ *[0-9a-f]+:\t(.*)$")
 
@@ -73,10 +76,7 @@ def uncovered(subject: SmokeSubject, loaded: Collection[str], reach: Reach, seco
 
 def _objects(home: Path) -> Iterator[Path]:
     """The programs and libraries below `home`, by their real paths."""
-    for folder, _, names in os.walk(home.resolve()):
-        for path in sorted(Path(folder, name) for name in names):
-            if path.is_file() and not path.is_symlink() and is_binary(path):
-                yield path
+    yield from filter(is_binary, files_below(home))
 
 
 def _instructions(subject: SmokeSubject, objects: tuple[Path, ...], reach: Reach, seconds: float) -> TestResult:
@@ -97,7 +97,7 @@ def _instructions(subject: SmokeSubject, objects: tuple[Path, ...], reach: Reach
     said = []
     if found:
         covered = "the test did not execute them" if reach is Reach.EMULATED else "the test may not have executed them"
-        said.append(f"{_some(list(found), 'function')} with instructions beyond {isa}; {covered}")
+        said.append(f"{some(list(found), 'function')} with instructions beyond {isa}; {covered}")
     if unread:
         said.append(f"not read within {seconds:.0f} s: {_listed(unread, subject.home)}")
     return _notice(NOT_EXECUTED, "; ".join(said), f"no instruction beyond {isa} in {counted(len(objects), 'object')}")
@@ -142,12 +142,7 @@ def _notice(check: str, message: str, nothing: str) -> TestResult:
 
 
 def _listed(paths: list[Path], home: Path) -> str:
-    return _some([path.relative_to(home.resolve()).as_posix() for path in paths], "file") if paths else ""
-
-
-def _some(names: list[str], what: str) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return f"{counted(len(names), what)} ({', '.join(names[:_SHOWN])}{more})"
+    return some([path.relative_to(home.resolve()).as_posix() for path in paths], "file") if paths else ""
 
 
 JUNIT, LOG, WAY_LOG = "junit.xml", "probe.log", "import-{way}.log"
@@ -178,14 +173,18 @@ def smoke(subject: SmokeSubject, out: Path, *, again: bool = False) -> tuple[tup
     return tuple(results), _report(subject, results, claim, out, time.monotonic() - start, remark)
 
 
-def hardware(subject: SmokeSubject, machine: Machine) -> tuple[list[TestResult], tuple[Attempt, ...]]:
-    """The results of the doctor's hardware checks for the variant, and the attempts to use a GPU."""
+def hardware(subject: SmokeSubject, machine: Machine, runs: str = "") -> tuple[list[TestResult], tuple[Attempt, ...]]:
+    """The results of the doctor's hardware checks for the variant, and the attempts to use a GPU.
+
+    `runs` is how a GPU runs the build, as `Compared` has it.
+    """
     work = work_of(subject.spec, stage=subject.stage, name=subject.name)
     on_gpu, own = subject.stage.needs_gpu, bool(subject.store_path)
     evidence = Evidence(
         machine=machine,
         clock=ClockReading(now=int(time.time())),
         attempts=tuple(work.machines.attempts()) if on_gpu and own else (),
+        runs=runs,
     )
     names = [name for name in HARDWARE if name in subject.stage.checks and (own or name != USABLE)]
     judged = {name: HARDWARE[name](work, evidence) for name in names}
@@ -202,10 +201,13 @@ def _results(subject: SmokeSubject, out: Path, end: float) -> tuple[list[TestRes
         return max(1.0, end - time.monotonic())
 
     machine = this_machine(subject.spec.hardware, software=False)
-    results, attempts = hardware(subject, machine)
+    code = compared(subject.built, subject.files)
+    results, attempts = hardware(subject, machine, code.runs)
+    results += device_code(code) if subject.files else ()
     subject = replace(subject, attempts=attempts)
     if _failed(results):
-        return [*results, *_skipped(subject, (), "this machine cannot run the variant, so it was not imported")], FAILED
+        why = "the build is not what the variant declares" if code.wrong else "this machine cannot run the variant"
+        return [*results, *_skipped(subject, (), f"{why}, so it was not imported")], FAILED
     run = run_package(subject, out / LOG, left())
     results += [*run.results, *_skipped(subject, run.results, "not reached, because an earlier check ended the test")]
     if not subject.program:
@@ -217,6 +219,13 @@ def _results(subject: SmokeSubject, out: Path, end: float) -> tuple[list[TestRes
     if not subject.stage.needs_gpu and claim.reach is not Reach.OWN and not _failed(emulated):
         results += uncovered(subject, run.loaded, claim.reach, left())
     return results, claim
+
+
+def device_code(code: Compared) -> Iterator[TestResult]:
+    """The result of comparing the code for GPUs in a build with its variant."""
+    found = f"code for {', '.join(code.architectures) or 'no GPU'}"
+    verdict = CheckVerdict.FAILED if code.wrong else CheckVerdict.SKIPPED if code.runs else CheckVerdict.OK
+    yield TestResult(CODE, verdict, "; ".join([*(code.wrong or [found]), *code.remarks]))
 
 
 def _imports(subject: SmokeSubject, run: ProbeRun, out: Path, seconds: float) -> Iterator[TestResult]:
@@ -266,6 +275,7 @@ def _report(
     only = proof is Proof.IMPORTED_ONLY
     how = "failed" if failed else passed(imported_only=only, reach=claim.reach, recorded=claim.recorded)
     remarks = [f"{result.check}: {result.message}" for result in failed] or [claim.because, remark]
+    remarks += [result.message for result in results if (result.check, result.verdict) == (CODE, CheckVerdict.SKIPPED)]
     remarks += [] if claim.recorded or isolated_here().prefix else [f"it ran {isolated_here().found}"]
     add_row(name=subject.name, stage=stage, result=how, seconds=seconds, remarks=filter(None, remarks))
     add_table(

@@ -32,7 +32,7 @@ class SmokeSubject:
     `store_path` and `content`, the hash of its closure, are '' for an interpreter of the user, and `build` and
     `programs`, which keep the records of passed tests, are None. `given`: expectations of the user in place of the
     spec's, by the fields of `Expectation`. `needs` is the folder of the files that were handed over. `attempts` are
-    those to use a GPU of this machine.
+    those to use a GPU of this machine. `files` are those of the build, or folders of them.
     """
 
     spec: Spec
@@ -46,6 +46,7 @@ class SmokeSubject:
     programs: BackendPrograms | None = None
     needs: Path | None = None
     attempts: tuple[Attempt, ...] = ()
+    files: tuple[Path, ...] = ()
 
     @property
     def machines(self) -> Machines:
@@ -147,6 +148,7 @@ def of_manifest(
         programs=programs,
         needs=handed.folder,
         given=given,
+        files=tuple(path.parent / output for output in manifest.outputs),
     )
 
 

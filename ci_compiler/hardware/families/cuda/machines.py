@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Sequence
 from pathlib import Path
 
 from ci_compiler.hardware.families import facts
-from ci_compiler.hardware.families.cuda import devices, libcuda
-from ci_compiler.hardware.families.machines import Attempt, Machines
+from ci_compiler.hardware.families.cuda import devices, libcuda, probe
+from ci_compiler.hardware.families.machines import Attempt, DeviceCode, Machines
 from ci_compiler.judgement import Judgement, failed, ok
 
 _LINK = f"link libcuda and libnvidia-* (and nothing else from /usr/lib) into {libcuda.DRIVER_LINK}"
@@ -35,6 +36,16 @@ def usable(tried: Sequence[Attempt], *, reads_loader_cache: bool) -> Judgement:
     )
 
 
+def code_in(content: mmap.mmap) -> DeviceCode:
+    """The code for NVIDIA's GPUs in a file. The headers of compressed code say its targets, but not its compiler."""
+    found = probe.code_in(content)
+    return DeviceCode(
+        machine=found["cubin"],
+        portable=frozenset(f"{one}+ptx" for one in found["ptx"]),
+        compilers=frozenset(f"nvcc {version}" for version in found["nvcc"]),
+    )
+
+
 MACHINES = Machines(
     record=devices.gpu_texts,
     devices=devices.gpus,
@@ -46,4 +57,5 @@ MACHINES = Machines(
     probe=str(Path(__file__).with_name("probe.py")),
     link=libcuda.link_driver,
     options=devices.gpu_options,
+    code_in=code_in,
 )

@@ -18,7 +18,7 @@ from ci_compiler.hardware.families import ALL, Family, Target, facts
 if TYPE_CHECKING:
     from ci_compiler.hardware.families.machines import Machines
 
-_EVERY = "amdgcnspirv"
+EVERY = "amdgcnspirv"
 """An abstract target, whose code is finished on the machine that runs it."""
 
 _ID = re.compile(
@@ -31,7 +31,7 @@ def _runs(machine: Target, built: Target) -> bool:
 
     A feature that the code leaves open runs with either setting; one that it fixes must be the machine's.
     """
-    if built.name in {ALL, _EVERY}:
+    if built.name in {ALL, EVERY}:
         return True
     own, code = _ID.fullmatch(machine.name), _ID.fullmatch(built.name)
     if not own or not code or code["processor"] not in {own["processor"], *_generic(own["processor"])}:
@@ -76,7 +76,7 @@ def _machines() -> Machines:
 
 FAMILY = Family(
     name="rocm",
-    targets=f"{_ID.pattern}|{_EVERY}|{ALL}",
+    targets=f"{_ID.pattern}|{EVERY}|{ALL}",
     rule=_runs,
     lists_products=True,
     language="HIP",

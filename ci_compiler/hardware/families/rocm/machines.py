@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ci_compiler.hardware import Version
 from ci_compiler.hardware.families import facts
-from ci_compiler.hardware.families.machines import Attempt, Machines, UsedDevice, closed
-from ci_compiler.hardware.families.rocm import devices, left_out_of, listed
+from ci_compiler.hardware.families.machines import Attempt, DeviceCode, Machines, UsedDevice, closed
+from ci_compiler.hardware.families.rocm import EVERY, devices, left_out_of, listed, probe
 from ci_compiler.hardware.machine import GpuDevice
 from ci_compiler.judgement import Judgement, failed, ok, skipped
 
@@ -71,6 +72,12 @@ def driver(gpus: Sequence[GpuDevice], toolkits: Sequence[str]) -> Judgement:
     return ok(f"driver {module} ({release}) is listed for ROCm {', '.join(toolkits)}{remark}")
 
 
+def code_in(content: mmap.mmap) -> DeviceCode:
+    """The code for AMD's GPUs in a file."""
+    found = frozenset(probe.targets_of(content))
+    return DeviceCode(found - {EVERY}, found & {EVERY}, unread=probe.has_unread(content))
+
+
 def _series(toolkit: str) -> str:
     """The series of a release of the toolkit, by which AMD lists drivers: 7.2 of 7.2.4."""
     return ".".join(toolkit.split(".")[:2])
@@ -87,4 +94,5 @@ MACHINES = Machines(
     visible=("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"),
     probe=str(Path(__file__).with_name("probe.py")),
     options=devices.device_options,
+    code_in=code_in,
 )

@@ -36,8 +36,12 @@ _COUNT, _ENTRY = struct.Struct("<Q"), struct.Struct("<QQQ")
 """An entry: where its code is, the size of the code, and the length of the identifier, which follows."""
 
 _IDENTIFIER = re.compile(
-    rb"hip(v[0-9]+)?-amdgcn-amd-amdhsa-[^-]*-(?P<target>gfx[0-9a-f]+((-[0-9]+)?-generic)?(:[a-z]+[+-])*)"
+    rb"hip(v[0-9]+)?-(amdgcn|spirv64)-amd-amdhsa-[^-]*-"
+    rb"(?P<target>amdgcnspirv|gfx[0-9a-f]+((-[0-9]+)?-generic)?(:[a-z]+[+-])*)"
 )
+
+_OBJECT = re.compile(rb"\x7fELF.{14}\xe0\0", re.DOTALL)
+"""The beginning of a code object (EM_AMDGPU)."""
 
 _GENERIC = json.loads(Path(__file__).with_name("generic.json").read_bytes())["generic"]
 
@@ -78,7 +82,9 @@ def has_bfloat16(target: str) -> bool:
 def runs(target: str, built: str) -> bool:
     """Whether a GPU runs code: for its own target or a generic one, with no feature that it has in another setting."""
     (own, *has), (code, *wants) = target.split(":"), built.split(":")
-    return (own == code or own in _GENERIC.get(code, {"runs_on": ()})["runs_on"]) and {*wants} <= {*has}
+    return (code in {own, "amdgcnspirv"} or own in _GENERIC.get(code, {"runs_on": ()})["runs_on"]) and {*wants} <= {
+        *has
+    }
 
 
 def code_of(library: Path, target: str) -> tuple[bool | None, str]:
@@ -92,14 +98,24 @@ def code_of(library: Path, target: str) -> tuple[bool | None, str]:
 def targets_in(path: Path) -> set[str]:
     """The targets of the bundled code in a library; those of compressed bundles are not among them."""
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-        matches = [_IDENTIFIER.fullmatch(one) for one in _identifiers(content)]
+        return targets_of(content)
+
+
+def targets_of(content: mmap.mmap) -> set[str]:
+    """The targets of the bundled code in a file; `amdgcnspirv` for code that the driver compiles."""
+    matches = (_IDENTIFIER.fullmatch(one) for one in _identifiers(content))
     return {match["target"].decode() for match in matches if match}
 
 
 def is_compressed(path: Path) -> bool:
     """Whether a library has a section of code for GPUs, and a bundle in it may be compressed."""
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-        return content.find(b".hip_fatbin") >= 0 and content.find(_COMPRESSED) >= 0
+        return has_unread(content)
+
+
+def has_unread(content: mmap.mmap) -> bool:
+    """Whether a file may have code whose targets are not read: in a compressed bundle, or a code object by itself."""
+    return _OBJECT.match(content) is not None or (content.find(b".hip_fatbin") >= 0 and content.find(_COMPRESSED) >= 0)
 
 
 def _identifiers(content: mmap.mmap) -> Iterator[bytes]:
