@@ -103,10 +103,10 @@ class Project:
         return self.job("publish", NAME, *place, *options, status=status, PUBLISH_TOKEN=token)
 
     def checks(self) -> dict[str, tuple[str, str]]:
-        """The checks of the last test that are not about this machine: verdict and message by name."""
+        """The checks of the last test that are not about this machine or machine code: verdict and message by name."""
         found = json.loads((self.root / "test-output/result.json").read_text("utf-8"))["checks"]
         rows = {one["check"]: (one["verdict"], one["message"]) for one in found}
-        own = ("machine-", "emulated-cpu", "instructions-", "libraries-")
+        own = ("machine-", "emulated-cpu", "instructions-", "libraries-", "device-code")
         return {name: row for name, row in rows.items() if not name.startswith(own)}
 
     @property

@@ -149,11 +149,12 @@ def read_back(
     """`manifest` with what its files in `folder` say of their code, and remarks. Raises StageError if that is wrong."""
     code = compared(built, [folder / path for path in manifest.outputs])
     code.check(manifest.name)
-    given = [*manifest.closure, *(path for one in handed.files for path in sorted(one.folder.iterdir()))]
-    torch = version_among([folder / path for path in given], TORCH)
-    remarks = [f"code for {', '.join(code.architectures)}"] if code.architectures else []
-    found = {"architectures": code.architectures, "compilers": code.compilers, "torch": torch}
-    return replace(manifest, **found), (*remarks, *code.remarks)
+    given = [folder / path for path in manifest.closure]
+    given += [path for one in handed.files for path in sorted(one.folder.iterdir())]
+    torch = version_among(given, TORCH)
+    found = replace(manifest, architectures=code.architectures, compilers=code.compilers, torch=torch)
+    said = [f"code for {', '.join(code.architectures)}"] if code.architectures else []
+    return found, (*said, *code.remarks)
 
 
 def builder_here(spec: Spec) -> Builder:

@@ -191,8 +191,11 @@ class _Judged:
 
 def _all(every: Iterable[DeviceCode]) -> DeviceCode:
     """The code of several files."""
-    parts = ((one.machine, one.portable, one.compilers) for one in every)
-    return DeviceCode(*(frozenset().union(*part) for part in zip(*parts, strict=True)))
+    found = DeviceCode()
+    for one in every:
+        compilers = found.compilers | one.compilers
+        found = DeviceCode(found.machine | one.machine, found.portable | one.portable, compilers)
+    return found
 
 
 def _words(family: str, code: DeviceCode) -> list[str]:
