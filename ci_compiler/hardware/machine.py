@@ -29,8 +29,8 @@ class GpuDevice:
     """A GPU that responds: its index, name, compute capability, memory in bytes (0: unknown) and driver version.
 
     `sliced`: processes see only its slices, if any are configured. `slices` are the UUIDs of these. `faults`: why it
-    must be reset or replaced, one line each. `unread`: the signs of faults that could not be read. `target`: the name
-    of a GPU that has no compute capability.
+    must be reset or replaced, one line each. `unread`: the signs of faults that could not be read. `remarks`: what else
+    its tool says of it. `target`: the name of a GPU that has no compute capability. `address`: that on the PCI bus.
     """
 
     index: int
@@ -43,8 +43,10 @@ class GpuDevice:
     slices: tuple[str, ...] = ()
     faults: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
     target: str = ""
     family: str = DEFAULT
+    address: str = ""
 
     @property
     def units(self) -> tuple[str, ...]:
@@ -63,6 +65,26 @@ class GpuDevice:
         if self.target:
             own = replace(gpu, name=self.target, family=self.family)
         return own is not None and own.runs_code_of(gpu)
+
+
+@record
+class UnlistedGpu:
+    """A GPU on the PCI bus that no tool lists: lost, without a driver, or of another container or guest.
+
+    `faults` are what the kernel's log says of it.
+    """
+
+    family: str
+    address: str
+    faults: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.address} is on the PCI bus, and {family_of(self.family).tool} does not list it"
+
+
+def bus_place(address: str) -> tuple[str, ...]:
+    """A PCI address without its function: the kernel writes `0000:4e:00`, nvidia-smi `00000000:4E:00.0`."""
+    return tuple(part.lstrip("0") for part in address.lower().partition(".")[0].split(":"))
 
 
 @record
@@ -128,6 +150,7 @@ class Machine:
     flox: str = ""
     engines: tuple[ContainerRuntime, ...] = ()
     problems: tuple[str, ...] = ()
+    unlisted: tuple[UnlistedGpu, ...] = ()
 
     def folder(self, role: str) -> StorageFolder | None:
         """The folder with `role`; None if it is unknown."""
@@ -176,6 +199,7 @@ def as_json(machine: Machine) -> dict[str, Any]:
         "memory": gigabytes(machine.memory),
         "folders": {folder.role: _folder_json(folder) for folder in machine.folders},
         "gpus": [_gpu_json(device) for device in machine.gpus],
+        "unlisted": [asdict(one) for one in machine.unlisted],
         "nix": _nix_json(machine.nix),
         "flox": machine.flox,
         "engines": [

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ci_compiler.clock import minute_of
 from ci_compiler.hardware.families.host_signs import host_faults
-from ci_compiler.hardware.families.machines import known_machines
+from ci_compiler.hardware.families.machines import Found, found_in, known_machines
+from ci_compiler.hardware.machine import bus_place
 from ci_compiler.hardware.texts import kernel_log, plain
 from ci_compiler.outside import expected
 from ci_compiler.record import record
@@ -42,12 +43,16 @@ _SERVICE = "the host's health service"
 
 @record
 class GpuVerdict:
-    """What the host says of a GPU: its family, name, what jobs can get of it (UUIDs; none if unknown), its faults."""
+    """What the host says of a GPU: its family, name, what jobs can get of it (UUIDs; none if unknown), its faults.
+
+    `remarks`: what else is said of it, and what could not be read.
+    """
 
     family: str
     name: str
     units: tuple[str, ...]
     faults: tuple[str, ...]
+    remarks: tuple[str, ...] = ()
 
 
 @record
@@ -68,28 +73,47 @@ class HostVerdict:
         return bool(self.problems or any(gpu.faults for gpu in self.gpus))
 
 
+_LISTS = ("units", "faults")
+"""The lists by which a controller judges a GPU; the remarks are for people."""
+
+
 # On the host.
 
 
 def verdict_of(root: Path, now: float) -> HostVerdict:
     """The verdict on the machine whose files are below `root`."""
     log = kernel_log()
-    gpus = [
-        GpuVerdict(family=family, name=name, units=(), faults=found) for family, name, found in host_faults(root, log)
-    ]
+    signs = [*host_faults(root, log)]
+    gpus: list[GpuVerdict] = []
     problems: list[str] = []
     for family, known in known_machines().items():
-        devices, wrong = known.devices(known.record(root))
-        problems += wrong
-        gpus += [GpuVerdict(family=family, name=gpu.name, units=gpu.units, faults=gpu.faults) for gpu in devices]
+        found = found_in(family, known.record(root))
+        problems += found.problems
+        gpus += _verdicts(family, found, [(address, faults) for one, address, faults in signs if one == family])
     return HostVerdict(at=int(now), log_read=bool(log), gpus=tuple(gpus), problems=tuple(problems))
+
+
+def _verdicts(family: str, found: Found, signs: Sequence[tuple[str, tuple[str, ...]]]) -> Iterator[GpuVerdict]:
+    """What is said of each GPU. Its address tells which one has a fault; if that is unknown, it may be any of them."""
+    shown = {bus_place(address): faults for address, faults in signs}
+    for gpu in found.gpus:
+        faults = (*gpu.faults, *shown.get(bus_place(gpu.address), ()))
+        remarks = (*gpu.remarks, *(f"not readable: {sign}" for sign in gpu.unread))
+        yield GpuVerdict(family=family, name=gpu.name, units=gpu.units, faults=faults, remarks=remarks)
+    listed = {bus_place(gpu.address) for gpu in found.gpus}
+    rest = {one.address: (str(one), one.faults) for one in found.unlisted}
+    for address, faults in {**dict.fromkeys(rest, ()), **dict(signs)}.items():
+        if bus_place(address) not in listed:
+            name, own = rest.get(address, (address, ()))
+            units = () if bus_place("") in listed else (address,)
+            yield GpuVerdict(family=family, name=name, units=units, faults=(*own, *faults))
 
 
 def as_json(verdict: HostVerdict) -> dict[str, Any]:
     """`verdict` as JSON."""
     gpus = [
-        {"family": other.family, "name": other.name, "units": list(other.units), "faults": list(other.faults)}
-        for other in verdict.gpus
+        {"family": one.family, "name": one.name} | {key: list(getattr(one, key)) for key in (*_LISTS, "remarks")}
+        for one in verdict.gpus
     ]
     problems = list(verdict.problems)
     return {"form": FORM, "at": verdict.at, "kernel-log": verdict.log_read, "gpus": gpus, "problems": problems}
@@ -163,7 +187,7 @@ def _verdict(value: Mapping[str, Any]) -> HostVerdict:
 
 def _gpu(value: Mapping[str, Any]) -> GpuVerdict:
     family, name = (expected(str, value[key]) for key in ("family", "name"))
-    return GpuVerdict(family=family, name=name, units=_texts(value["units"]), faults=_texts(value["faults"]))
+    return GpuVerdict(family=family, name=name, **{key: _texts(value[key]) for key in _LISTS})
 
 
 def _texts(value: Any) -> tuple[str, ...]:

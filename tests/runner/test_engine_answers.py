@@ -79,7 +79,9 @@ class Garbling(Told):
         text = program.read_text("utf-8")
         start = 'if test "$1 $2" = "$(cat "$here/garbled")"; then cat "$here/garbage"; exit 0; fi\n'
         program.write_text(text.replace('case "$1 $2" in\n', f'{start}case "$1 $2" in\n{RECOVERS}', 1), "utf-8")
-        (folder / "detected").write_text('{"gpus": [{"uuid": "GPU-1", "sm": "sm90", "sliced": false, "slices": []}]}')
+        (folder / "detected").write_text(
+            '{"gpus": [{"uuid": "GPU-1", "sm": "sm90", "sliced": false, "slices": []}], "problems": []}'
+        )
         (folder / "inspected").touch()
         self.answers("", b"")
 

@@ -29,6 +29,7 @@ from ci_compiler.runner.doctor import probes
 from tests.checkers.tools import require
 from tests.processes import has_ended, has_written, number_in, until, with_time
 from tests.runner.machines import HERE
+from tests.runner.test_gpu_health import FIELDS, ROW, rows
 from tests.specs import small
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -176,8 +177,8 @@ def test_the_files_and_tools_of_another_machine_describe_it(
         (root / file).parent.mkdir(parents=True, exist_ok=True)
         (root / file).write_text(text, "utf-8")
     monkeypatch.setattr(host, "ROOT", root)
-    query = "--query-gpu=index,name,compute_cap,memory.total,driver_version,mig.mode.current"
-    smi = f'[ "$*" = "{query} --format=csv,noheader,nounits" ] && echo 0, NVIDIA H200, 9.0, 143771, 570.86.15, Disabled'
+    query, row = f"--query-gpu={','.join(FIELDS)}", rows(ROW | {"driver_version": "570.86.15"}).strip()
+    smi = f'[ "$*" = "{query} --format=csv,noheader,nounits" ] && echo "{row}"'
     program(tools, "nvidia-smi", smi)
     program(tools, "flox", '[ "$1" = --version ] && echo 1.14.2')
     program(tools, "podman", "echo 5.4.2")

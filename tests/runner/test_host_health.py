@@ -23,7 +23,7 @@ from tests.github.state import GitHub
 
 from .fault_run import Direct, controller_of
 from .test_controller import gpus_of, shown_as_sick, until_finished
-from .test_gpu_health import ASKED, HEALTHY, XID
+from .test_gpu_health import ASKED, HEALTHY_LOG, ROW, XID, rows
 from .world import JOB, WORK, World
 
 NOW = 1_790_000_000.0
@@ -150,12 +150,9 @@ def test_a_socket_that_is_missing_is_a_problem(tmp_path: Path) -> None:
 
 # The whole way: the kernel's log, the service, the controller.
 
-SMI = """#!/bin/sh
+SMI = f"""#!/bin/sh
 case "$1" in
-*compute_cap*) echo '0, NVIDIA H200, 9.0, 143771, 580.95.05, Disabled' ;;
-*ecc.errors*) echo '0, GPU-5d5ba0d6, 00000000:4E:00.0, 0' ;;
-*remapped-rows*) echo 'GPU-5d5ba0d6, No, No' ;;
-*recovery_action*) echo '0, None' ;;
+*compute_cap*) echo '{rows(ROW).strip()}' ;;
 esac
 """
 
@@ -164,7 +161,7 @@ esac
 def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Stand-ins of the host's programs; returns the file that stands for the kernel's log."""
     log = tmp_path / "kmsg"
-    log.write_text(HEALTHY.kernel_log, "utf-8")
+    log.write_text(HEALTHY_LOG, "utf-8")
     programs = {"nvidia-smi": SMI, "dmesg": f"#!/bin/sh\ncat {log}\n", "journalctl": "#!/bin/sh\nexit 1\n"}
     (tmp_path / "bin").mkdir()
     for name, text in programs.items():
@@ -189,7 +186,7 @@ def test_an_xid_in_the_hosts_log_costs_one_job_at_most(tmp_path: Path, host: Pat
     def life(_: object) -> list[tuple[float, str]]:
         if found := next(lives, None):
             return list(found)
-        host.write_text(HEALTHY.kernel_log + XID.format(79), "utf-8")
+        host.write_text(HEALTHY_LOG + XID.format(79), "utf-8")
         return list(JOB)
 
     def answer(connection: socket.socket) -> None:
@@ -203,7 +200,7 @@ def test_an_xid_in_the_hosts_log_costs_one_job_at_most(tmp_path: Path, host: Pat
         assert len(world.orders) == 2, "the job during which it failed is the last one"
         [why] = [line for line in world.said if "in quarantine" in line]
         assert why == "slot 1: in quarantine: NVIDIA H200: Xid 79 since boot (it has fallen off the bus)"
-        host.write_text(HEALTHY.kernel_log + XID.format(79) + ASKED.format("0x0 (None)"), "utf-8")
+        host.write_text(HEALTHY_LOG + XID.format(79) + ASKED.format("0x0 (None)"), "utf-8")
         until_finished(world, controller, 3)
     assert "slot 1: healthy again" in world.said
     assert controller.finished == 3
@@ -259,3 +256,29 @@ def test_states_of_amds_gpus(tmp_path: Path, files: dict[str, str], log: str, fa
     for name, text in files.items():
         (device / "ras" / name).write_text(text, "utf-8")
     assert list(host_faults(tmp_path, log)) == [("rocm", "0000:c3:00.0", faults)]
+
+
+def test_a_fault_on_the_bus_counts_for_the_gpu_at_that_address(tmp_path: Path, host: Path) -> None:
+    """For every family: the others go on working, and what is not listed is said."""
+    nodes = tmp_path / "sys/class/kfd/kfd/topology/nodes"
+    for number, bus in ((1, 0xC100), (2, 0xC300)):
+        (nodes / str(number)).mkdir(parents=True)
+        text = f"gfx_target_version 90402\nunique_id {number}\nlocation_id {bus}\ndomain 0\n"
+        (nodes / str(number) / "properties").write_text(text, "utf-8")
+    for address in ("0000:c1:00.0", "0000:c3:00.0", "0000:c5:00.0"):
+        device = tmp_path / "sys/bus/pci/devices" / address
+        device.mkdir(parents=True)
+        (device / "vendor").write_text("0x1002\n", "utf-8")
+        (device / "class").write_text("0x120000\n", "utf-8")
+    host.write_text(f"{RESET} end with ret = -62\n{RESET.replace('c3', 'c5')} end with ret = -62\n", "utf-8")
+    verdict = verdict_of(tmp_path, NOW)
+    own = [one for one in verdict.gpus if one.family == "rocm"]
+    assert [(one.units, one.faults) for one in own] == [
+        (("GPU-0000000000000001",), ()),
+        (("GPU-0000000000000002",), ("its last reset failed",)),
+        (("0000:c5:00.0",), ("its last reset failed",)),
+    ]
+    assert own[2].name == "0000:c5:00.0 is on the PCI bus, and rocminfo does not list it"
+    assert judged(verdict, family="rocm", gpus=("GPU-0000000000000001",), now=NOW) == ""
+    assert judged(verdict, family="rocm", gpus=("GPU-0000000000000002",), now=NOW).endswith("its last reset failed")
+    assert "0000:c5:00.0" in judged(verdict, family="rocm", gpus=(), now=NOW), "a slot with all GPUs"

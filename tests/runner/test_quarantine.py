@@ -45,6 +45,19 @@ def test_slots_of_a_family_that_lists_no_gpus_have_those_of_the_machine(world: W
     assert not [line for line in world.said if "are needed" in line]
 
 
+def test_the_reason_that_the_image_read_is_the_one_that_is_said(world: World) -> None:
+    world.problems = ["nvidia-smi: Failed to initialize NVML: Driver/library version mismatch"]
+    controller = world.controller(replace(WORK, gpu="sm90", gpus=1))
+    world.run_until(controller, lambda: bool(shown_as_sick(world)))
+    assert f"slot 1: in quarantine: {world.problems[0]}" in world.said
+    gpus_of(world, "GPU-a")
+    world.run_until(controller, lambda: bool(world.orders))
+    short = world.controller(replace(WORK, gpu="sm90", gpus=2))
+    world.run_until(short, lambda: any("are needed" in line for line in world.said))
+    [line] = [line for line in world.said if "are needed" in line]
+    assert line.endswith(f"2 GPUs of sm90 are needed: 1 found, 0 of them in use; {world.problems[0]}")
+
+
 def test_a_sick_gpu_costs_one_job_and_comes_back_when_it_is_healthy(world: World) -> None:
     """The GPU fails during the first job; every job that it gets after that would fail."""
     state = {"sick": False}

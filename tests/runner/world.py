@@ -88,9 +88,11 @@ class World:
     most: int = 0
     doctor: Callable[[RunnerOrder], str] = lambda _: HEALTHY
     devices: list[Json] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
     checked: list[tuple[RunnerOrder, tuple[str, ...], str]] = field(default_factory=list)
     stopped: Callable[[], bool] = lambda: False
     sizes: dict[str, int] = field(default_factory=dict)
+    words: str = "said so"
     logs: bool = False
     """Whether the engine reads the output of runners, as that of containers does."""
 
@@ -147,6 +149,9 @@ class World:
                 container.failed = False if self.logs and container.failed is None else container.failed
                 self.github.runners.pop(container.machine.registration, None)
                 self._exits(container, 0)
+            case ["forgotten"]:
+                self.github.runners.pop(container.machine.registration, None)
+                self._exits(container, 0)
             case ["exit", code]:
                 self._exits(container, int(code))
             case ["gone"]:
@@ -175,7 +180,7 @@ class World:
         self._trouble("toolkit")
         self.checked.append((order, tuple(arguments), stdin))
         if arguments[0] == "detect":
-            return Ended(status=0, out=json.dumps({"gpus": self.devices}))
+            return Ended(status=0, out=json.dumps({"gpus": self.devices, "problems": self.problems}))
         return Ended(status=0, out=self.doctor(order))
 
     def start(self, order: RunnerOrder, jit: Secret) -> None:
@@ -248,7 +253,8 @@ class World:
 
     def last_words(self, name: str) -> str:
         self._trouble("last_words")
-        return f"{name} said so"
+        heard = self.logs or self.containers[name].machine.exit_code
+        return f"{name} {self.words}" if heard else ""
 
     def _running(self) -> list[Container]:
         return [one for one in self.containers.values() if one.machine.status is InstanceStatus.RUNNING]

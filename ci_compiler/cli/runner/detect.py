@@ -41,6 +41,10 @@ def _rows(machine: Machine) -> Iterator[tuple[str, str]]:
         memory = size(gpu.memory) if gpu.memory else "the machine's memory"
         mode = f", in multi-instance ({family_of(gpu.family).slices}) mode" if gpu.sliced else ""
         yield f"gpu {gpu.index}", f"{gpu.name}: {gpu.sm}, {memory}, driver {gpu.driver or 'unknown'}{mode}"
+        for remark in gpu.remarks:
+            yield f"gpu {gpu.index}", remark
+    for lost in machine.unlisted:
+        yield "gpu", "; ".join([str(lost), *lost.faults])
     yield "nix", _nix(machine.nix) if machine.nix else "none"
     yield "flox", machine.flox or "none"
     for engine in machine.engines:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from ci_compiler.hardware import Version
 from ci_compiler.hardware.families import FAMILIES, family_of
-from ci_compiler.hardware.machine import GpuDevice
+from ci_compiler.hardware.machine import GpuDevice, UnlistedGpu, bus_place
 from ci_compiler.judgement import Judgement, failed, ok, skipped
 
 
@@ -53,8 +53,9 @@ class Machines:
     """What a family knows of machines.
 
     `record` returns what the machine whose files are below a folder says of its GPUs, and `devices` makes of that the
-    GPUs, and what is wrong with others; it is pure. `signs` are where faults show. `missing` says that no GPU was
-    found, `install` and `reset` how to fix that and a fault.
+    GPUs, and what is wrong with others; it is pure, and so is `bus`, which makes of it the addresses of the GPUs on the
+    PCI bus, and what the kernel's log says of each (`found_in`). `signs` are where faults show. `missing` says that no
+    GPU was found, `install` and `reset` how to fix that and a fault.
 
     `attempts` tries to use the GPUs, thoroughly with `deep`; `usable` judges what it found, and is given whether the
     variant `reads_loader_cache`. `visible` are the variables that say which GPUs a job may use, and where the toolkit
@@ -69,6 +70,7 @@ class Machines:
 
     record: Callable[[Path], Any] = str
     devices: Callable[[Any], tuple[tuple[GpuDevice, ...], tuple[str, ...]]] = lambda _: ((), ())
+    bus: Callable[[Any], Iterable[tuple[str, tuple[str, ...]]]] = lambda _: ()
     signs: tuple[str, ...] = ()
     missing: str = ""
     install: str = ""
@@ -88,6 +90,23 @@ class Machines:
     def lists(self) -> bool:
         """Whether it lists GPUs: Vulkan is another interface of those that other families list."""
         return bool(self.install)
+
+
+class Found(NamedTuple):
+    """The GPUs of a family on a machine, what is wrong with others, and those that no tool lists."""
+
+    gpus: tuple[GpuDevice, ...]
+    problems: tuple[str, ...]
+    unlisted: tuple[UnlistedGpu, ...]
+
+
+def found_in(family: str, record: Any) -> Found:
+    """What `family` makes of what it recorded of a machine. Without the addresses of its GPUs, none is missing."""
+    known = machines_of(family)
+    gpus, problems = known.devices(record)
+    listed = {bus_place(gpu.address) for gpu in gpus}
+    missing = (one for one in known.bus(record) if bus_place(one[0]) not in listed and bus_place("") not in listed)
+    return Found(gpus, problems, tuple(UnlistedGpu(family=family, address=at, faults=said) for at, said in missing))
 
 
 def device_words(kind: str, paths: Sequence[Path], names: Sequence[str], root: Path) -> list[str]:

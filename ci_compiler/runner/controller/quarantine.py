@@ -139,17 +139,18 @@ def gpus_for(slot: Slot, slots: Iterable[Slot], order: RunnerOrder, work: Runner
         return ""
     taken = {gpu for other in slots if other is not slot for gpu in other.gpus}
     answer = engine.toolkit(replace(order, gpus=ALL), ("detect", "--json"))
-    found = from_toolkit(answer, lambda machine: _units(machine, work.gpu), "the image cannot list the GPUs")
+    found, problems = from_toolkit(answer, lambda machine: _units(machine, work.gpu), "the image cannot list the GPUs")
     free = [gpu for gpu in found if gpu not in taken]
     if len(free) < work.gpus:
         here = f"{len(found)} found, {len(found) - len(free)} of them in use"
-        return f"{work.gpus} GPUs of {work.gpu} are needed: {here}"
+        counted = [] if problems and not found else [f"{work.gpus} GPUs of {work.gpu} are needed: {here}"]
+        return last_line("; ".join([*counted, *problems]))
     slot.gpus = tuple(sorted(free, key=slot.refused.__contains__)[: work.gpus])
     return ""
 
 
-def _units(machine: Any, gpu: str) -> list[str]:
-    """The UUIDs of the GPUs (or their slices) of the architecture `gpu` in what `ci-runner detect --json` prints."""
+def _units(machine: Any, gpu: str) -> tuple[list[str], list[str]]:
+    """What `ci-runner detect --json` prints: the UUIDs of GPUs of `gpu`, or of their slices, and what is wrong."""
     own = [device for device in machine["gpus"] if device["sm"] == gpu]
     units = [unit for one in own for unit in (one["slices"] if one["sliced"] else [one["uuid"]])]
-    return [matched(NAME, unit) for unit in units if unit != ""]
+    return [matched(NAME, unit) for unit in units if unit != ""], [last_line(one) for one in machine["problems"]]

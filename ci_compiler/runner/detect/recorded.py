@@ -15,7 +15,7 @@ from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 from ci_compiler.hardware import Hardware
-from ci_compiler.hardware.families.machines import machines_of
+from ci_compiler.hardware.families.machines import found_in
 from ci_compiler.hardware.machine import ContainerRuntime, Machine, NixInstallation, StorageFolder, isas_of
 from ci_compiler.hardware.texts import MISSING, Answer, plain
 from ci_compiler.outside import object_of
@@ -128,11 +128,11 @@ def machine(recorded: Recorded, hardware: Hardware) -> Machine:
     flags = common or frozenset(listed.get("Flags", "").split())
     cores = min([recorded.affinity, *filter(None, map(cpu_limit, recorded.cpu_limits))])
     sizes = [memory_total(recorded.meminfo), *filter(None, map(memory_limit, recorded.memory_limits))]
-    found = [machines_of(family).devices(texts) for family, texts in recorded.gpus.items()]
+    found = [found_in(family, texts) for family, texts in recorded.gpus.items()]
     return Machine(
         system=system,
         isas=isas_of(hardware, system, flags),
-        gpus=tuple(device for devices, _ in found for device in devices),
+        gpus=tuple(device for one in found for device in one.gpus),
         os=os_title(recorded.os_release),
         kernel=recorded.kernel,
         cpu=plain(model or listed.get("Model name", "") or part),
@@ -144,7 +144,8 @@ def machine(recorded: Recorded, hardware: Hardware) -> Machine:
         nix=nix(recorded, cores),
         flox=_version(recorded.flox),
         engines=tuple(engine(name, answer) for name, answer in (recorded.engines or {}).items()),
-        problems=tuple(problem for _, problems in found for problem in problems),
+        problems=tuple(problem for one in found for problem in one.problems),
+        unlisted=tuple(gpu for one in found for gpu in one.unlisted),
     )
 
 

@@ -57,31 +57,35 @@ def instructions(work: Assignment, evidence: Evidence) -> Judgement:
 
 def gpu(work: Assignment, evidence: Evidence) -> Judgement:
     """At least one GPU reports its name and compute capability, and no GPU reports only a part of them."""
-    devices, problems = evidence.machine.gpus, evidence.machine.problems
+    devices, problems, unlisted = evidence.machine.gpus, evidence.machine.problems, evidence.machine.unlisted
     if problems:
-        return failed("; ".join(problems), work.machines.install)
+        lost = bool(devices) or any(one.faults for one in unlisted)
+        return failed("; ".join(problems), work.machines.reset if lost else work.machines.install)
     if not work.machines.install:
         return gpu_usable(work, evidence)
     if not devices:
         return failed(work.machines.missing, work.machines.install)
-    return ok(", ".join(f"GPU {device.index}: {_title(device)}" for device in devices))
+    found = ", ".join(f"GPU {device.index}: {_title(device)}" for device in devices)
+    remarks = dict.fromkeys(remark for device in devices for remark in device.remarks)
+    return ok("; ".join([found, *remarks, *map(str, unlisted)]))
 
 
 def gpu_health(work: Assignment, evidence: Evidence) -> Judgement:
     """No GPU has a fault that lasts until it is reset: memory errors, pending remappings, errors of the driver."""
-    faults = [
-        f"GPU {device.index} ({device.name}): {'; '.join(device.faults)}"
-        for device in evidence.machine.gpus
-        if device.faults
-    ]
-    if faults:
+    machine = evidence.machine
+    sick = [(f"GPU {device.index} ({device.name})", device.faults) for device in machine.gpus]
+    sick += [(f"GPU {lost.address}", lost.faults) for lost in machine.unlisted]
+    if faults := [f"{gpu}: {'; '.join(found)}" for gpu, found in sick if found]:
         return failed("; ".join(faults), work.machines.reset)
-    unread = [sign for sign in work.machines.signs if any(sign in device.unread for device in evidence.machine.gpus)]
+    own = [device for device in machine.gpus if device.family == work.family]
+    if not own:
+        return skipped("no GPU answers, so nothing could be read of their health")
+    unread = [sign for sign in work.machines.signs if any(sign in device.unread for device in own)]
     read = [sign for sign in work.machines.signs if sign not in unread]
     listed = (
         f"{what}: {', '.join(signs)}" for what, signs in (("no fault in", read), ("not readable", unread)) if signs
     )
-    return (ok if read else skipped)("; ".join(listed))
+    return (ok if read else skipped)("; ".join(listed) or "nothing is known of where their faults show")
 
 
 def gpu_code(work: Assignment, evidence: Evidence) -> Judgement:

@@ -80,7 +80,7 @@ def devices(said: NpuTexts) -> tuple[tuple[GpuDevice, ...], tuple[str, ...]]:
 
 def _chips(said: NpuTexts) -> Iterator[GpuDevice]:
     """The chips of npu-smi's table: of the series that the bus tells, where it tells one."""
-    ids, text = dict(said.bus), said.smi.printed if said.smi else ""
+    ids, text = dict(said.bus), said.smi.out if said.smi else ""
     version = _VERSION.search(text)
     for chip in _CHIP.finditer(text):
         series = _IDS.get(ids.get(chip["bus"].lower(), "")) or series_of_chip(chip["name"])
@@ -89,6 +89,7 @@ def _chips(said: NpuTexts) -> Iterator[GpuDevice]:
             _device(f"Ascend {chip['name']}", series),
             memory=int(sizes[-1]) << 20 if sizes else 0,
             driver=version[1] if version else "",
+            address=chip["bus"].lower(),
             faults=() if health == "OK" else (f"npu-smi states the health {health}",),
             unread=(),
         )
@@ -136,6 +137,7 @@ def options(kind: str, gpus: Sequence[str], root: Path = Path("/")) -> list[str]
 MACHINES = Machines(
     record=texts,
     devices=devices,
+    bus=lambda said: ((address, ()) for address, _ in said.bus),
     signs=SIGNS,
     **WORDS["machines"],
     attempts=attempts,

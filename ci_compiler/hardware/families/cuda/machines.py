@@ -49,6 +49,7 @@ def code_in(content: mmap.mmap) -> DeviceCode:
 MACHINES = Machines(
     record=devices.gpu_texts,
     devices=devices.gpus,
+    bus=devices.on_bus,
     signs=devices.SIGNS,
     **facts("cuda", "words")["machines"],
     attempts=lambda *, deep=False: libcuda.attempts(libcuda.TRIED if deep else 1),

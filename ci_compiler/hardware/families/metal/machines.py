@@ -14,7 +14,7 @@ from ci_compiler.hardware import Version
 from ci_compiler.hardware.families import facts
 from ci_compiler.hardware.families.machines import Attempt, Machines, UsedDevice
 from ci_compiler.hardware.machine import GpuDevice
-from ci_compiler.hardware.texts import plain, printed
+from ci_compiler.hardware.texts import heard, plain
 from ci_compiler.judgement import Judgement, failed, ok, skipped
 from ci_compiler.outside import object_of
 
@@ -25,7 +25,7 @@ _VIRTUAL = facts("metal", "words")["virtual"]
 def record(root: Path) -> str:
     """What macOS says of the displays and their GPUs, as JSON; '' elsewhere."""
     del root
-    return printed("system_profiler", "SPDisplaysDataType", "-json")
+    return heard("system_profiler", "SPDisplaysDataType", "-json")
 
 
 def devices(text: str) -> tuple[tuple[GpuDevice, ...], tuple[str, ...]]:

@@ -76,7 +76,7 @@ def agent_texts(root: Path) -> AgentTexts:
         return AgentTexts()
     env = {name: value for name, value in os.environ.items() if not name.startswith(_OVERRIDES)}
     smi, partitions, enumerated = (
-        found.printed if (found := answer(*command, env=env)) else ""
+        found.out if (found := answer(*command, env=env)) else ""
         for command in (
             ("amd-smi", "static", "--asic", "--bus", "--json"),
             ("amd-smi", "partition", "--current", "--json"),
@@ -131,8 +131,17 @@ def agents(texts: AgentTexts) -> tuple[tuple[GpuDevice, ...], tuple[str, ...]]:
     names = _names(texts, [_bus(row) for row in known.values()], devices)
     driver = texts.module or _first(_MODULE, texts)
     uuids = Counter(gpu.uuid for gpu in devices)
+    said = texts.rocminfo
+    remarks = (f"rocminfo ends with {said.status}: {said.said}",) if said and said.status and _shown(texts) else ()
     gpus = tuple(
-        replace(one, index=index, name=name, driver=driver, uuid=one.uuid if uuids[one.uuid] == 1 else "")
+        replace(
+            one,
+            index=index,
+            name=name,
+            driver=driver,
+            uuid=one.uuid if uuids[one.uuid] == 1 else "",
+            remarks=remarks,
+        )
         for index, (one, name) in enumerate(zip(devices, names, strict=True))
     )
     return gpus, tuple(_problems(texts, gpus))
@@ -161,7 +170,7 @@ def _of_node(texts: AgentTexts, number: int, row: Mapping[str, int], shown: GpuD
     faults = [f"{n} uncorrectable errors in {block}" for block, n in counts.items() if n % _FALSE_COUNT]
     faults += [row["fault"] for row in _PAGE_FAULTS if re.search(row["pattern"], counters, re.MULTILINE)]
     uuid = f"GPU-{identity:016x}" if identity else ""
-    return replace(gpu, uuid=uuid, faults=tuple(faults), unread=() if counts else SIGNS)
+    return replace(gpu, uuid=uuid, faults=tuple(faults), unread=() if counts else SIGNS, address=_bus(row))
 
 
 def _device(target: str, name: str, uuid: str = "") -> GpuDevice:
@@ -249,7 +258,7 @@ def _problems(texts: AgentTexts, gpus: Sequence[GpuDevice]) -> Iterator[str]:
     if said and (gpus or texts.accelerators or _WSL in said.out):
         lines = [plain(line) for line in f"{said.out}\n{said.err}".splitlines()]
         wrong = next((line for line in lines if _FAILED.search(line)), "")
-        if wrong or said.status:
+        if wrong or (said.status and not _shown(texts)):
             yield f"rocminfo: {wrong or said.said or f'exited with {said.status}'}"
     if texts.accelerators and not gpus:
         yield f"AMD's accelerators are on the PCI bus ({', '.join(texts.accelerators)}), but the driver offers none"

@@ -86,6 +86,7 @@ def _series(toolkit: str) -> str:
 MACHINES = Machines(
     record=devices.agent_texts,
     devices=devices.agents,
+    bus=lambda texts: ((address, ()) for address in texts.accelerators),
     signs=devices.SIGNS,
     **facts("rocm", "words")["machines"],
     attempts=attempts,

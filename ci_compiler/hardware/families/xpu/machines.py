@@ -90,6 +90,7 @@ def _gpus(texts: Sequence[tuple[str, str]]) -> Iterator[tuple[str, GpuDevice]]:
                     capability=Version(0, 0),
                     driver=row.get("DRIVER", ""),
                     uuid=f"pci-{address}" if address else "",
+                    address=row.get("PCI_SLOT_NAME", ""),
                     target=target,
                     family="xpu",
                 ),
