@@ -482,6 +482,29 @@ def test_containers_are_read(told: Told) -> None:
     assert told.engine.room() > 0
 
 
+@pytest.mark.parametrize(
+    ("log", "words"),
+    [
+        ("An error occurred: Runner version v2.331.0 is deprecated and cannot receive messages.", True),
+        ("An error occured: Error: Forbidden Runner version v2.336.0 is deprecated and cannot receive messages.", True),
+        ("Failed to create a session. The runner registration has been deleted from the server.", False),
+        ("Unhandled exception. System.IO.IOException: No space left on device : '/w/_diag/x'", False),
+    ],
+)
+def test_the_last_words_are_the_runners_own(log: str, words: bool) -> None:
+    """Not those of run.sh after them, nor the traces that the runner prints for whoever supervises it."""
+    around = (
+        "\n√ Connected to GitHub\n\n2026-11-01 10:00:00Z: Listening for Jobs\n{}\n"
+        "   at GitHub.Runner.Listener.MessageListener.CreateSessionAsync()\n"
+        "[RUNNER 2026-11-01 10:00:01Z ERR  Listener] GitHub.Runner.Common.Exceptions\n"
+        "Runner listener exit with terminated error, stop the service, no retry needed.\nExiting runner...\n"
+        "Exiting runner with deprecated version error code: 7\n"
+    )
+    assert runner_logs.last_words(around.format(log)) == log
+    assert runner_logs.refused(log) == words
+    assert runner_logs.last_words("\n√ Connected to GitHub\nExiting runner...\n") == ""
+
+
 def test_a_daemon_is_no_machine_of_its_own_and_a_lone_one_stands_for_its_runner(told: Told) -> None:
     (told.folder / "names").write_text("one\none-nix\ntwo-nix\n", "utf-8")
     mine = '"io.github.ci-compiler":"runner","io.github.ci-compiler.registration":"%d"'

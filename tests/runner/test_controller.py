@@ -349,15 +349,55 @@ def test_later_refusals_do_not_end_the_run(world: World) -> None:
     drained(world, controller)
 
 
-def test_an_outdated_runner_ends_the_run(world: World) -> None:
-    lives = iter([[(30, "exit 7")], JOB])
-    world.script = lambda _: next(lives)
+REFUSED = "An error occurred: Runner version v2.331.0 is deprecated and cannot receive messages."
+
+
+@pytest.mark.parametrize(("end", "words"), [("exit 7", "said so"), ("exit 0", REFUSED)])
+def test_a_version_that_github_serves_no_more_ends_the_run_after_hours(world: World, end: str, words: str) -> None:
+    """Before 2.333.0, the code of a runner whose version is refused is 0."""
+    world.script, world.words, world.logs = lambda _: [(30, end)], words, True
+    begin = world.clock.passed()
     finding = world.controller(replace(WORK, count=2)).run()
     assert finding is not None
-    assert str(finding).startswith("ghcr.io/my-org/ci-builder:0.1.0: GitHub no longer serves")
-    assert str(finding).endswith(" [runner-outdated]")
+    assert str(finding).startswith(
+        "ghcr.io/my-org/ci-builder:0.1.0: GitHub has served no runner of this version since 2"
+    )
+    assert f" {words} [runner-outdated]" in str(finding)
     assert nothing_left(world)
-    assert len(world.orders) == 2
+    assert 2 * 3600 < world.clock.passed() - begin < 4 * 3600
+    assert len(world.orders) < 20, "it does not ask GitHub again and again"
+
+
+@pytest.mark.parametrize("other", [JOB, [(10.0, "online")]], ids=["with jobs", "idle"])
+@pytest.mark.parametrize("end", ["exit 7", "exit 0"])
+def test_one_refused_runner_stops_none_that_github_serves(world: World, end: str, other: Script) -> None:
+    """GitHub's 403 to one runner, for any reason, becomes that exit code."""
+    world.script, world.words, world.logs = lambda one: [(30, end)] if one.slot == 1 else other, REFUSED, True
+    controller = world.controller(replace(WORK, count=2))
+    world.run_until(controller, lambda: world.clock.passed() > 6 * 3600)
+    assert 4 <= sum(one.slot == 1 for one in world.orders) < 20
+    assert any(one.phase is Phase.RUNNING for one in controller.slots)
+    first = world.orders[0].name
+    begin = f"{first}: GitHub refused it (exit code {end[-1]}): {first} {REFUSED}; the next one starts in"
+    assert any(line.startswith(begin) for line in world.said)
+    assert f"keep {first}" in world.events
+    world.script = lambda _: JOB
+    world.run_until(controller, lambda: {one.slot for one in world.orders[-2:]} == {1, 2} or controller.finished > 60)
+    drained(world, controller)
+
+
+@pytest.mark.parametrize("end", ["exit 0", "forgotten"])
+def test_the_words_of_a_runner_that_ends_without_a_job_are_said_and_kept(world: World, end: str) -> None:
+    """A wrong clock, or a registration that GitHub deleted: run.sh ends with 0."""
+    lives = iter([[(4.0, end)]])
+    world.script, world.words, world.logs = lambda _: next(lives, JOB), "Failed to create a session.", True
+    controller = world.controller()
+    until_finished(world, controller, 1)
+    assert len(world.orders) >= 2, "what GitHub forgot was no job"
+    name = world.orders[0].name
+    assert f"{name}: ended without a job: {name} Failed to create a session." in world.said
+    assert [event for event in world.events if event.startswith("keep")] == [f"keep {name}"]
+    drained(world, controller)
 
 
 def test_a_broken_engine_is_reported_at_once(world: World) -> None:

@@ -36,9 +36,9 @@ SLACK = 1800.0
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Runs until SIGTERM or SIGINT; returns 7 if GitHub no longer serves the runner's version.
+    """Runs until SIGTERM or SIGINT; returns 7 if GitHub serves no runner of this version any more.
 
-    The runner itself exits with 7 then, and the deployed units do not restart after it.
+    A runner itself exits with 7 then, and the deployed units do not restart after it.
     """
     spec = spec_of(arguments)
     pool = _pool(spec, arguments)

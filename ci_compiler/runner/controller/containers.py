@@ -89,6 +89,9 @@ PIPED = ("--env", "CI_RUNNER_SECRET_PIPE=true")
 LOGS, MOST_LOG = {"podman": "k8s-file", "docker": "json-file"}, "50m"
 """Where an engine keeps what a job's container prints, and the most of it: any job can print, to fill the disk."""
 
+LAST = "1000"
+"""The lines of its output by which a runner is judged that has ended: traces follow the result of a job."""
+
 FRESH = 3600.0
 """Seconds after which an image that a tag names is pulled again."""
 
@@ -307,7 +310,7 @@ class ContainerEngine:
 
     def job_failed(self, name: str) -> bool | None:
         """Whether its log says so."""
-        return runner_logs.job_failed(self._run(["logs", "--tail", "100", name]).out)
+        return runner_logs.job_failed(self._run(["logs", "--tail", LAST, name]).out)
 
     def written(self, name: str) -> int:
         """The size of what its container has beyond its image."""
@@ -315,9 +318,9 @@ class ContainerEngine:
         return answers.read(self._ask(words), answers.number, self._who(words), str.strip)
 
     def last_words(self, name: str) -> str:
-        """The last line of its log."""
-        ended = self._run(["logs", "--tail", "5", name])
-        return answers.last_line(ended.out + ended.err)
+        """The last line of its log that is the runner's own."""
+        ended = self._run(["logs", "--tail", LAST, name])
+        return runner_logs.last_words(ended.out + ended.err)
 
     def _names(self) -> list[str]:
         return self._listed(["ps", "--all", "--filter", f"label={LABEL}", "--format", "{{.Names}}"])

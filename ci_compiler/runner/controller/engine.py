@@ -159,7 +159,7 @@ class RunnerEngine(Protocol):
         """Bytes that the job of `name` keeps on the disk, outside the store; 0 if that is not measured."""
 
     def last_words(self, name: str) -> str:
-        """The last line of output of `name`."""
+        """The last line of output of `name` that its runner itself wrote; '' if that is unknown."""
 
     def state(self, name: str) -> RunnerState | None:
         """The state of the runner `name` by its output; None if that is unknown."""

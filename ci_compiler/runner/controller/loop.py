@@ -20,11 +20,12 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import fields, replace
 
-from ci_compiler.clock import Clock
+from ci_compiler.clock import Clock, back_off, minute_of
 from ci_compiler.codes import Code
 from ci_compiler.errors import ExitCode, Finding, Place, wrong
 from ci_compiler.github.errors import PASSING, GitHubError, Trouble
 from ci_compiler.github.registration import Registrar, Registration, Removal
+from ci_compiler.runner.controller import runner_logs
 from ci_compiler.runner.controller.engine import (
     EngineError,
     InstanceStatus,
@@ -39,6 +40,8 @@ from ci_compiler.runner.controller.removal import GRACE, Remover, StillBusyError
 from ci_compiler.runner.controller.runner_names import RunnerName
 from ci_compiler.runner.controller.slots import (
     CHECK,
+    FIRST_REFUSAL,
+    LONGEST_REFUSAL,
     MEASURE,
     SHARE,
     STEADY,
@@ -56,6 +59,9 @@ POLL = 5.0
 
 PATIENCE = 120.0
 """Seconds for which a step may keep failing while the controller stops."""
+
+OUTDATED = 2 * LONGEST_REFUSAL
+"""Seconds within which GitHub must serve some runner again after it has refused one, or the controller stops."""
 
 FORGETTING = 1200.0
 """Seconds within which GitHub forgets a job whose runner is gone."""
@@ -76,7 +82,9 @@ class Controller(ControllerPart):
         super().__init__(work, engine, github, clock, say)
         self.slots = [Slot(number=number) for number in range(1, work.count + 1)]
         self.finished = 0
-        self._signalled = self._draining = self._aborting = self._outdated = self._registered = False
+        self._signalled = self._draining = self._aborting = self._registered = False
+        self._refused_since: float | None = None
+        self._outdated = ""
         self._stopping_since = self._listing_due = self._looks_due = 0.0
         self._silent_since: float | None = None
         self._silences = self._last_made = 0
@@ -105,10 +113,8 @@ class Controller(ControllerPart):
         if self._refused:
             raise self._refused
         if self._outdated:
-            message = "GitHub no longer serves this version of the runner; use a newer image or archive"
-            return Finding(
-                place=Place(file=self._work.image or self._work.pool), code=Code.RUNNER_OUTDATED, message=message
-            )
+            place = Place(file=self._work.image or self._work.pool)
+            return Finding(place=place, code=Code.RUNNER_OUTDATED, message=self._outdated)
         return None
 
     def adopt(self) -> None:
@@ -319,16 +325,38 @@ class Controller(ControllerPart):
 
     def _ended(self, slot: Slot, code: int) -> None:
         slot.enter(Phase.CLEANING)
+        words = ""
+        with suppress(EngineError):
+            slot.result, words = self._engine.job_failed(slot.name), self._engine.last_words(slot.name)
         if slot.ending_since is not None:
             slot.ended_well = slot.asked_to_end and not code
-        elif code == ExitCode.RUNNER_DEPRECATED:
-            self._outdated = self._draining = True
-        elif code or ((state := self._output(slot)) and state.busy):  # a power failure: the engine gives the code as 0
-            during = "" if code else " during its job"
-            words = self._engine.last_words(slot.name)
-            self._give_up(slot, f"ended{during} with exit code {code}" + (f": {words}" if words else ""))
+            return
+        state = self._output(slot)
+        said = f": {words}" if words else ""
+        if slot.result is None and (code == ExitCode.RUNNER_DEPRECATED or runner_logs.refused(words)):
+            self._refuse(slot, f"GitHub refused it (exit code {code}){said}")
+        elif code or (state and state.busy):  # a power failure: the engine gives the code as 0
+            self._give_up(slot, f"ended{'' if code else ' during its job'} with exit code {code}{said}")
         else:
             slot.ended_well = True
+            if slot.result is None and words:
+                slot.words = said
+                self._keep_log(slot)
+
+    def _refuse(self, slot: Slot, why: str) -> None:
+        """GitHub refused the runner of `slot`: its version, or anything else. Others of the image may go on."""
+        now = self._clock.passed()
+        served = slot.connected or any(one.connected and one.phase is Phase.RUNNING for one in self.slots)
+        if served or self._refused_since is None:
+            self._refused_since = now
+        pause = back_off(slot.strikes, first=FIRST_REFUSAL, most=LONGEST_REFUSAL, seed=self._work.host)
+        self._give_up(slot, why, pause)
+        if now - self._refused_since > OUTDATED and not self._draining:
+            since = minute_of(self._clock.now() - (now - self._refused_since))
+            self._outdated = (
+                f"GitHub has served no runner of this version since {since}; use a newer image or archive; {why}"
+            )
+            self._draining = True
 
     def _output(self, slot: Slot) -> RunnerState | None:
         """What the output of the runner of `slot` says of it; None if nothing, or if it cannot be read."""
@@ -343,35 +371,35 @@ class Controller(ControllerPart):
         if instances is None and not self._aborting:
             raise EngineError(f"{slot.name} cannot be removed, since the engine does not answer")
         instance = (instances or {}).get(slot.name)
-        failed = None
-        if slot.ended_well and instance:
-            with suppress(EngineError):
-                failed = self._engine.job_failed(slot.name)
-        removal = self._remover.clean(slot, instance, aborting=self._aborting, had_job=failed is not None)
+        had_job = slot.ended_well and slot.result is not None
+        removal = self._remover.clean(slot, instance, aborting=self._aborting, had_job=had_job)
         if removal is None:
             return
-        if slot.ended_well and removal is Removal.ABSENT:
-            self.finished += 1
+        if had_job or (slot.ended_well and removal is Removal.ABSENT and not slot.words):
+            self.finished, self._refused_since = self.finished + 1, None
             self._say(f"{slot.name}: job done after {duration(self._clock.passed() - slot.since)}")
-            self._quarantine.ended_job(slot, failed=bool(failed))
+            self._quarantine.ended_job(slot, failed=bool(slot.result))
         elif slot.ended_well:
-            # run.sh exits with 0 for most of its failures; GitHub forgets only a runner that had its job.
+            # run.sh exits with 0 for most of its failures, and GitHub forgets a runner for other reasons than its job.
             slot.next_round = self._clock.passed() + slot.failed(self._work.host)
-            self._say(f"{slot.name}: ended without a job")
-            self._quarantine.failed_runner(slot, "it ended without a job")
+            self._say(f"{slot.name}: ended without a job{slot.words}")
+            self._quarantine.failed_runner(slot, f"it ended without a job{slot.words}")
         slot.forget()
 
     # Failures.
 
-    def _give_up(self, slot: Slot, why: str) -> None:
-        """Cleans up a runner that is of no more use; the next one starts after a pause."""
-        pause = slot.failed(self._work.host)
-        slot.next_round = self._clock.passed() + pause
-        slot.enter(Phase.CLEANING)
+    def _keep_log(self, slot: Slot) -> None:
         try:
             self._engine.keep_log(slot.name)
         except EngineError as error:
             self._say(f"{slot.name}: its log is not kept: {error}")
+
+    def _give_up(self, slot: Slot, why: str, least: float = 0.0) -> None:
+        """Cleans up a runner that is of no more use; the next one starts after a pause."""
+        pause = slot.failed(self._work.host, least)
+        slot.next_round = self._clock.passed() + pause
+        slot.enter(Phase.CLEANING)
+        self._keep_log(slot)
         self._say(f"{slot.name}: {why}; the next one starts in {duration(pause)}")
         self._quarantine.failed_runner(slot, why)
 

@@ -9,10 +9,17 @@ import os
 import re
 from pathlib import Path
 
+from ci_compiler.runner.controller.answers import last_line
 from ci_compiler.runner.controller.engine import RunnerState
 
 KEPT, LINES = 50, 10_000
 """The logs that are kept on a machine (older ones are removed), and the most lines of one."""
+
+_AROUND = re.compile(r"\[(?:RUNNER|WORKER) |\s+at |Runner listener exit|Exiting |Restarting runner|√|$")
+"""The beginnings of lines that say nothing of why a runner ends: traces, what run.sh adds, and blank lines."""
+
+_REFUSED = re.compile(r"Runner version v?[0-9.]{1,20} is deprecated")
+"""What GitHub says to a runner whose version it does not serve (actions/runner, BrokerHttpClient)."""
 
 _RESULT = re.compile(r"^[0-9 :-]{19}Z: Job .* completed with result: (?P<result>[A-Za-z]+)\s*$", re.MULTILINE)
 """The line with which the runner announces the result of a job (actions/runner, JobDispatcher)."""
@@ -42,6 +49,16 @@ def job_failed(log: str) -> bool | None:
     """
     results = [line["result"] for line in _RESULT.finditer(log)]
     return results[-1] == "Failed" if results else None
+
+
+def last_words(log: str) -> str:
+    """The last line in which a runner itself says something, fit to show; '' if there is none."""
+    return last_line("\n".join(line for line in log.splitlines() if not _AROUND.match(line)))
+
+
+def refused(words: str) -> bool:
+    """Whether `words` say that GitHub does not serve the version of the runner. Before 2.333.0, its code is 0."""
+    return bool(_REFUSED.search(words))
 
 
 def folder() -> Path:

@@ -37,6 +37,9 @@ between two pages of lists of runners: each is at most 100 requests an hour, wha
 FIRST_PAUSE, LONGEST_PAUSE = 5.0, 600.0
 """Seconds to wait after a first failure, and the most to wait after any."""
 
+FIRST_REFUSAL, LONGEST_REFUSAL = 60.0, 3600.0
+"""The same after GitHub refused the version of a runner; by then, a tag may name a newer image."""
+
 
 def pause_after(failures: int, seed: str) -> float:
     """Seconds to wait after a further failure, when there were `failures` before it."""
@@ -95,7 +98,8 @@ class Slot:
     cycle, and the next looks at its runner and at what its job has written. `asked`: when GitHub was last asked about
     it. `may_be_registered`: whether the answer to its registration was lost, so that GitHub may have a runner whose id
     is unknown. `trouble_since`: when the step that it is at first failed. `asked_to_end`: whether the runner itself
-    decides when to end, since GitHub could not be asked. `overdue`: whether it is ended even if it has a job.
+    decides when to end, since GitHub could not be asked. `overdue`: whether it is ended even if it has a job. `words`:
+    what the runner said last, if it ended with 0 and its output shows no job. `result`: whether its job failed.
 
     `gpus`: the UUIDs of its GPUs. `refused`: those with which it failed a proof. `sick`: why it is in quarantine, or
     ''. `mark`: the slot whose registration shows that. In a row, `checks` counts failed proofs, `strikes` failed
@@ -123,6 +127,8 @@ class Slot:
     overdue: bool = False
     kept: bool = False
     ended_well: bool = False
+    words: str = ""
+    result: bool | None = None
     gpus: tuple[str, ...] = ()
     refused: frozenset[str] = frozenset()
     sick: str = ""
