@@ -35,13 +35,15 @@ class NixHole(NamedTuple):
 class Upstream(NamedTuple):
     """`written`: a day on which this version of the package existed, in seconds since 1970.
 
-    `runner`: the lowest version that may still register. `nix`: settings where nothing sets them; from Nix
+    `runner`: the lowest version that may still register; with those up to each of `runner_refused`, from a day on, it
+    gets no jobs. `nix`: settings where nothing sets them; from Nix
     `builds_since` on, builds are made in `builds_folder`. `holes`: the known holes between the users of a Nix daemon.
     """
 
     written: int
     runner: str
     runner_days: int
+    runner_refused: dict[str, str]
     nix: dict[str, str]
     builds_since: str
     builds_folder: str

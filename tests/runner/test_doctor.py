@@ -225,6 +225,16 @@ BUILD_ILLNESSES: list[tuple[str, dict[str, Any], str]] = [
     ),
     ("clock", {"clock": ClockReading(now=NOW, synchronised=False)}, "no time server synchronises it"),
     ("runner", {"runner": "2.328.9"}, "runner 2.328.9 is no longer supported; GitHub accepts 2.329.0 or newer"),
+    (
+        "runner",
+        {"runner": "2.330.0"},
+        "runner 2.330.0 may register, and gets no jobs: GitHub refuses 2.331.0 and older",
+    ),
+    (
+        "runner",
+        {"runner": "2.334.0"},
+        "runner 2.334.0 may register, and gets no jobs: GitHub refuses 2.334.0 and older",
+    ),
     ("token", {"secret": token(exp=NOW - 1)}, "FLOX_FLOXHUB_TOKEN expired on"),
     ("token", {"secret": token(exp=NOW + 8 * 3600)}, "but the work ahead takes up to 600 minutes"),
     ("system", {"system": "aarch64-linux"}, "is built for x86_64-linux, and this machine is aarch64-linux"),

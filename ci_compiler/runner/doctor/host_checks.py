@@ -33,14 +33,17 @@ def clock(_: Assignment, evidence: Evidence) -> Judgement:
 
 
 def runner(_: Assignment, evidence: Evidence) -> Judgement:
-    """GitHub still lets this version of the runner register."""
+    """GitHub still lets this version of the runner register, and is not known to give it no jobs."""
     if not evidence.runner:
         return skipped("no GitHub runner started this, and none was found (bin/Runner.Listener)")
-    lowest, days = upstream().runner, upstream().runner_days
-    if release(evidence.runner) >= release(lowest):
-        return ok(f"{evidence.runner}; GitHub accepts {lowest} or newer, and a release for {days} days")
-    message = f"runner {evidence.runner} is no longer supported; GitHub accepts {lowest} or newer"
-    return failed(message, "install a newer one from https://github.com/actions/runner/releases")
+    own, lowest, days = evidence.runner, upstream().runner, upstream().runner_days
+    newer = "install a newer one from https://github.com/actions/runner/releases"
+    if release(own) < release(lowest):
+        return failed(f"runner {own} is no longer supported; GitHub accepts {lowest} or newer", newer)
+    for last, day in upstream().runner_refused.items():
+        if release(own) <= release(last) and day_of(evidence.clock.now) >= day:
+            return failed(f"runner {own} may register, and gets no jobs: GitHub refuses {last} and older ones", newer)
+    return ok(f"{own}; GitHub lets {lowest} or newer register, and gives jobs to a release for {days} days")
 
 
 def token(work: Assignment, evidence: Evidence) -> Judgement:
