@@ -99,7 +99,7 @@ class Stage:
         return tuple(check for check in self.checks if check not in _ON_GPU or self.runs_on_gpu(of_gpu=of_gpu))
 
 
-_ANY_MACHINE = ("clock", "runner", "system", "tools")
+_ANY_MACHINE = ("clock", "runner", "system", "tools", "work-space")
 _CPU_TEST = (*_ANY_MACHINE, "store", "store-space", "nix-holes", "instructions")
 USABLE = "gpu-usable"
 """The check that a process uses a GPU."""

@@ -47,6 +47,10 @@ CLOSURE = 0.5
 """The most that a closure takes of the disk of its build, which also holds sources, objects and build dependencies."""
 
 
+WORK_ROOM = 1
+"""GB of disk that any job needs where it checks out; so much do the images of runners ask for, too."""
+
+
 def most_disk(packages: Iterable[Package]) -> int:
     """GB of disk that the largest build takes."""
     return max(package.disk for package in packages)

@@ -235,6 +235,7 @@ BUILD_ILLNESSES: list[tuple[str, dict[str, Any], str]] = [
         {"runner": "2.334.0"},
         "runner 2.334.0 may register, and gets no jobs: GitHub refuses 2.334.0 and older",
     ),
+    ("work-space", {"folders": space("work", free=GB - 1)}, "999 MB free for the files of jobs (/work on /dev/sdb)"),
     ("token", {"secret": token(exp=NOW - 1)}, "FLOX_FLOXHUB_TOKEN expired on"),
     ("token", {"secret": token(exp=NOW + 8 * 3600)}, "but the work ahead takes up to 600 minutes"),
     ("system", {"system": "aarch64-linux"}, "is built for x86_64-linux, and this machine is aarch64-linux"),

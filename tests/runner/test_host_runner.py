@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -240,6 +242,55 @@ def test_a_runner_that_cannot_be_started_is_an_error(folder: Path, monkeypatch: 
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(EngineError, match="nix-collect-garbage: cannot be started: No such file"):
         engine.collect_garbage(ORDER)
+
+
+def test_the_files_of_earlier_jobs_are_removed_before_the_next_runner(folder: Path, tmp_path: Path) -> None:
+    """Read-only caches too, and nothing through a link; of the logs, the newest stay."""
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere/kept").touch()
+    cache = folder / "_work/r/cache"
+    cache.mkdir(parents=True)
+    (cache / "module").touch()
+    cache.chmod(0o500)
+    (folder / "_work/link").symlink_to(tmp_path / "elsewhere")
+    (folder / "_diag").mkdir()
+    for number in range(25):
+        log = folder / f"_diag/Worker_{number:02}.log"
+        log.touch()
+        os.utime(log, (number, number))
+    ProcessEngine(folder).prepare(ORDER)
+    assert list((folder / "_work").iterdir()) == []
+    assert (tmp_path / "elsewhere/kept").exists()
+    assert sorted(path.name for path in (folder / "_diag").iterdir()) == [
+        f"Worker_{one:02}.log" for one in range(5, 25)
+    ]
+    (folder / "_work").rmdir()
+    (folder / "_work").symlink_to(tmp_path / "elsewhere")
+    ProcessEngine(folder).prepare(ORDER)
+    assert (tmp_path / "elsewhere/kept").exists(), "whoever links it elsewhere looks after that folder"
+
+
+def test_a_runner_is_not_started_in_a_folder_without_room(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store has room, on a disk of its own."""
+    free = {os.fspath(tmp_path / "store"): 10**12, os.fspath(folder): 999_999_999}
+    known = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: known._replace(free=free[os.fspath(path)]))
+    (tmp_path / "store").mkdir()
+    engine = ProcessEngine(folder, store=tmp_path / "store")
+    with pytest.raises(EngineError, match=r"free for the files of a job in \S*_work, and 1 GB needed"):
+        engine.prepare(replace(ORDER, room=20 * 10**9))
+    assert engine.room() == 10**12
+    free[os.fspath(folder)] = 10**9
+    engine.prepare(replace(ORDER, room=20 * 10**9))
+    engine.prepare(replace(ORDER, room=20 * 10**9, store=False))
+    assert engine.room() == 10**9, "a job without a Nix store builds there"
+
+
+def test_the_doctor_looks_at_the_disk_of_the_runners_folder(folder: Path) -> None:
+    found = json.loads(ProcessEngine(folder).toolkit(ORDER, ("detect", "--json")).out)
+    assert found["folders"]["work"]["path"] == os.fspath(folder / "_work")
 
 
 def test_nix_collects_the_garbage(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,7 +36,9 @@ from ci_compiler.runner.controller.engine import (
     RunnerState,
     engine_errors,
 )
+from ci_compiler.runner.limits import WORK_ROOM
 from ci_compiler.secret import Secret
+from ci_compiler.units import GB, size
 
 RECORD = ".ci-runner.json"
 """The file in a runner's folder in which the controller records it."""
@@ -46,6 +48,9 @@ HOOK = ".ci-runner-job-started.sh"
 
 WORK = "_work"
 """The folder for jobs, inside the runner's folder (the default of actions/runner)."""
+
+KEPT = {WORK: 0, "_diag": 20}
+"""The folders that are emptied before each runner, but for their newest files: logs of runners and jobs."""
 
 CONFIGURED = (".runner", ".credentials", ".credentials_rsaparams")
 """The files that a configured runner writes to its folder (actions/runner)."""
@@ -70,6 +75,7 @@ class ProcessEngine:
         self.folder = folder.resolve()
         self._script, self._record = self.folder / "run.sh", self.folder / RECORD
         self._store = store
+        self._builds_in = store if store.exists() else self.folder
         self._child: Background | None = None
         self.stopped: Callable[[], bool] = lambda: False
         if not os.access(self._script, os.X_OK):
@@ -77,17 +83,29 @@ class ProcessEngine:
         if not os.access(self.folder, os.W_OK):
             raise wrong(folder, Code.CANNOT_WRITE, "cannot be written, and a runner writes its configuration there")
 
-    def prepare(self, _: RunnerOrder) -> None:
-        """Removes the files of an earlier runner. Raises EngineError if one still runs there."""
+    def prepare(self, order: RunnerOrder) -> None:
+        """Removes the files of an earlier runner and of its job. Raises EngineError if one still runs there.
+
+        And if the folder then lacks room for a job.
+        """
         for machine in self.machines():
             if machine.status is InstanceStatus.RUNNING:
                 raise EngineError(f"{self.folder}: {machine.name} of the pool {machine.pool} runs here")
         self._forget()
+        work = self.folder / WORK
+        with engine_errors():
+            for name, kept in KEPT.items():
+                _empty(self.folder / name, kept)
+            free = shutil.disk_usage(work if work.exists() else self.folder).free
+        self._builds_in = self._store if order.store and self._store.exists() else self.folder
+        needed = min(order.room, WORK_ROOM * GB)
+        if free < needed:
+            raise EngineError(f"{size(free)} free for the files of a job in {work}, and {size(needed)} needed")
 
     def room(self) -> int:
-        """Free bytes on the file system of the store or, without a store, of the runner's folder."""
+        """Free bytes on the file system of the store or, if jobs use none, of the runner's folder."""
         with engine_errors():
-            return shutil.disk_usage(self._store if self._store.exists() else self.folder).free
+            return shutil.disk_usage(self._builds_in).free
 
     def collect_garbage(self, _: RunnerOrder) -> None:
         """Runs the garbage collector of Nix. The profiles of the machine keep their generations."""
@@ -100,7 +118,7 @@ class ProcessEngine:
         """Runs this toolkit as a process of this machine."""
         command = [sys.executable, "-I", "-c", "from ci_compiler.cli.runner import main; raise SystemExit(main())"]
         with engine_errors():
-            env = _passed_on()
+            env = _passed_on() | {"GITHUB_WORKSPACE": os.fspath(self.folder / WORK)}  # what the doctor looks at
             return ask([*command, *arguments], seconds=CHECK_SECONDS, env=env, stdin=stdin, stopped=self.stopped)
 
     def start(self, order: RunnerOrder, jit: Secret) -> None:
@@ -196,6 +214,20 @@ class ProcessEngine:
         with engine_errors():
             for name in (*CONFIGURED, RECORD):
                 (self.folder / name).unlink(missing_ok=True)
+
+
+def _empty(folder: Path, kept: int) -> None:
+    """Removes all but the newest `kept` files of `folder`, which is no link; what belongs to another user stays."""
+    found = [] if folder.is_symlink() or not folder.is_dir() else list(folder.iterdir())
+    for path in sorted(found, key=lambda one: one.lstat().st_mtime)[: len(found) - kept]:
+        if path.is_symlink() or not path.is_dir():
+            with suppress(OSError):
+                path.unlink()
+            continue
+        for inner, _, _ in os.walk(path):  # caches of modules are read-only
+            with suppress(OSError):
+                Path(inner).chmod(0o700)
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def _record(found: Any) -> dict[str, Any]:

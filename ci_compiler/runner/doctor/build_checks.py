@@ -8,7 +8,7 @@ from ci_compiler.hardware.machine import NOMINAL, NixInstallation, StorageFolder
 from ci_compiler.judgement import Judgement, failed, ok, skipped
 from ci_compiler.plan.proof import Reach
 from ci_compiler.runner.doctor.evidence import Assignment, Evidence, table
-from ci_compiler.runner.limits import most_disk, room_for
+from ci_compiler.runner.limits import WORK_ROOM, most_disk, room_for
 from ci_compiler.runner.upstream import holes, upstream, without_holes
 from ci_compiler.units import GB, size
 
@@ -57,7 +57,8 @@ def store(_: Assignment, evidence: Evidence) -> Judgement:
 
 def store_space(work: Assignment, evidence: Evidence) -> Judgement:
     """There is space for the result, or for the closure that a test fetches, in addition to a build's own files."""
-    return _space(work, evidence.machine.folder("store"), "the Nix store", room_for(work.packages, work.stages))
+    needed = room_for(work.packages, work.stages)
+    return _space(evidence.machine.folder("store"), "the Nix store", needed, _whose(work))
 
 
 def build_space(work: Assignment, evidence: Evidence) -> Judgement:
@@ -66,18 +67,31 @@ def build_space(work: Assignment, evidence: Evidence) -> Judgement:
     checked = work.spec.backend.nix is not NixUse.NONE
     if checked and store is not None and build is not None and store.device == build.device:
         return skipped(f"{build.path} is on the file system of the Nix store, which is checked")
-    return _space(work, build, "the build folder", most_disk(work.packages))
+    return _space(build, "the build folder", most_disk(work.packages), _whose(work))
 
 
-def _space(work: Assignment, folder: StorageFolder | None, what: str, needed: int) -> Judgement:
+def _whose(work: Assignment) -> str:
+    return work.subject.name if work.subject else "the largest package"
+
+
+def _space(folder: StorageFolder | None, what: str, needed: int, whose: str) -> Judgement:
     if folder is None:
         return failed(f"the free space for {what} cannot be determined", "find out why `df` fails there")
-    whose = work.subject.name if work.subject else "the largest package"
     found = f"{size(folder.free)} free for {what} ({folder.path} on {folder.device})"
     if folder.free >= needed * GB:
         return ok(f"{found}, {whose} needs {needed} GB")
     fix = "collect garbage while nothing builds (nix-collect-garbage -d), or give the file system more room"
     return failed(f"{found}, but {whose} needs {needed} GB", fix)
+
+
+def work_space(work: Assignment, evidence: Evidence) -> Judgement:
+    """There is space where jobs check out, which the logs of the runner share."""
+    folder, store = evidence.machine.folder("work"), evidence.machine.folder("store")
+    if folder is None:
+        return skipped("the file system of the folder for jobs cannot be determined")
+    if store is not None and store.device == folder.device and work.spec.backend.nix is not NixUse.NONE:
+        return skipped(f"{folder.path} is on the file system of the Nix store, which is checked")
+    return _space(folder, "the files of jobs", WORK_ROOM, "a job")
 
 
 def build_folder(_: Assignment, evidence: Evidence) -> Judgement:
@@ -171,7 +185,9 @@ def big_parallel(work: Assignment, evidence: Evidence) -> Judgement:
     return failed(f"system-features lacks big-parallel (it has {' '.join(nix.features) or 'none'})", fix)
 
 
-CHECKS = table(tools, emulator, store, store_space, build_space, build_folder, memory, sandbox, nix_holes, big_parallel)
+CHECKS = table(
+    tools, emulator, store, store_space, build_space, work_space, build_folder, memory, sandbox, nix_holes, big_parallel
+)
 
 OF_NIX = table(store, store_space, sandbox, nix_holes, big_parallel)
 """Those of the machine's Nix, which a backend without Nix skips."""
