@@ -23,7 +23,7 @@ from ci_compiler.process import PAST_LIMIT
 
 IDENTITY = ("index", "name", "compute_cap", "memory.total", "driver_version", "mig.mode.current")
 STATE = ("uuid", "pci.bus_id", "ecc.errors.uncorrected.volatile.total", "mig.mode.pending")
-NEWER = (
+NEWER: tuple[tuple[str, ...], ...] = (
     ("gpu_recovery_action",),
     ("fabric.state", "fabric.status"),
     ("remapped_rows.pending", "remapped_rows.failure"),
