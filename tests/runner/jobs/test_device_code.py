@@ -170,11 +170,14 @@ def test_ptx_alone_is_said(tmp_path: Path, target: str, code: list[str], names: 
     ("name", "content"),
     [
         ("ext-1.0-py3-none-any.whl", archived(ext__k_so=fat("sm_80"))),
-        ("ext.tar.gz", gzip.compress(tarred("ext/k.so", fat("sm_80")))),
+        ("ext.tar.gz", gzip.compress(mtime=0, data=tarred("ext/k.so", fat("sm_80")))),
         ("ext.tar.bz2", bz2.compress(tarred("ext/k.so", fat("sm_80")))),
         ("ext.tar.xz", lzma.compress(tarred("ext/k.so", fat("sm_80")))),
-        ("ext.tar", tarred("blobs/layer", gzip.compress(tarred("ext.whl", archived(ext__k_so=fat("sm_80")))))),
-        ("k.so.gz", gzip.compress(fat("sm_80"))),
+        (
+            "ext.tar",
+            tarred("blobs/layer", gzip.compress(mtime=0, data=tarred("ext.whl", archived(ext__k_so=fat("sm_80"))))),
+        ),
+        ("k.so.gz", gzip.compress(mtime=0, data=fat("sm_80"))),
         ("k.a", b"!<arch>\n" + fat("sm_80")),
         ("k.cubin", header(128, 80)),
         ("k.ptx", b"//\n// Generated\n\n.version 9.0\n.target sm_100a\n.address_size 64\n"),
@@ -202,7 +205,7 @@ def test_every_file_of_a_folder_is_read_and_links_are_not_followed(tmp_path: Pat
         ("ext.deb", b"!<arch>\ndebian-binary   "),
         ("ext.conda", archived(**{"pkg.tar.zst": b"\x28\xb5\x2f\xfd data"})),
         ("damaged.whl", archived(ext__k_so=fat("sm_90"))[:150]),
-        ("damaged.tar.gz", gzip.compress(tarred("k.so", fat("sm_90")))[:60]),
+        ("damaged.tar.gz", gzip.compress(mtime=0, data=tarred("k.so", fat("sm_90")))[:60]),
         ("damaged.tar", tarred("k.so", fat("sm_90"))[:600]),
     ],
 )
