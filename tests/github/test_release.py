@@ -147,7 +147,7 @@ def test_a_draft_that_was_never_published_ends(github: GitHub, tmp_path: Path) -
 
 def declaring(**place: str) -> dict[str, Any]:
     """The spec of a package that is released on GitHub."""
-    declared = fastpath.spec(publish={"to": "github-release", **place})
+    declared = fastpath.spec(publish={"to": "github-release", **place}, files=["dist/*"])
     del declared["packages"]["fastpath"]["command"]["published"]
     return declared
 
