@@ -45,7 +45,7 @@ _SERVICE = "the host's health service"
 class GpuVerdict:
     """What the host says of a GPU: its family, name, what jobs can get of it (UUIDs; none if unknown), its faults.
 
-    `remarks`: what else is said of it, and what could not be read.
+    `remarks`: what else its tool reports, and what could not be read.
     """
 
     family: str
@@ -94,7 +94,7 @@ def verdict_of(root: Path, now: float) -> HostVerdict:
 
 
 def _verdicts(family: str, found: Found, signs: Sequence[tuple[str, tuple[str, ...]]]) -> Iterator[GpuVerdict]:
-    """What is said of each GPU. Its address tells which one has a fault; if that is unknown, it may be any of them."""
+    """What the host reports of each GPU. Its address tells which one has a fault; if that is unknown, it may be any of them."""
     shown = {bus_place(address): faults for address, faults in signs}
     for gpu in found.gpus:
         faults = (*gpu.faults, *shown.get(bus_place(gpu.address), ()))
