@@ -94,7 +94,7 @@ def verdict_of(root: Path, now: float) -> HostVerdict:
 
 
 def _verdicts(family: str, found: Found, signs: Sequence[tuple[str, tuple[str, ...]]]) -> Iterator[GpuVerdict]:
-    """What the host reports of each GPU. Its address tells which one has a fault; if that is unknown, it may be any of them."""
+    """The verdict on each GPU. Its address tells which one has a fault; if that is unknown, it may be any of them."""
     shown = {bus_place(address): faults for address, faults in signs}
     for gpu in found.gpus:
         faults = (*gpu.faults, *shown.get(bus_place(gpu.address), ()))
