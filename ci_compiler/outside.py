@@ -113,6 +113,15 @@ def typed_line(most: int = 8_000) -> str:
     return str(sys.stdin.buffer.readline(most), "utf-8", "replace")
 
 
+def open_regular(path: str | PathLike[str], flags: int = 0) -> IO[bytes]:
+    """The regular file at `path`, for reading. Raises OSError, also for anything else, such as a pipe."""
+    file = open(os.open(path, READ | flags), "rb")  # noqa: PTH123, SIM115  (a descriptor, which the caller closes)
+    if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        return file
+    file.close()
+    raise UnreadableError("is not a regular file", fspath(path))
+
+
 def bytes_of(path: str | PathLike[str], most: int = LARGEST) -> bytes:
     """The content of a regular file, or of standard input (`STANDARD_INPUT`). Raises OSError."""
     name = fspath(path)
@@ -123,10 +132,7 @@ def bytes_of(path: str | PathLike[str], most: int = LARGEST) -> bytes:
     else:
         if os.path.isdir(name):  # noqa: PTH112  (Windows says that it may not be opened)
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
-        descriptor = os.open(name, READ)
-        with open(descriptor, "rb") as file:  # noqa: PTH123  (a descriptor)
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise UnreadableError("is not a regular file", name)
+        with open_regular(name) as file:
             data = file.read(most + 1)
     if len(data) > most:
         raise TooLargeError(f"is larger than {most:,} bytes, the limit for this file", name)
@@ -147,7 +153,7 @@ def member_of(path: str | PathLike[str], pattern: str, most: int) -> str:
     from zipfile import BadZipFile, ZipFile  # few commands need it
 
     try:
-        with ZipFile(path) as archive:
+        with open_regular(path) as whole, ZipFile(whole) as archive:
             name = next(one for one in archive.namelist() if re.fullmatch(pattern, one))
             with archive.open(name) as file:
                 return file.read(most).decode(errors="replace")

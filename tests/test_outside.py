@@ -70,7 +70,6 @@ ALLOWED = {
     "update.editing": "YAML that `spec.load` has read before",
     "update.remote": "an archive that git makes of a commit",
     # Files of the machine that are not parsed, or only their first bytes.
-    "backends.command_files": "copies regular files",
     "publishing.s3": "sends a file that it digests",
     "publishing.trusted": "sends a file",
     "checkout": "files of git, which a check with a stamp reads before it imports anything",
@@ -81,7 +80,6 @@ ALLOWED = {
     "sync.checkouts": "compares regular files with others, byte by byte",
     "runner.jobs.device_code": "files of any size, which `outside` unpacks and the readers of the families map",
     "runner.jobs.build": "the log that it wrote, of any size",
-    "runner.jobs.probing": "the first bytes of a program",
     "runner.jobs.reproduce": "the log that a job wrote, line by line",
 }
 """The modules that may, and why."""

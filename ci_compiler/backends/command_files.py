@@ -10,7 +10,6 @@ import hashlib
 import os
 import re
 import shutil
-import stat
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -18,7 +17,8 @@ from ci_compiler.backends.forms import FILE
 from ci_compiler.backends.job import JoinedVariant
 from ci_compiler.codes import Code
 from ci_compiler.errors import failure
-from ci_compiler.system import NO_LINK, READ
+from ci_compiler.outside import open_regular
+from ci_compiler.system import NO_LINK
 
 FOLDER = "files"
 """Where the files are, from the folder of the manifest."""
@@ -139,15 +139,11 @@ def _copy(source: Path, target: Path) -> str:
     """Copies the regular file `source`, and returns the hash of what was copied. Raises OSError for anything else."""
     if not NO_LINK and source.is_symlink():
         raise OSError
-    descriptor = os.open(source, READ | NO_LINK)
-    with open(descriptor, "rb") as file:  # noqa: PTH123  (a descriptor)
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError
-        digest = hashlib.sha256()
-        with target.open("wb") as copy:
-            while chunk := file.read(_CHUNK):
-                digest.update(chunk)
-                copy.write(chunk)
+    digest = hashlib.sha256()
+    with open_regular(source, NO_LINK) as file, target.open("wb") as copy:
+        while chunk := file.read(_CHUNK):
+            digest.update(chunk)
+            copy.write(chunk)
     return f"sha256:{digest.hexdigest()}"
 
 

@@ -227,6 +227,10 @@ class BuildRecord(Protocol):
         """The commit that it was built from."""
 
     @property
+    def derivation(self) -> str:
+        """Its derivation, or its build script."""
+
+    @property
     def store_path(self) -> str:
         """The output to install."""
 

@@ -13,7 +13,10 @@ from ci_compiler.secret import Secret
 
 @contextmanager
 def evaluation() -> Iterator[dict[str, str]]:
-    """The environment to evaluate and build a recipe in: an empty home, no search path, the usual nix.conf."""
+    """The environment to evaluate and build a recipe in: an empty home, no search path, the usual nix.conf.
+
+    An evaluation builds nothing: no machine that publishes may run code that was not tested.
+    """
     home, env = Path(os.environ.get("HOME", "/")), dict(os.environ)
     config = Path(env.get("XDG_CONFIG_HOME") or home / ".config")
     with tempfile.TemporaryDirectory(prefix="ci-runner-home-") as empty:
@@ -23,6 +26,7 @@ def evaluation() -> Iterator[dict[str, str]]:
             "XDG_CACHE_HOME": env.get("XDG_CACHE_HOME") or str(home / ".cache"),
             "NIX_USER_CONF_FILES": env.get("NIX_USER_CONF_FILES", str(config / "nix" / "nix.conf")),
             "NIX_PATH": "",
+            "NIX_CONFIG": f"{env.get('NIX_CONFIG', '')}\nallow-import-from-derivation = false",
         }
         yield env
 

@@ -298,6 +298,9 @@ class RecipePrograms(ABC):
         derivation = self._derivation(recipe)
         evaluated, stated = set(self.store.outputs(derivation)), {build.store_path, *build.outputs}
         source = f"{recipe} at {build.commit[:12]}"
+        if build.derivation != derivation:
+            message = f"{build.derivation} is not the derivation of {source}, which evaluates to {derivation}"
+            raise failure(build.name, Code.FOREIGN_OUTPUT, message)
         if foreign := sorted(stated - evaluated):
             message = f"{foreign[0]} is not an output of {source}, which evaluates to {derivation}"
             raise failure(build.name, Code.FOREIGN_OUTPUT, message)

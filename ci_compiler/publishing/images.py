@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from ci_compiler.outside import expected, object_of
+from ci_compiler.outside import expected, object_of, open_regular
 from ci_compiler.record import record
 
 SUFFIX = ".oci.tar"
@@ -156,7 +156,7 @@ class Archive:
 def opened(path: Path) -> Iterator[Archive]:
     """The archive at `path`. Raises OSError if it is none, or is not whole."""
     try:
-        with tarfile.open(path, "r:") as file:
+        with open_regular(path) as whole, tarfile.open(fileobj=whole, mode="r:") as file:
             yield Archive(file, path.name)
     except (tarfile.TarError, KeyError, TypeError, ValueError) as error:
         message = f"{path.name} is no archive of an OCI image layout: {error}"

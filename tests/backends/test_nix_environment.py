@@ -20,7 +20,11 @@ from ci_compiler.secret import Secret
         ({"HOME": "/me", "XDG_CONFIG_HOME": "", "XDG_CACHE_HOME": ""}, "/me/.cache", "/me/.config/nix/nix.conf"),
         ({"HOME": "/me", "XDG_CONFIG_HOME": "/c", "XDG_CACHE_HOME": "/k"}, "/k", "/c/nix/nix.conf"),
         ({"HOME": "/me", "NIX_USER_CONF_FILES": "/own.conf"}, "/me/.cache", "/own.conf"),
-        ({"HOME": "/me", "NIX_USER_CONF_FILES": "", "NIX_PATH": "nixpkgs=/x"}, "/me/.cache", ""),
+        (
+            {"HOME": "/me", "NIX_USER_CONF_FILES": "", "NIX_CONFIG": "cores = 1"},
+            "/me/.cache",
+            "",
+        ),
     ],
 )
 def test_a_recipe_is_evaluated_in_an_empty_home_with_the_usual_settings(
@@ -37,6 +41,7 @@ def test_a_recipe_is_evaluated_in_an_empty_home_with_the_usual_settings(
             "XDG_CACHE_HOME": cache,
             "NIX_USER_CONF_FILES": config,
             "NIX_PATH": "",
+            "NIX_CONFIG": f"{given.get('NIX_CONFIG', '')}\nallow-import-from-derivation = false",
         }
     assert not home.exists()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,19 @@ def test_a_release_is_held_back_until_each_variant_passed(built: Project) -> Non
     assert taken == "".join(f"{name} {wheel.VERSION}: withdrawn\n" for name in sorted((NAME, other)))
     assert 'data-yanked="wrong results"' in (built.index / "fastpath/index.html").read_text("utf-8")
     assert "nowhere that it is" in built.job("withdraw", "fastpath", "9", "--because", "x", status=2).stderr
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe"])
+def test_a_bill_of_materials_is_not_written_through_what_an_artifact_brought(built: Project, kind: str) -> None:
+    kept, brought = built.root.parent / "kept", built.root / "build-output/sbom.cdx.json"
+    brought.unlink()
+    if kind == "link":
+        brought.symlink_to(kept)
+    else:
+        os.mkfifo(brought)
+    assert "from main at" in built.publish().stdout
+    assert not kept.exists()
+    assert json.loads(brought.read_text("utf-8"))["bomFormat"] == "CycloneDX"
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import tarfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from ci_compiler.outside import member_of
 from ci_compiler.publishing.images import INDEX, MOST, Descriptor, Image, image_of, index_of, join, opened, row_of
 from tests.publishing.registry import MANIFEST, descriptor, digest_of, layout, manifest_of, pack
 
@@ -215,3 +217,12 @@ def test_two_images_of_one_platform_are_not_joined(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"^two images are for linux/amd64$"):
         join([path, tmp_path / "other.oci.tar"], tmp_path / "all.oci.tar")
     assert not (tmp_path / "all.oci.tar").exists()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no pipes with a name")
+def test_a_pipe_is_no_archive_and_stops_nothing(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / NAME)
+    with pytest.raises(OSError, match="is not a regular file"):
+        image_of(tmp_path / NAME)
+    with pytest.raises(OSError, match="is not a regular file"):
+        member_of(tmp_path / NAME, ".*", 1)

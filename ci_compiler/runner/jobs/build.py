@@ -30,7 +30,7 @@ from ci_compiler.runner.jobs.attested import subjects
 from ci_compiler.runner.jobs.contained import others_of
 from ci_compiler.runner.jobs.device_code import compared
 from ci_compiler.runner.jobs.files import output_folder, write_json
-from ci_compiler.runner.jobs.manifest import Builder, Manifest
+from ci_compiler.runner.jobs.manifest import Builder, Manifest, of_plan
 from ci_compiler.runner.jobs.needed import HandedOver, hand_over
 from ci_compiler.runner.jobs.reuse import inputs_of, note_inputs, result_of, taken, traced
 from ci_compiler.runner.jobs.setting import Job
@@ -134,7 +134,7 @@ def _build(
     earlier = taken(order.name, given.earlier, inputs, handed.contents, out)
     with watched_memory(uses_nix=spec.backend.nix is not NixUse.NONE) as peak:
         result = result_of(earlier) if earlier else programs.build(order)
-    manifest = manifest_of(spec, built, result, commit=commit, machine=builder_here(spec))
+    manifest = manifest_of(built, result, commit=commit, machine=builder_here(spec))
     manifest, remarks = read_back(built, manifest, out, handed)
     manifest = traced(replace(manifest, needs=handed.contents), inputs, earlier)
     if result.built:
@@ -163,24 +163,13 @@ def builder_here(spec: Spec) -> Builder:
     return Builder(system=host.system, cpu=host.cpu, cores=host.cores)
 
 
-def manifest_of(spec: Spec, built: BuiltVariant, result: BuildResult, *, commit: str, machine: Builder) -> Manifest:
+def manifest_of(built: BuiltVariant, result: BuildResult, *, commit: str, machine: Builder) -> Manifest:
     """The manifest of a build from `commit` on `machine`."""
     stated = result._asdict()
     del stated["remarks"]
     stated["started"] = result.started.isoformat(timespec="seconds").replace("+00:00", "Z")
     stated["seconds"] = round(result.seconds, 1)
-    return Manifest(
-        **stated,
-        name=built.variant.name,
-        package=built.variant.package,
-        version=built.version,
-        branch=built.cell.branch,
-        commit=commit,
-        nixpkgs=spec.branches[built.cell.branch].pin(built.cell.toolkit).nixpkgs,
-        backend=spec.backend,
-        machine=machine,
-        untested={stage.name: reason for stage, reason in built.route.skipped.items() if stage.is_test},
-    )
+    return Manifest(**stated, **of_plan(built), commit=commit, machine=machine)
 
 
 def _needed(spec: Spec, built: BuiltVariant) -> Iterator[NeededVariant]:

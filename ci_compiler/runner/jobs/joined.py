@@ -109,7 +109,7 @@ def _run(
     contents = dict(handed.contents)
     for built in every:  # in build order, so that what one needs of the others is known
         name = built.variant.name
-        manifest = manifest_of(spec, built, results[name], commit=commit, machine=builder)
+        manifest = manifest_of(built, results[name], commit=commit, machine=builder)
         manifest, said = read_back(built, manifest, out / name, handed)
         needs = {need: contents[need] for need in handed.names.get(name, ())}
         made[name] = traced(replace(manifest, needs=needs), inputs, earlier.get(name))

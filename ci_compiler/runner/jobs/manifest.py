@@ -20,6 +20,7 @@ from ci_compiler.backends.protocol import Backend
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError, Place, nearest
 from ci_compiler.outside import bytes_of, json_of, reading
+from ci_compiler.plan.lookup import BuiltVariant
 from ci_compiler.runner.jobs.files import digest_of
 from ci_compiler.stages import stage_of
 from ci_compiler.variant import ATTRIBUTE
@@ -129,15 +130,37 @@ def read_manifest(path: Path, digest: str | None = None) -> Manifest:
     return Manifest(**values)
 
 
+def of_plan(built: BuiltVariant) -> dict[str, Any]:
+    """What the plan says of the build of `built`, by the fields of its manifest."""
+    spec, cell = built.spec, built.cell
+    return {
+        "name": built.variant.name,
+        "package": built.variant.package,
+        "version": built.version,
+        "branch": cell.branch,
+        "nixpkgs": spec.branches[cell.branch].pin(cell.toolkit).nixpkgs,
+        "backend": spec.backend,
+        "untested": {stage.name: reason for stage, reason in built.route.skipped.items() if stage.is_test},
+    }
+
+
 def expect(manifest: Manifest, path: Path, **wanted: object) -> None:
-    """Raises InputError where `manifest`, read from `path`, is of another name, branch or commit than `wanted`."""
+    """Raises InputError where `manifest`, read from `path`, states something else than `wanted`, by its fields.
+
+    Of mappings whose values the plan does not know, `wanted` has the keys.
+    """
     problems = [
-        f"is for the {key} {getattr(manifest, key)}, not {value}"
+        f"states the {key} {_words(found)}, not {_words(value)}"
         for key, value in wanted.items()
-        if getattr(manifest, key) != value
+        if (found := getattr(manifest, key)) != value and not (isinstance(value, set) and value == {*found})
     ]
     if problems:
         raise _broken(path, *problems)
+
+
+def _words(value: object) -> str:
+    rows = [f"{key} ({text})" for key, text in value.items()] if isinstance(value, Mapping) else value
+    return (" and ".join(sorted(rows)) if isinstance(rows, list | set) else str(value)) or "none"
 
 
 def _contradictions(values: Mapping[str, Any]) -> Iterator[str]:

@@ -23,6 +23,7 @@ from ci_compiler.plan.handed import HandedFiles
 from ci_compiler.plan.lookup import BuiltVariant, built_variants
 from ci_compiler.plan.needs import hands_files, is_fetched
 from ci_compiler.plan.pipeline import plan
+from ci_compiler.runner.jobs.files import found_in
 from ci_compiler.runner.jobs.manifest import Manifest, read_manifest
 from ci_compiler.runner.jobs.setting import Job, values_of
 from ci_compiler.spec.model import Spec
@@ -59,6 +60,11 @@ class _Needed(NamedTuple):
     variants: tuple[BuiltVariant, ...] = ()
     gathered: frozenset[str] = frozenset()
     names: Mapping[str, Sequence[str]] = MappingProxyType({})
+
+
+def needed_names(built: BuiltVariant) -> set[str]:
+    """The names of the variants whose files are handed over to `built`, those of its own build included."""
+    return {*_needed(built.spec, [built]).names.get(built.variant.name, ())}
 
 
 def _needed(spec: Spec, every: Sequence[BuiltVariant]) -> _Needed:
@@ -137,10 +143,9 @@ def _link(at: Path, folder: Path) -> None:
 
 def _manifests(folders: Sequence[Path], wanted: Sequence[BuiltVariant]) -> dict[str, tuple[Manifest, Path]]:
     """The manifests in `folders`, or up to two folders below them, by the name of their variant."""
-    patterns = [f"{depth}{MANIFEST_FILE}" for depth in ("", "*/", "*/*/")]
     branch, names = wanted[0].cell.branch, {built.variant.name for built in wanted}
     found: dict[str, tuple[Manifest, Path]] = {}
-    for path in sorted(path for folder in folders for pattern in patterns for path in folder.glob(pattern)):
+    for path in (path for folder in folders for path in found_in(folder, MANIFEST_FILE)):
         manifest = read_manifest(path)
         if manifest.branch == branch and manifest.name in names:
             found[manifest.name] = (manifest, path.parent)

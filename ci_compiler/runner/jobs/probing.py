@@ -15,7 +15,7 @@ from typing import IO, Any, NamedTuple
 
 from ci_compiler.hardware.families.machines import known_machines
 from ci_compiler.judgement import CheckVerdict
-from ci_compiler.outside import WRONG_FORM, expected, object_of
+from ci_compiler.outside import WRONG_FORM, expected, object_of, open_regular
 from ci_compiler.process import PAST_LIMIT, Ended, ask
 from ci_compiler.runner.jobs.expectation import Expectation
 from ci_compiler.runner.jobs.isolation import isolated_here
@@ -83,7 +83,7 @@ def run_package(subject: SmokeSubject, log: Path, seconds: float, emulator: Sequ
 def is_binary(program: Path) -> bool:
     """Whether a file is machine code of this system, and no script."""
     try:
-        with program.open("rb") as file:
+        with open_regular(program) as file:
             return file.read(4).startswith(SYSTEM.magic)
     except OSError:
         return False

@@ -13,12 +13,14 @@ from ci_compiler.backends.checkout import JobCheckout
 from ci_compiler.backends.job import BackendPrograms
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError, failure
+from ci_compiler.files.atomic import write_file
 from ci_compiler.files.folders import SBOM_FILE
 from ci_compiler.plan.lookup import BuiltVariant
 from ci_compiler.plan.proof import coverage, required_tests, uncovered
 from ci_compiler.runner.jobs.contained import ContainedVariants
 from ci_compiler.runner.jobs.files import output_folder, write_json
-from ci_compiler.runner.jobs.manifest import Manifest
+from ci_compiler.runner.jobs.manifest import Manifest, expect, of_plan
+from ci_compiler.runner.jobs.needed import needed_names
 from ci_compiler.runner.jobs.sbom import sbom_of
 from ci_compiler.runner.jobs.setting import Job, taking_secrets
 from ci_compiler.runner.jobs.summary import add_row, reporting
@@ -26,7 +28,7 @@ from ci_compiler.runner.targets import find
 from ci_compiler.spec.model import Spec
 from ci_compiler.stages import PUBLISH
 from ci_compiler.variant import recipe_path
-from ci_compiler.workflows.artifacts import PUBLISHED, PUBLISHED_ALREADY
+from ci_compiler.workflows.artifacts import MANIFEST_FILE, PUBLISHED, PUBLISHED_ALREADY
 
 HELD_BACK = "uploaded, and held back until the release is whole"
 """How the result of a variant begins whose release is not complete."""
@@ -113,10 +115,12 @@ def upload(job: Job, candidate: Candidate, known: ContainedVariants) -> None:
 def _proved(job: Job, manifest: Manifest, candidate: Candidate, known: ContainedVariants) -> Iterator[BackendPrograms]:
     """The programs that may publish the build: it is what the commit says, and so is what its closure contains."""
     built, evidence = find(job.spec, manifest.name, manifest.branch), candidate.evidence
-    version = built.version or manifest.version
+    planned = of_plan(built)
+    version = planned.pop("version") or manifest.version
     if manifest.version != version:
         message = f"was built as version {manifest.version}, and {manifest.branch} is at {version}; build it again"
         raise failure(manifest.name, Code.OTHER_VERSION, message)
+    expect(manifest, candidate.folder / MANIFEST_FILE, **planned, needs=needed_names(built))
     checkout = JobCheckout(job.root)
     checkout.require(manifest.branch, manifest.commit)
     with checkout.tree(manifest.commit) as tree:
@@ -136,7 +140,7 @@ def _proved(job: Job, manifest: Manifest, candidate: Candidate, known: Contained
         programs.attest(manifest, evidence.tests)
         # Made again from what was proved, and not taken from the artifact, whose manifest alone has a known digest.
         if not job.spec.backend.has_recipes:
-            (candidate.folder / SBOM_FILE).write_text(sbom_of(manifest, candidate.folder), "utf-8")
+            write_file(candidate.folder / SBOM_FILE, sbom_of(manifest, candidate.folder))
         yield programs
 
 

@@ -30,11 +30,12 @@ from ci_compiler.plan.routing import Route
 from ci_compiler.plan.sharding import Shard, job_id
 from ci_compiler.plan.suites import Bench, benches, joined_packages, legs, suites_of
 from ci_compiler.runner.jobs.contained import ContainedVariants
-from ci_compiler.runner.jobs.files import digest_of
-from ci_compiler.runner.jobs.manifest import Manifest, read_manifest
+from ci_compiler.runner.jobs.files import by_digest, digest_of, found_in
+from ci_compiler.runner.jobs.manifest import Manifest, expect, read_manifest
 from ci_compiler.runner.jobs.publish import Candidate, Outcome, PassedTests, publish, upload, write_outcome
 from ci_compiler.runner.jobs.setting import Job
 from ci_compiler.runner.jobs.summary import add_row
+from ci_compiler.runner.targets import package_of
 from ci_compiler.spec.model import Pool, Spec
 from ci_compiler.stages import BUILD, PUBLISH, Stage, stage_of, stages_that_test
 from ci_compiler.workflows.artifacts import MANIFEST_FILE, RESULT, SUITE_RESULT
@@ -152,25 +153,24 @@ def _reported_joined(spec: Spec, outputs: Mapping[str, Any], name: str) -> dict[
 def read_results(folder: Path, branch: str, commit: str, reported: Reported) -> RunResults:
     """The results in `folder`, which has a folder for each artifact. A file that cannot be read counts as absent.
 
-    So does the result of a test that did not report it. download-artifact creates no folder for a single artifact.
+    So does the result of a test that did not report it.
     """
-    # Assumes `artifact-alone`.
+    files = by_digest([folder], MANIFEST_FILE)
     manifests: dict[str, tuple[Manifest, Path]] = {}
     refused: dict[str, tuple[Finding, ...]] = {}
-    for path in _files(folder, MANIFEST_FILE):
-        try:
-            manifest = read_manifest(path)
-        except InputError:
-            continue
-        if (manifest.branch, manifest.commit) != (branch, commit):
-            continue
-        digest = reported.get(manifest.name, {}).get(BUILD, "")
-        try:
-            manifests[manifest.name] = (read_manifest(path, digest), path.parent)
-        except InputError as error:
-            refused[manifest.name] = error.findings
+    for name, of_variant in reported.items():
+        if path := files.get(of_variant.get(BUILD, "")):
+            try:
+                manifest = read_manifest(path)
+                expect(manifest, path, name=name)
+            except InputError as error:
+                refused[name] = error.findings
+            else:
+                if (manifest.branch, manifest.commit) == (branch, commit):
+                    manifests[name] = (manifest, path.parent)
+    refused = dict(_unreported(files.values(), branch, commit, reported)) | refused
     refused = {name: findings for name, findings in refused.items() if name not in manifests}
-    records = [_record(path, reported) for path in _files(folder, RESULT)]
+    records = [_record(path, reported) for path in found_in(folder, RESULT)]
     suites = {
         name: {what for what, result in of_variant.items() if isinstance(what, Bench) and result == "success"}
         for name, of_variant in reported.items()
@@ -178,15 +178,29 @@ def read_results(folder: Path, branch: str, commit: str, reported: Reported) -> 
     return RunResults(manifests=manifests, refused=refused, records=records, suites=suites)
 
 
+def _unreported(
+    paths: Iterable[Path], branch: str, commit: str, reported: Reported
+) -> Iterator[tuple[str, tuple[Finding, ...]]]:
+    """The problems of the manifests at `paths` that are not the ones that the builds reported which they name."""
+    for path in paths:
+        with suppress(InputError):
+            manifest = read_manifest(path)
+            if (manifest.branch, manifest.commit) == (branch, commit):
+                try:
+                    read_manifest(path, reported.get(manifest.name, {}).get(BUILD, ""))
+                except InputError as error:
+                    yield manifest.name, error.findings
+
+
 def results_by_hand(built: BuiltVariant, manifest: Manifest, folder: Path, tested: Path) -> RunResults:
     """The results of the tests of one build in the folder `tested`, which whoever publishes by hand believes.
 
     `folder` is the manifest's.
     """
-    results = RunResults(manifests={manifest.name: (manifest, folder)}, records=[*map(_json, _files(tested, RESULT))])
+    results = RunResults(manifests={manifest.name: (manifest, folder)}, records=[*map(_json, found_in(tested, RESULT))])
     shards = [
         {"suite": one.get("suite"), "shard": f"{one.get('shard')}/{one.get('shards')}"}
-        for one in map(_json, _files(tested, SUITE_RESULT))
+        for one in map(_json, found_in(tested, SUITE_RESULT))
         if any(replace(results, records=[one]).passed(manifest.name, stage) for stage in stages_that_test())
     ]
     suites = suites_of(built.spec, built.cell, built.variant)
@@ -200,10 +214,6 @@ def _json(path: Path) -> TestRecord:
         return object_of(bytes_of(path))
     except OSError:
         return {}
-
-
-def _files(folder: Path, name: str) -> list[Path]:
-    return sorted([*folder.glob(name), *folder.glob(f"*/{name}"), *folder.glob(f"*/*/{name}")])
 
 
 def _record(path: Path, reported: Reported) -> TestRecord:
@@ -272,7 +282,7 @@ def publish_run(
     failures: list[Finding] = []
     known = ContainedVariants()
     for candidate in found:  # of a whole release, everything is uploaded before anything is shown
-        if not candidate.because and _is_whole(job.spec, candidate):
+        if not candidate.because and _is_whole(job.spec, candidate.name):
             with suppress(StageError, InputError):  # reported below
                 upload(job, candidate, known)
     for candidate in found:
@@ -294,8 +304,8 @@ def publish_run(
     return tuple(lines), tuple(failures)
 
 
-def _is_whole(spec: Spec, candidate: Candidate) -> bool:
-    commands = spec.packages[candidate.manifest.package].command if candidate.manifest else None
+def _is_whole(spec: Spec, name: str) -> bool:
+    commands = package_of(spec, name).command
     return bool(commands and commands.is_whole)
 
 

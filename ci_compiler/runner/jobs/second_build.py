@@ -75,7 +75,7 @@ class _Search(NamedTuple):
             programs.fetch(manifest)
             return manifest
         result = programs.fetch_recipe(self.neighbour, built.recipe)
-        return manifest_of(spec, built, result, commit=self.manifest.commit, machine=_unknown(built))
+        return manifest_of(built, result, commit=self.manifest.commit, machine=_unknown(built))
 
     def published(self) -> Manifest:
         """The last publication of the variant that is another build. Raises InputError and StageError without one."""
@@ -99,7 +99,7 @@ class _Search(NamedTuple):
         result = programs.fetch_recipe(name, built.recipe)
         if result.store_path == self.manifest.store_path:
             return None
-        return replace(manifest_of(spec, built, result, commit=commit, machine=_unknown(built)), version=version)
+        return replace(manifest_of(built, result, commit=commit, machine=_unknown(built)), version=version)
 
     def _paths(self, built: BuiltVariant) -> list[str]:
         """The paths of what the recipe of `built` is made of: the recipes of what it needs, and what they read."""

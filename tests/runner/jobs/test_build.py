@@ -321,6 +321,18 @@ def test_a_recipe_that_cannot_be_evaluated_says_why(world: World, capsys: pytest
     assert said.startswith(f"error: {TORCH}.nix: undefined variable 'nowhere' [recipe-evaluation]\n")
 
 
+def test_the_evaluation_of_a_recipe_builds_nothing(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    """Else a machine that publishes would build what the recipe imports."""
+    made = recipe("made", "1", f'echo built >>{world.folder}/builds; echo "{{ }}" >"$out"')
+    world.write(TORCH, f"{{ ... }}: import (({made}) {{ }})")
+    world.commit()
+    assert world.build() == 1
+    assert world.builds == 0
+    said = capsys.readouterr().err
+    assert "allow-import-from-derivation" in said
+    assert said.splitlines()[0].endswith(" [recipe-evaluation]")
+
+
 def test_settings_of_the_user_do_not_reach_the_recipe(world: World) -> None:
     world.patch.setenv("NIX_PATH", "nixpkgs=/somewhere")
     spy = 'seen = "${builtins.getEnv "HOME"} ${builtins.getEnv "XDG_CONFIG_HOME"} ${builtins.getEnv "NIX_PATH"}";'

@@ -154,6 +154,6 @@ def test_a_manifest_must_match_what_is_asked_for(tmp_path: Path) -> None:
     with pytest.raises(InputError) as raised:
         expect(MANIFEST, path, name="other", branch="main", commit="d" * 40)
     assert [finding.message for finding in raised.value.findings] == [
-        f"is for the name {MANIFEST.name}, not other",
-        f"is for the commit {'c' * 40}, not {'d' * 40}",
+        f"states the name {MANIFEST.name}, not other",
+        f"states the commit {'c' * 40}, not {'d' * 40}",
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -254,7 +255,7 @@ def test_missing_results_that_no_failed_job_explains_fail_the_job(
 # What binds it to the builds.
 
 
-def exchange(world: World, name: str, **changes: Any) -> None:
+def exchange(world: World, name: str, /, **changes: Any) -> None:
     """Writes another manifest in place of the one of the build of `name`."""
     path = world.root / f"results/build-{name}/manifest.json"
     path.write_text(json.dumps(json.loads(path.read_text("utf-8")) | changes), "utf-8")
@@ -328,6 +329,53 @@ def test_the_content_in_the_store_must_be_that_of_the_manifest(
     assert publish_run(built) == 1
     assert "[content-differs]" in capsys.readouterr().err
     assert list(built.catalog) == [f"my-org/{TORCH}"]
+
+
+WRONG_FIELDS: dict[str, Any] = {
+    "package": "torchvision",
+    "nixpkgs": "1" * 40,
+    "backend": "nix",
+    "untested": {"cpu-test": "because"},
+    "needs": {VISION: f"sha256:{'0' * 64}"},
+}
+
+
+@pytest.mark.parametrize("field", [*WRONG_FIELDS, "unknown package", "derivation", "another's name"])
+def test_a_field_that_the_plan_has_otherwise_is_a_finding_of_that_variant_alone(
+    built: World, field: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = json.loads((built.root / f"results/build-{VISION}/manifest.json").read_text("utf-8"))
+    key = field.rpartition(" ")[2]
+    more = {"unknown package": "nowhere", "derivation": other["derivation"], "another's name": VISION}
+    exchange(built, TORCH, **{key: (more | WRONG_FIELDS)[field]})
+    leave_result(built, TORCH, passed=True)
+    capsys.readouterr()
+    assert publish_run(built) == 1
+    said = capsys.readouterr()
+    [line] = said.err.splitlines()
+    assert line.startswith(f"error: {TORCH}: ")
+    assert " is not the derivation of " in line or f": states the {key} " in line
+    if key != "name":  # else its build did not report it
+        assert f"\n{VISION}: 0.23.0 from main" in said.out
+        assert list(built.catalog) == [f"my-org/{VISION}"]
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe"])
+def test_nothing_is_written_through_what_an_artifact_brought(built: World, kind: str) -> None:
+    """The stand-in for a file of the machine stays as it was, and a pipe that nobody reads stops nothing."""
+    kept = built.root / "kept"
+    kept.mkdir()
+    (kept / "result.json").write_text("{}", "utf-8")
+    folder = built.root / f"publish-output/{TORCH}"
+    folder.mkdir(parents=True)
+    for file in (".published.json.new", "published.json"):
+        if kind == "link":
+            (folder / file).symlink_to(kept / file)
+        else:
+            os.mkfifo(folder / file)
+    assert publish_run(built) == 0
+    assert [path.name for path in kept.iterdir()] == ["result.json"]
+    assert outcomes(built)[TORCH]["published"] is True
 
 
 @pytest.mark.parametrize("needs", ["[]", "{", '{"select": 1}', "[" * 100_000])

@@ -85,7 +85,7 @@ def test_the_manifest_of_the_run_counts_if_it_is_of_the_same_commit(
     assert Path(of_run["store_path"]).is_file()
     BESIDE.write_text(json.dumps(of_run | {"commit": "0" * 40}), "utf-8")
     assert fetch() == {}
-    assert f"is for the commit {'0' * 40}, not {world.head}" in capsys.readouterr().err
+    assert f"states the commit {'0' * 40}, not {world.head}" in capsys.readouterr().err
 
 
 MANIFEST = "build-output/manifest.json"

@@ -69,7 +69,7 @@ def test_a_manifest_of_something_else_or_of_nothing_here_is_refused(
     options = ("--manifest", "build-output/manifest.json")
     capsys.readouterr()
     assert ci_runner("smoke", VISION, *options) == 2
-    assert "is for the name" in capsys.readouterr().err
+    assert "states the name" in capsys.readouterr().err
     assert ci_runner("smoke", TORCH, *options) == 1
     assert "has no lib/python3.X/site-packages" in capsys.readouterr().err
     world.use_store("second")
