@@ -77,6 +77,7 @@ class Build:
     version: str = "2.8.0"
     branch: str = "main"
     commit: str = "c" * 40
+    derivation: str = path("torch-2.8.0.drv")
     store_path: str = TORCH
     outputs: tuple[str, ...] = (TORCH,)
     closure: Mapping[str, str] = field(default_factory=lambda: {NUMPY: HASH, TORCH: HASH})

@@ -537,6 +537,14 @@ OTHERS = {
         f"torch: {DOC} is not an output of {RECIPE} at {'c' * 12}, which evaluates to {DERIVATION} [foreign-output]",
         PROVES,
     ),
+    "another derivation": Case(
+        ALONE,
+        lambda programs: programs.prove(Build(derivation=NEEDED), RECIPE),
+        {},
+        f"torch: {NEEDED} is not the derivation of {RECIPE} at {'c' * 12}, which evaluates to {DERIVATION} "
+        "[foreign-output]",
+        PROVES,
+    ),
     "an output that is not stated": Case(
         ALONE,
         prove,
