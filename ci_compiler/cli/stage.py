@@ -11,12 +11,14 @@ from functools import wraps
 from pathlib import Path
 
 from ci_compiler.cli.console import print_findings
-from ci_compiler.cli.where import branch_of, root_of, spec_of
+from ci_compiler.cli.where import branch_of, chosen_of, root_of, spec_of
 from ci_compiler.errors import InputError, StageError
 from ci_compiler.git import Git
 from ci_compiler.outside import bytes_of, object_of
+from ci_compiler.plan.lookup import BuiltVariant
 from ci_compiler.process import ending_in_order
 from ci_compiler.runner.jobs.manifest import read_manifest
+from ci_compiler.runner.jobs.needed import Offered
 from ci_compiler.runner.jobs.reproduce import commands, report_failure
 from ci_compiler.runner.jobs.setting import Secrets, taking_secrets
 from ci_compiler.runner.targets import find
@@ -88,6 +90,16 @@ def _report(arguments: argparse.Namespace, logs: Sequence[str], test: str) -> No
             commit = Git(root).resolve("HEAD")
         found = [path for log in logs for path in sorted(arguments.out.glob(log))]
         report_failure(arguments.name, [*commands(spec, built, commit, test)], found)
+
+
+def offered_to(built: BuiltVariant, arguments: argparse.Namespace) -> Offered:
+    """The outputs of other builds that the options of a command offer `built`. Raises InputError."""
+    if arguments.chosen is None:
+        return Offered(arguments.needs)
+    from ci_compiler.runner.jobs.publish_run import reported_to  # few builds need others
+
+    chosen, legs = (chosen_of(arguments, option).get("", []) for option in ("chosen", "legs"))
+    return Offered(arguments.needs, chosen, reported_to(built, arguments.reported), legs)
 
 
 def wants_again(arguments: argparse.Namespace) -> bool:

@@ -94,13 +94,17 @@ def profiled(arguments: argparse.Namespace, decided: Plan) -> Plan:
     return of_profile(decided, arguments.profile)
 
 
-def chosen_of(arguments: argparse.Namespace) -> dict[str, list[str]]:
-    """The names in `--chosen`, by branch: a JSON mapping, or a list, whose branch is ''. Raises InputError."""
-    with reading("--chosen", Code.WRONG_VALUE):
-        chosen = json_of(arguments.chosen or "[]")
+def chosen_of(arguments: argparse.Namespace, option: str = "chosen") -> dict[str, list[str]]:
+    """The names in `--chosen`, by branch: a JSON mapping, or a list, whose branch is ''. Raises InputError.
+
+    `option` is another option with names.
+    """
+    where = f"--{option}"
+    with reading(where, Code.WRONG_VALUE):
+        chosen = json_of(getattr(arguments, option) or "[]")
     found = chosen if isinstance(chosen, dict) else {"": chosen}
     if not all(isinstance(names, list) and all(isinstance(name, str) for name in names) for names in found.values()):
-        raise wrong("--chosen", Code.WRONG_VALUE, "is neither a JSON list of names nor a mapping of them by branch")
+        raise wrong(where, Code.WRONG_VALUE, "is neither a JSON list of names nor a mapping of them by branch")
     return found
 
 

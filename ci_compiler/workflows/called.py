@@ -11,6 +11,7 @@ from ci_compiler import __version__
 from ci_compiler.backends.forms import CACHE_KEY
 from ci_compiler.files import COMPILED_BY
 from ci_compiler.plan.matrix import Cell
+from ci_compiler.plan.needs import hands_files
 from ci_compiler.plan.proof import is_imported_only, job_title
 from ci_compiler.plan.routing import Route
 from ci_compiler.plan.sharding import Shard, cell_packages, stages_of
@@ -23,6 +24,7 @@ from ci_compiler.workflows import compiler_cache
 from ci_compiler.workflows.common import (
     CELL,
     JOINED,
+    REPORTED,
     SELECT,
     SELECTED,
     VARIANT,
@@ -140,6 +142,7 @@ def cell_inputs(spec: Spec) -> dict[str, Node]:
     """The inputs that every called workflow takes about its cell, besides its names."""
     return {
         SELECTED: input_node(_SELECTED),
+        **({REPORTED: input_node(_REPORTED, required=False, default="{}")} if hands_files(spec) else {}),
         **({VERSIONS: input_node("The versions of the packages, as JSON.")} if decides_versions(spec) else {}),
         **compiler_cache.inputs(spec),
         MACHINES: input_node("The pool of each stage and where it runs, as JSON."),
@@ -147,6 +150,7 @@ def cell_inputs(spec: Spec) -> dict[str, Node]:
     }
 
 
+_REPORTED = "The jobs before the caller with what they reported, as JSON."
 _SELECTED = "The branch, the commit, the chosen names, and onto, which takes the place of the commit, as JSON."
 """What the input `SELECTED` has for the jobs of a cell. `onto` states where the recipes come from if the commit is one
 for another branch (`sync.landing`).

@@ -50,6 +50,12 @@ def selected(key: str) -> str:
     return f"fromJSON(inputs.{SELECTED}).{key}"
 
 
+REPORTED = "reported"
+"""The input of called workflows with what the jobs before the caller reported, as the JSON of its context `needs`."""
+
+LEGS = "legs"
+"""The value in `SELECTED` with the variants that other legs of a matrix build, as JSON; '' outside of pull requests."""
+
 VERSIONS = "versions"
 """The output of `SELECT`, and the input of called workflows, with the versions that a run decided on."""
 

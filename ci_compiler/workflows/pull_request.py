@@ -32,6 +32,7 @@ from ci_compiler.workflows.common import (
     CELL,
     FORK_GUARD,
     JOINED,
+    LEGS,
     SELECT,
     SELECTED,
     TOKEN,
@@ -245,8 +246,7 @@ def _joined_legs(handed: HandedFiles, plan: Plan, branches: Iterable[RunSelectio
 
 def _chosen(handed: HandedFiles, cell: Cell, part: RunSelection) -> dict[str, Any]:
     names = [variant.name for variant in cell.variants if variant.name in part.variants]
-    chosen = json.dumps([*names, *_built_before(handed, [cell], part)])
-    return {"cell": cell.suffix, "chosen": chosen, **called.shard_values(handed.spec, cell)}
+    return {"cell": cell.suffix, **_as_chosen(handed, [cell], part, names), **called.shard_values(handed.spec, cell)}
 
 
 def _named(handed: HandedFiles, cell: Cell, part: RunSelection) -> dict[str, Any]:
@@ -255,9 +255,13 @@ def _named(handed: HandedFiles, cell: Cell, part: RunSelection) -> dict[str, Any
     return {"name": cell.called, **_as_chosen(handed, [cell], part), **values}
 
 
-def _as_chosen(handed: HandedFiles, cells: Sequence[Cell], part: RunSelection) -> dict[str, str]:
-    """The value of the input `chosen`, where there is one: what `cells` need and other jobs of the run build."""
-    return {"chosen": json.dumps(_built_before(handed, cells, part))} if hands_files(handed.spec) else {}
+def _as_chosen(
+    handed: HandedFiles, cells: Sequence[Cell], part: RunSelection, names: Sequence[str] = ()
+) -> dict[str, str]:
+    """The value of the input `chosen`, where there is one: `names`, and what `cells` need that other legs build."""
+    legs = _built_before(handed, cells, part)
+    own = {"chosen": json.dumps([*names, *legs])} if names or hands_files(handed.spec) else {}
+    return own | ({LEGS: json.dumps(legs)} if legs else {})
 
 
 def _built_before(handed: HandedFiles, cells: Sequence[Cell], part: RunSelection) -> list[str]:

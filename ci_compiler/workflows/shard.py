@@ -15,7 +15,7 @@ from ci_compiler.hardware import BASELINE, CPU
 from ci_compiler.plan.job_graph import built_after
 from ci_compiler.plan.joins import cells_by_build
 from ci_compiler.plan.matrix import Cell
-from ci_compiler.plan.needs import Needs
+from ci_compiler.plan.needs import Needs, hands_files
 from ci_compiler.plan.sharding import ALL, UNPUBLISHED, Shard, job_id, job_name
 from ci_compiler.plan.sources import locks_of, path_filters, shared_patterns
 from ci_compiler.spec.model import Pool, Spec
@@ -27,6 +27,7 @@ from ci_compiler.units import reached
 from ci_compiler.variant import RECIPES, cell_suffix, recipe_path, variant_name
 from ci_compiler.workflows import called, compiler_cache, shard_called
 from ci_compiler.workflows.common import (
+    REPORTED,
     SELECT,
     SELECTED,
     SHARD_PREFLIGHT,
@@ -281,6 +282,7 @@ def _cells(spec: Spec, shard: Shard) -> dict[str, CallJob]:
             with_={
                 **_subject(spec, cell, joined.get(cell.joined, ())),
                 **shared,
+                **({REPORTED: expression("toJSON(needs)")} if before and hands_files(spec) else {}),
                 **(called.route_values(*together[cell.joined]) if cell.joined else own),
             },
         )
@@ -306,7 +308,9 @@ def _jobs_before(spec: Spec, shard: Shard) -> dict[str, dict[str, str]]:
     found: dict[str, dict[str, str]] = {}
     for cell in cells:
         for variant in cell.variants:
-            for other, needed in needs.of(cell, variant.package):
+            # The files of what is needed come from all of these jobs, and the digests with them.
+            reached_there = needs.every if hands_files(spec) else needs.of
+            for other, needed in reached_there(cell, variant.package):
                 if (job := job_id(other)) != job_id(cell):
                     output = MANIFESTS if other.joined else reported_as(spec, other, needed)[BUILD]
                     # Assumes `outputs-rerun`, `outputs-rerun-failed`.

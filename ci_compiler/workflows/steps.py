@@ -17,6 +17,8 @@ from ci_compiler.workflows.artifacts import COMPLETE_FILE, EARLIER_OUTPUT, INPUT
 from ci_compiler.workflows.common import (
     COMPLETE,
     LEFT_OUT,
+    LEGS,
+    REPORTED,
     SETUP_ACTION,
     TOKEN,
     VERSIONS,
@@ -129,7 +131,7 @@ def fetch_earlier(spec: Spec, *, gets_files: bool) -> Iterator[Step]:
     token, found = expression("github.token"), "steps.earlier.outputs"
     run, env = 'ci-runner earlier "$NAME" --branch "$BRANCH"', {"GITHUB_TOKEN": token}
     if gets_files:
-        run, env = f'{run}{NEEDS_OPTION} --chosen "$CHOSEN"', {**env, "CHOSEN": expression(selected("chosen"))}
+        run, env = f"{run}{NEEDS_OPTION}{_PROOF}", {**env, **_PROOF_ENVIRONMENT}
     yield RunStep(name="Look for an earlier build from the same inputs", id="earlier", env=env, run=run)
     files: dict[str, Node] = {
         "name": expression(f"{found}.artifact"),
@@ -152,6 +154,14 @@ def note_inputs(spec: Spec) -> Iterator[Step]:
 
 NEEDS_OPTION = f" --needs {NEEDS_OUTPUT}"
 """What a command gets after these steps."""
+
+_PROOF = ' --chosen "$CHOSEN" --reported "$REPORTED" --legs "$LEGS"'
+_PROOF_ENVIRONMENT = {
+    "CHOSEN": expression(selected("chosen")),
+    "REPORTED": f"[{expression(f'inputs.{REPORTED}')}, {expression('toJSON(needs)')}]",
+    "LEGS": expression(selected(LEGS)),
+}
+"""What shows a build which jobs made these files: the digests that they reported to the caller, and to its own job."""
 
 
 def build_steps(spec: Spec, name: str, build: RunStep, kept: Sequence[Step], *, gets_files: bool) -> list[Step]:
@@ -192,7 +202,7 @@ def build_step(spec: Spec, *, gets_files: bool) -> RunStep:
     """The step that builds, with the files of what `$NAME` needs if it gets any."""
     run, env = 'ci-runner build "$NAME" --branch "$BRANCH" --out build-output', compiler_cache.environment(spec)
     if gets_files:
-        run, env = f'{run}{NEEDS_OPTION} --chosen "$CHOSEN"', {**env, "CHOSEN": expression(selected("chosen"))}
+        run, env = f"{run}{NEEDS_OPTION}{_PROOF}", {**env, **_PROOF_ENVIRONMENT}
     if reuses(spec):  # a folder of that name in the repository is no earlier build
         fetched = expression(f"steps.fetched.outcome == 'success' && '{EARLIER_OUTPUT}' || ''")
         run, env = f'{run} ${{EARLIER:+--earlier "$EARLIER"}}', {**env, "EARLIER": fetched}

@@ -192,7 +192,10 @@ def outputs(spec: Spec, subjects: Iterable[Subject]) -> dict[str, Node]:
     return found
 
 
-_REPORTED = {StageKind.BUILD: "manifest", StageKind.TEST: "result"}
+MANIFEST_OUTPUT = "manifest"
+"""The output of a build with the digest of its manifest."""
+
+_REPORTED = {StageKind.BUILD: MANIFEST_OUTPUT, StageKind.TEST: "result"}
 """The output of a job with the digest of the file that it wrote."""
 
 
@@ -230,7 +233,7 @@ def _build(spec: Spec, subject: Subject, stage: Stage) -> Job:
         timeout_minutes=spec.timeouts[stage],
         permissions=build_permissions(spec),
         needs=[need.job(stage) for need in subject.needs] or None,
-        outputs={key: expression(f"steps.build.outputs.{key}") for key in ("manifest", *_staged(spec))},
+        outputs={key: expression(f"steps.build.outputs.{key}") for key in (MANIFEST_OUTPUT, *_staged(spec))},
         steps=build_steps(spec, subject.name, step, steps, gets_files=files) + (attest if spec.attest else []),
     )
 
@@ -284,7 +287,7 @@ def _before_test(spec: Spec, subject: Subject, stage: Stage, env: Mapping[str, s
     fetched += [_fetch_second_manifest(spec, subject, stage)] if stage.neighbours else []
     fetch = RunStep(
         name="Verify the files" if spec.backend.uses_artifacts else "Fetch the closure",
-        env={**(env or {}), "DIGEST": expression(subject.reported("manifest"))},
+        env={**(env or {}), "DIGEST": expression(subject.reported(MANIFEST_OUTPUT))},
         run=" ".join([f'ci-runner fetch {MANIFEST} --digest "$DIGEST"', *_beside(stage)]),
     )
     return before_test(spec, stage, fetched, fetch, gets_files=subject.gets_files(spec))

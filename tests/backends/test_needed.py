@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -150,6 +151,71 @@ def test_what_the_run_builds_is_never_fetched(project: Project) -> None:
     declare(project, fetch='echo published >"$VARIANT_FILES/base.txt"')
     refused = build(project, TOP, "--chosen", json.dumps([BASE, TOP]), status=1).stderr
     assert f"{TOP}: needs the files of {BASE}, which this run was to build; see why it did not" in refused
+
+
+def forge(project: Project, name: str, at: str) -> None:
+    """What any job of the run can upload: a manifest and files that agree with each other."""
+    folder = project.root / "made-output" / at
+    if at != name:
+        shutil.copytree(project.root / "made-output" / name, folder)
+    (folder / "files/base.txt").write_text("forged\n", "utf-8")
+    stated = json.loads((folder / "manifest.json").read_text("utf-8"))
+    stated["closure"]["files/base.txt"] = digest(folder / "files/base.txt")
+    (folder / "manifest.json").write_text(json.dumps(stated), "utf-8")
+
+
+def reported(context: str, made: str) -> tuple[str, ...]:
+    """The options of a build in a workflow: `made` is the digest that the job of BASE reported."""
+    outer = {f"{TAG}-avx2": {"result": "success", "outputs": {"base_build": made}}}
+    own = {"base_build": {"result": "success", "outputs": {"manifest": made}}}
+    return "--reported", json.dumps({"caller": [outer, None], "own": [{"select": {"outputs": {}}}, own]}[context])
+
+
+def top_of(project: Project) -> str:
+    return (project.root / f"made-output/{TOP}/files/top.txt").read_text("utf-8")
+
+
+@pytest.mark.parametrize("chosen", [[TOP], []], ids=str)
+def test_the_artifact_of_what_the_run_did_not_choose_is_not_built_in(project: Project, chosen: list[str]) -> None:
+    declare(project, fetch='echo published >"$VARIANT_FILES/base.txt"')
+    build(project, BASE)
+    forge(project, BASE, BASE)
+    build(project, TOP, "--needs", "made-output", "--chosen", json.dumps(chosen), "--reported", "[null, null]")
+    assert top_of(project) == "published\ntop\n"
+
+
+@pytest.mark.parametrize("context", ["caller", "own"])
+def test_a_build_takes_the_files_whose_digest_their_build_reported(two: Project, context: str) -> None:
+    build(two, BASE)
+    made = digest(two.root / f"made-output/{BASE}/manifest.json")
+    for at in ("a-job", "z-job"):
+        forge(two, BASE, at)
+    (two.root / "made-output/a-job/manifest.json").write_text("{", "utf-8")
+    chosen = ("--needs", "made-output", "--chosen", json.dumps([BASE, TOP]))
+    build(two, TOP, *chosen, *reported(context, made))
+    assert top_of(two) == "first\ntop\n"
+    for other in ("", f"sha256:{'0' * 64}"):
+        refused = build(two, TOP, *chosen, *reported(context, other), status=1).stderr
+        assert f"{TOP}: needs the files of {BASE}, which this run was to build; see why it did not" in refused
+
+
+def test_of_what_other_legs_of_a_matrix_build_the_artifact_counts(two: Project) -> None:
+    build(two, BASE)
+    build(two, TOP, "--needs", "made-output", "--chosen", json.dumps([BASE]), "--legs", json.dumps([BASE]))
+    assert top_of(two) == "first\ntop\n"
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "[1, 2]", "[{}, {}, {}]", '[{}, {"base_build": 1}]', "[" * 9000])
+def test_contexts_of_another_form_are_wrong_input(two: Project, text: str) -> None:
+    said = build(two, TOP, "--chosen", "[]", "--reported", text, status=2).stderr
+    assert "error: --reported:" in said
+
+
+def test_a_test_takes_the_files_that_its_build_had_among_others_of_the_name(two: Project) -> None:
+    build(two, BASE)
+    build(two, TOP, "--needs", "made-output")
+    forge(two, BASE, "z-job")
+    smoke(two, "--needs", "made-output")
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,11 @@ from ci_compiler.plan.handed import HandedFiles
 from ci_compiler.plan.needs import hands_files
 from ci_compiler.plan.pipeline import Plan, plan
 from ci_compiler.plan.selection import Facts, GitHubEvent, Rebuilt, decide
+from ci_compiler.plan.sharding import job_id
 from ci_compiler.spec.build import load_spec, parse_spec
 from ci_compiler.workflows.common import VARIANT
 from ci_compiler.workflows.pull_request import matrices, workflow
+from ci_compiler.workflows.shard import workflow as shard_workflow
 
 GOOD = Path(__file__).parents[1] / "examples/good"
 COMMAND = {"build": "ci/build.sh", "files": ["dist/*"], "install": "pip install x", "publish": "upload"}
@@ -116,6 +118,27 @@ def test_a_pull_request_builds_in_steps_and_says_which_needed_files_are_new() ->
     assert found == {"listed": [(LIB, [])], "listed-2": [(EXT, [LIB])], "listed-3": [(APP, [LIB, EXT])]}
     fetched = selected(decided(fetch="true"), EXT)
     assert [(leg["name"], leg["chosen"]) for leg in fetched["listed-2"]] == [(EXT, "[]")]
+
+
+def test_legs_of_a_matrix_name_what_other_legs_build() -> None:
+    """Their outputs would overwrite each other, so that a job after them sees no digest."""
+    legs = selected(decided(), APP)
+    assert {output: [leg.get("legs") for leg in of] for output, of in legs.items()} == {
+        "listed": [None],
+        "listed-2": [json.dumps([LIB])],
+        "listed-3": [json.dumps([LIB, EXT])],
+    }
+
+
+def test_a_job_of_a_shard_sees_what_every_job_reported_whose_files_it_gets() -> None:
+    made = decided()
+    jobs = {job: cell for shard in made.shards for cell, _ in shard.cells for job in [job_id(cell)]}
+    by_name = {cell.variants[0].name: job for job, cell in jobs.items()}
+    (text,) = (shard_workflow(made.spec, shard) for shard in made.shards if APP in shard.variants)
+    for name, needed in ((LIB, set()), (EXT, {LIB}), (APP, {LIB, EXT})):
+        call = text.jobs[by_name[name]].node()
+        assert {*call["needs"]} & {*jobs} == {by_name[need] for need in needed}
+        assert call["with"].get("reported") == ("${{ toJSON(needs) }}" if needed else None)
 
 
 @pytest.mark.parametrize(("most", "built"), [(5, 5), (4, 4), (3, 3), (2, 3), (1, 3)])

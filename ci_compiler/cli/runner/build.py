@@ -7,8 +7,8 @@ import json
 import os
 
 from ci_compiler.cli.console import append_to
-from ci_compiler.cli.stage import reported, reproducible
-from ci_compiler.cli.where import branch_of, chosen_of, root_of, spec_of
+from ci_compiler.cli.stage import offered_to, reported, reproducible
+from ci_compiler.cli.where import branch_of, root_of, spec_of
 from ci_compiler.runner.jobs.build import LOG, Given, build, staged_builds
 from ci_compiler.runner.jobs.compiler_cache import keeps
 from ci_compiler.runner.jobs.joined import build_joined
@@ -27,10 +27,9 @@ def run(arguments: argparse.Namespace, secrets: Secrets) -> int:
     branch = branch_of(arguments, spec, root)
     if VARIABLE not in os.environ and decides_versions(spec):
         spec = with_versions(spec, decided_versions(spec, root, [branch]))
-    chosen = tuple(chosen_of(arguments).get("", []))
-    given = Given(staged_builds(arguments.staged), tuple(arguments.needs), chosen, arguments.earlier)
-    job = Job(spec, root, secrets, shared=not arguments.unshared)
     built = find(spec, arguments.name, branch)
+    given = Given(staged_builds(arguments.staged), offered_to(built, arguments), arguments.earlier)
+    job = Job(spec, root, secrets, shared=not arguments.unshared)
     compiled = "compiler-cache=yes\n" if job.shared and keeps(built, os.environ) else ""
     if built.cell.joined:
         digests, inputs = build_joined(job, built, arguments.out, given)

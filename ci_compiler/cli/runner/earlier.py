@@ -8,8 +8,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from ci_compiler.cli.console import append_to, note
-from ci_compiler.cli.stage import reported, wants_again
-from ci_compiler.cli.where import branch_of, chosen_of, plan_of, root_of
+from ci_compiler.cli.stage import offered_to, reported, wants_again
+from ci_compiler.cli.where import branch_of, plan_of, root_of
 from ci_compiler.runner.jobs.joined import leader_first, members
 from ci_compiler.runner.jobs.needed import hand_over
 from ci_compiler.runner.jobs.reuse import inputs_of, reuses
@@ -36,8 +36,7 @@ def run(arguments: argparse.Namespace, secrets: Secrets) -> int:
     os.environ.pop("GITHUB_TOKEN", None)  # a command `fetch` of the repository may run
     job = Job(decided.spec, root, secrets)
     with TemporaryDirectory(prefix="ci-runner-earlier-", ignore_cleanup_errors=True) as scratch:
-        chosen = chosen_of(arguments).get("", [])
-        handed = hand_over(job, every, arguments.needs, Path(scratch), chosen)
+        handed = hand_over(job, every, offered_to(built, arguments), Path(scratch))
         wanted = inputs_of(job, leader_first(every), handed, os.environ)
     try:
         found = earlier_run(client, decided, branch, wanted)

@@ -31,7 +31,7 @@ from ci_compiler.runner.jobs.contained import others_of
 from ci_compiler.runner.jobs.device_code import compared
 from ci_compiler.runner.jobs.files import output_folder, write_json
 from ci_compiler.runner.jobs.manifest import Builder, Manifest, of_plan
-from ci_compiler.runner.jobs.needed import HandedOver, hand_over
+from ci_compiler.runner.jobs.needed import HandedOver, Offered, hand_over
 from ci_compiler.runner.jobs.reuse import inputs_of, note_inputs, result_of, taken, traced
 from ci_compiler.runner.jobs.setting import Job
 from ci_compiler.runner.jobs.summary import add_row, reporting
@@ -49,15 +49,13 @@ LOG = "build.log"
 
 
 class Given(NamedTuple):
-    """What a build gets from others: the `staged` builds of what it needs, or folders of the outputs of builds.
+    """What a build gets from others: the `staged` builds of what it needs, or what is `offered` of it.
 
-    `chosen` are the variants that the run builds. `earlier` has the output of an earlier build, which is taken if it is
-    from the same inputs.
+    `earlier` has the output of an earlier build, which is taken if it is from the same inputs.
     """
 
     staged: tuple[str, ...] = ()
-    needs: tuple[Path, ...] = ()
-    chosen: tuple[str, ...] = ()
+    offered: Offered = Offered()
     earlier: Path | None = None
 
 
@@ -73,7 +71,7 @@ def build(job: Job, name: str, branch: str, out: Path, given: Given = NOTHING) -
     built = find(job.spec, name, branch)
     output_folder(out, (MANIFEST_FILE, SBOM_FILE, SUBJECTS_FILE, INPUTS_FILE, LOG))
     with reporting(name, BUILD), TemporaryDirectory(prefix="ci-runner-build-", ignore_cleanup_errors=True) as scratch:
-        handed = hand_over(job, [built], given.needs, Path(scratch), given.chosen)
+        handed = hand_over(job, [built], given.offered, Path(scratch))
         manifest, others = _build(job, built, out, given, handed)
     for remark in others:
         show(remark)

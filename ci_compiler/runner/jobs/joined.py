@@ -62,7 +62,7 @@ def build_joined(job: Job, built: BuiltVariant, out: Path, given: Given = NOTHIN
         reporting(built.cell.joined, BUILD),
         TemporaryDirectory(prefix="ci-runner-build-", ignore_cleanup_errors=True) as scratch,
     ):
-        made = _run(job, every, out, given, hand_over(job, every, given.needs, Path(scratch), given.chosen))
+        made = _run(job, every, out, given, hand_over(job, every, given.offered, Path(scratch)))
     digests = {}
     for manifest, remarks in made:
         output_folder(out / manifest.name, (MANIFEST_FILE,))

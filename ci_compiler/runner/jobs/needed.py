@@ -1,8 +1,8 @@
 """The files of what a variant needs, handed over to its build and its tests.
 
-They come from builds of the same run, whose artifacts the job has downloaded, or from where they are published, by the
-command `fetch` that the package declares. The manifest of a build states the content of all of them: a test of the
-build takes the same, and so does publishing.
+They come from builds of the same run, which reported their digests and whose artifacts the job has downloaded, or from
+where they are published, by the command `fetch` that the package declares. The manifest of a build states the
+content of all of them: a test of the build takes the same, and so does publishing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ci_compiler.plan.handed import HandedFiles
 from ci_compiler.plan.lookup import BuiltVariant, built_variants
 from ci_compiler.plan.needs import hands_files, is_fetched
 from ci_compiler.plan.pipeline import plan
-from ci_compiler.runner.jobs.files import found_in
+from ci_compiler.runner.jobs.files import by_digest
 from ci_compiler.runner.jobs.manifest import Manifest, read_manifest
 from ci_compiler.runner.jobs.setting import Job, values_of
 from ci_compiler.spec.model import Spec
@@ -48,6 +48,36 @@ class HandedOver(NamedTuple):
             if self.contents.get(name) != manifest.needs.get(name):
                 message = f"was built with other files of {name} than those that are here; build and test it again"
                 raise failure(manifest.name, Code.FILE_DIFFERS, message)
+
+
+class Offered(NamedTuple):
+    """The outputs of other builds in `folders`, and which of them count.
+
+    Any job of a run can upload an artifact with any name. `chosen` are the variants that the run builds, and `reported`
+    the digests of manifests by variant, as the jobs that made them reported; None: a person gave the folders, and all
+    in them counts. `legs` are variants that other legs of a matrix build, which cannot report: an artifact with the
+    name counts, since the build fails if another job has used the name. `contents` are preferred, by variant.
+    """
+
+    folders: Sequence[Path] = ()
+    chosen: Collection[str] = ()
+    reported: Mapping[str, str] | None = None
+    legs: Collection[str] = ()
+    contents: Mapping[str, str] = MappingProxyType({})
+
+    def manifests(self, wanted: Sequence[BuiltVariant]) -> dict[str, tuple[Manifest, Path]]:
+        """The manifests that count of the variants `wanted`, each with its folder. Raises InputError."""
+        branch, names = wanted[0].cell.branch, {built.variant.name for built in wanted}
+        known = {digest: name for name, digest in (self.reported or {}).items()}
+        found: list[tuple[Manifest, Path]] = []
+        for digest, path in by_digest(self.folders, MANIFEST_FILE).items():
+            if digest in known or self.legs or self.reported is None:
+                manifest = read_manifest(path)
+                named = self.reported is None or manifest.name in self.legs
+                if manifest.branch == branch and (named or known.get(digest) == manifest.name):
+                    found.append((manifest, path.parent))
+        found.sort(key=lambda one: self.contents.get(one[0].name) == one[0].content)
+        return {manifest.name: (manifest, folder) for manifest, folder in found if manifest.name in names}
 
 
 class _Needed(NamedTuple):
@@ -97,20 +127,17 @@ def pattern(names: Sequence[str]) -> str:
     return f"{{{','.join(names)}}}" if len(names) > 1 else "".join(names)
 
 
-def hand_over(
-    job: Job, every: Sequence[BuiltVariant], folders: Sequence[Path], scratch: Path, chosen: Collection[str] = ()
-) -> HandedOver:
+def hand_over(job: Job, every: Sequence[BuiltVariant], offered: Offered, scratch: Path) -> HandedOver:
     """What the variants of one build need, each package in a folder of its own below the folder `scratch`.
 
-    Several variants of a package, and what is gathered, have a folder each below that of the package.
-
-    `folders` have the outputs of other builds, and `chosen` are the variants that the run builds: nothing else may take
-    their place. Raises StageError for files that are missing, or are not what their build made.
+    Several variants of a package, and what is gathered, have a folder each below that of the package. What the run
+    does not build comes from where it is published. Raises StageError for files that are missing, or are not what
+    their build made.
     """
     wanted, gathered, names = _needed(job.spec, every)
     if not wanted:
         return HandedOver(names=names)
-    found, packages = _manifests(folders, wanted), [built.variant.package for built in wanted]
+    found, packages = offered.manifests(wanted), [built.variant.package for built in wanted]
     root, contents, files = scratch / "needs", dict[str, str](), list[NeededFiles]()
     for built in wanted:
         name, package = built.variant.name, built.variant.package
@@ -118,8 +145,8 @@ def hand_over(
             manifest, folder = found[name]
             verify(name, folder, manifest.closure)
             contents[name] = manifest.content
-        elif name in chosen or not is_fetched(job.spec, package):
-            raise _missing(every[0].variant.name, built, chosen=name in chosen)
+        elif name in offered.chosen or not is_fetched(job.spec, package):
+            raise _missing(every[0].variant.name, built, chosen=name in offered.chosen)
         else:
             folder = scratch / "fetched" / name
             contents[name] = _fetched(job, built, folder)
@@ -139,17 +166,6 @@ def _link(at: Path, folder: Path) -> None:
         at.symlink_to(folder, target_is_directory=True)
     except (OSError, NotImplementedError):
         shutil.copytree(folder, at)
-
-
-def _manifests(folders: Sequence[Path], wanted: Sequence[BuiltVariant]) -> dict[str, tuple[Manifest, Path]]:
-    """The manifests in `folders`, or up to two folders below them, by the name of their variant."""
-    branch, names = wanted[0].cell.branch, {built.variant.name for built in wanted}
-    found: dict[str, tuple[Manifest, Path]] = {}
-    for path in (path for folder in folders for path in found_in(folder, MANIFEST_FILE)):
-        manifest = read_manifest(path)
-        if manifest.branch == branch and manifest.name in names:
-            found[manifest.name] = (manifest, path.parent)
-    return found
 
 
 def _fetched(job: Job, one: BuiltVariant, folder: Path) -> str:

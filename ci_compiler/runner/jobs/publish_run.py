@@ -12,6 +12,7 @@ GitHub says that all of its jobs did.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -20,11 +21,12 @@ from typing import Any
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError, Place, StageError, wrong
-from ci_compiler.outside import bytes_of, json_of, object_of
+from ci_compiler.outside import bytes_of, json_of, object_of, reading
 from ci_compiler.plan.job_graph import needs_of
 from ci_compiler.plan.lookup import BuiltVariant
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.needs import Needs
+from ci_compiler.plan.pipeline import plan
 from ci_compiler.plan.proof import coverage, required_tests, uncovered
 from ci_compiler.plan.routing import Route
 from ci_compiler.plan.sharding import Shard, job_id
@@ -40,7 +42,7 @@ from ci_compiler.spec.model import Pool, Spec
 from ci_compiler.stages import BUILD, PUBLISH, Stage, stage_of, stages_that_test
 from ci_compiler.workflows.artifacts import MANIFEST_FILE, RESULT, SUITE_RESULT
 from ci_compiler.workflows.joined import MANIFESTS
-from ci_compiler.workflows.variant import reported_as
+from ci_compiler.workflows.variant import MANIFEST_OUTPUT, reported_as
 
 TestRecord = Mapping[str, Any]
 """What a test wrote about its result."""
@@ -127,6 +129,21 @@ def reported_outputs(cells: Iterable[Cell], spec: Spec, needs: str) -> Reported:
     except (ValueError, AttributeError):
         message = "is not the JSON of the context `needs`: a mapping of jobs with their outputs"
         raise wrong("--needs", Code.WRONG_VALUE, message) from None
+
+
+def reported_to(built: BuiltVariant, contexts: str) -> dict[str, str]:
+    """The digests of manifests by variant that the jobs reported which `built` waits for.
+
+    `contexts` is a JSON list: the context `needs` of the job that calls its workflow, and that of its own job. Raises
+    InputError for another form.
+    """
+    cells = [cell for cell in plan(built.spec).judged.cells if cell.branch == built.cell.branch]
+    with reading("--reported", Code.WRONG_VALUE, "is not a JSON list of two contexts `needs`"):
+        caller, own = json_of(contexts)
+        made = {job: one["outputs"].get(MANIFEST_OUTPUT) for job, one in (own or {}).items()}
+        needs = json.dumps({**(caller or {}), **({job_id(built.cell): {"outputs": made}} if made else {})})
+    reported = reported_outputs(cells, built.spec, needs)
+    return {name: digests[BUILD] for name, digests in reported.items() if digests[BUILD]}
 
 
 def ended_well(cells: Iterable[Cell], needs: str) -> frozenset[str]:

@@ -17,7 +17,7 @@ from ci_compiler.plan.lookup import BuiltVariant
 from ci_compiler.runner.jobs.expectation import Expectation, expectation
 from ci_compiler.runner.jobs.files import write_json
 from ci_compiler.runner.jobs.manifest import Manifest, expect, read_manifest
-from ci_compiler.runner.jobs.needed import hand_over
+from ci_compiler.runner.jobs.needed import Offered, hand_over
 from ci_compiler.runner.jobs.setting import Job, environment, values_of
 from ci_compiler.runner.targets import find
 from ci_compiler.spec.model import Spec
@@ -129,7 +129,8 @@ def of_manifest(
     expect(manifest, path, name=name, branch=branch or manifest.branch)
     built = find(job.spec, name, manifest.branch)
     beside = [path.parent.parent] if built.cell.joined else []  # the other variants of the build
-    handed = hand_over(job, [built], [*needs, *beside], scratch)
+    offered = Offered([*needs, *beside], contents=manifest.needs)
+    handed = hand_over(job, [built], offered, scratch)
     handed.check(manifest)
     minutes = job.spec.timeouts[stage]
     programs = job.programs(minutes, built=built, folder=path.parent, needs=handed.folder, needed=handed.files)
