@@ -57,7 +57,6 @@ ALLOWED = {
     "hardware.families.cuda.probe": "is copied; reads the code in a library of the package",
     "hardware.families.rocm.probe": "is copied; reads the code in a library of the package",
     "runner.jobs.smoke_probe.gpu_libraries": "is copied; reads /proc/self",
-    "runner.jobs.shard_plugin": "is copied; reads what the suite passes on",
     "runner.jobs.smoke_probe.shared": "is copied; reads what the test passes on",
     "runner.fence": "runs alone; reads /proc/net/route and the container's name servers",
     "runner.refuse_forks": "runs alone; refuses what it cannot read",

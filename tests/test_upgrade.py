@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -72,6 +73,30 @@ def test_an_upgrade_names_what_the_spec_of_the_older_version_has_to_state(tmp_pa
     assert errors
     assert all(line.startswith("error: .github/ci-matrix.yaml:") for line in errors)
     assert tree(root) == before
+
+
+GONE = {
+    ("packages", "pytorch", "suites", "ops", "times"): ("ci/times.json", "pytest-split"),
+    ("packages", "pytorch", "suites", "ops", "flaky"): ([], "pytest-rerunfailures"),
+}
+"""Keys that earlier versions had, each with a value and a word of what is written instead."""
+
+
+@pytest.mark.parametrize(("path", "value", "instead"), [(path, *said) for path, said in GONE.items()])
+def test_an_upgrade_says_what_to_write_instead_of_a_key_that_is_gone(
+    tmp_path: Path, capsys: Out, path: tuple[str, ...], value: object, instead: str
+) -> None:
+    document = small(packages={"pytorch": {"suites": {"ops": {"command": "x", "minutes": 1}}}, "torchvision": {}})
+    place = document
+    for step in path[:-1]:
+        place = place[step]
+    place[path[-1]] = value
+    (tmp_path / ".github").mkdir()
+    (tmp_path / ".github/ci-matrix.yaml").write_text(json.dumps(document), "utf-8")
+    assert ci(tmp_path, "upgrade") == 2
+    (error,) = capsys.readouterr().err.splitlines()
+    assert f"{'.'.join(path[:-1])} has no key {path[-1]!r}; it is gone: " in error
+    assert instead in error
 
 
 def test_an_upgrade_asks_for_a_newer_toolkit_in_hosted_jobs(root: Path, capsys: Out) -> None:

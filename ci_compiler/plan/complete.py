@@ -24,4 +24,4 @@ def stays_complete(built: BuiltVariant) -> bool:
     if not may_be_complete(spec, built.variant.package) or expected_failures(spec, name, built.cell.branch):
         return False
     suites = suites_of(spec, built.cell, built.variant)
-    return not any(suite.expected_failures or suite.flaky for suite in suites)
+    return not any(suite.expected_failures for suite in suites)

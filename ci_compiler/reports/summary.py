@@ -32,7 +32,6 @@ from ci_compiler.units import counted, duration, markdown_table, markdown_text, 
 from ci_compiler.workflows.artifacts import (
     BENCHMARK,
     EXPECTED,
-    FLAKY,
     MANIFEST_FILE,
     PUBLISHED,
     PUBLISHED_ALREADY,
@@ -287,15 +286,11 @@ def _expectation(built: BuiltVariant, stage: Stage, *, passed: bool) -> str:
 
 
 def _expected(suite: Suite, shards: Sequence[Mapping[str, Any]]) -> str:
-    """How many tests of a suite that passed failed as expected or are flaky, and the reasons that the spec gives."""
-    known = ((EXPECTED, "expected failure", suite.expected_failures), (FLAKY, "flaky test", suite.flaky))
-    shown = ""
-    for how, noun, entries in known:
-        counts = [one["tests"].get(how) for one in shards if isinstance(one.get("tests"), dict)]
-        count = sum(one for one in counts if type(one) is int and 0 < one < _LARGEST_NUMBER)
-        reasons = "; ".join(dict.fromkeys(f"{one.because} (until {one.until})" for one in entries))
-        shown += f", with {counted(count, noun)}: {_words(reasons)}" if count else ""
-    return shown
+    """How many tests of a suite that passed failed as expected, and the reasons that the spec gives."""
+    counts = [one["tests"].get(EXPECTED) for one in shards if isinstance(one.get("tests"), dict)]
+    count = sum(one for one in counts if type(one) is int and 0 < one < _LARGEST_NUMBER)
+    reasons = "; ".join(dict.fromkeys(f"{one.because} (until {one.until})" for one in suite.expected_failures))
+    return f", with {counted(count, 'expected failure')}: {_words(reasons)}" if count else ""
 
 
 def _why_not(run: SummarisedRun, branch: str, *, failed: bool) -> str:

@@ -46,9 +46,10 @@ def reason_for_name(path: Path_, name: str) -> str:
 
 
 def key_hint(key: str, known: Iterable[str]) -> str:
-    """The clause about a key that people expect and the spec calls otherwise; '' if there is none."""
+    """The clause about a key that people expect, and the spec calls otherwise or no longer has; '' if there is none."""
     for row in _table()["key"]:
-        if row["key"] == key.lower() and ("text" in row or row["right"] in known):
+        beside = row.get("right") or row.get("beside")
+        if row["key"] == key.lower() and (beside is None or beside in known):
             return f"; {row['text']}" if "text" in row else f"; did you mean {row['right']}?"
     return ""
 

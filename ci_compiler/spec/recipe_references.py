@@ -153,12 +153,9 @@ def _check_suite(spec: Spec, package: Package, suite: Suite) -> Iterator[Finding
     if "branch" in suite.values:
         message = f"{shown} has a row for a branch; a suite runs for the variants of each branch"
         yield spec.finding((*path, "matrix"), Code.WRONG_TEST, message)
-    for where, listed in (("expected-failures", suite.expected_failures), ("flaky", suite.flaky)):
-        if listed and not suite.junit:
-            message = f"{shown} declares no `junit` files, which say which test failed"
-            yield spec.finding((*path, where), Code.WRONG_TEST, message)
-    for index, flaky in enumerate(suite.flaky):
-        yield from _check_day(spec, (*path, "flaky", index, "until"), flaky.until)
+    if suite.expected_failures and not suite.junit:
+        message = f"{shown} declares no `junit` files, which say which test failed"
+        yield spec.finding((*path, "expected-failures"), Code.WRONG_TEST, message)
     for index, expected in enumerate(suite.expected_failures):
         yield from _check_day(spec, (*path, "expected-failures", index, "until"), expected.until)
 

@@ -141,18 +141,6 @@ class ExpectedFailure:
     until: Day = key("The last day on which the failure is accepted.", examples=["2027-03-31"])
 
 
-@declared()
-class FlakyTest:
-    """A test that is known to fail now and then. If it fails, the suite runs once more; after `until`, it fails."""
-
-    test: _Test = key(
-        "The test as JUnit names it: the class name, a dot and the name. `*` stands for any text.",
-        examples=["tests.test_ops.TestStreams.test_order"],
-    )
-    because: Reason = key("The reason.", examples=["Two streams race; see issue 12."])
-    until: Day = key("The last day on which the suite runs again for it.", examples=["2027-03-31"])
-
-
 @declared("suite-matrix", anyOf=[{"required": ["values"]}, {"required": ["rows"]}])
 class SuiteMatrix:
     """The rows that a suite runs for, in the same form as those of a package's matrix.
@@ -203,7 +191,7 @@ class Suite:
     command: Line = key(
         "The command. It fails if it ends with another status than 0, unless the JUnit files say that only expected "
         "failures occurred.",
-        examples=['python -m pytest --junitxml=report.xml --shard-id="$SHARD" --num-shards="$SHARDS"'],
+        examples=['python -m pytest --junitxml=report.xml --group="$SHARD" --splits="$SHARDS"'],
     )
     shards: int = key(
         "Number of jobs among which the suite is divided.", title="a number of shards", minimum=1, maximum=64, default=1
@@ -222,25 +210,11 @@ class Suite:
         default="",
         examples=["reports/*.xml"],
     )
-    times: FilePattern = key(
-        "The file of the repository with recorded times of the tests, which `ci-runner suite-times` writes. With it, "
-        "pytest runs the tests of the shard alone, so that all shards take equally long. The command must run pytest "
-        "on all tests; it gets no `SHARD` and no `SHARDS`.",
-        default="",
-        examples=["ci/times/ops.json"],
-    )
     network: bool = key(
         "Whether the command may use the network. If so, it can also read the files of the job that hold tokens.",
         default=False,
     )
     expected_failures: tuple[ExpectedFailure, ...] = key("Tests that fail for known reasons.", default=())
-    flaky: tuple[FlakyTest, ...] = key(
-        "Tests that are known to fail now and then. If all that failed are listed, the command runs once more, with "
-        "`ATTEMPT=2` and within the same `minutes`. The tests that pass then are counted and shown as flaky.",
-        default=(),
-        published=False,
-    )
-
     matrix: SuiteMatrix | None = key("Rows that the suite runs for, each in jobs of its own.", default=None)
 
     declared_as: str = ""

@@ -63,9 +63,6 @@ BENCHMARKS = "benchmarks"
 EXPECTED = "expected to fail"
 """How `SUITE_RESULT` counts a test whose failure the spec expects."""
 
-FLAKY = "flaky"
-"""How `SUITE_RESULT` counts a test that the spec lists as flaky, and that passed when the suite ran once more."""
-
 COMPLETE_FILE = "complete.json"
 """The file in which a run that succeeded notes the variants of which later runs need nothing."""
 

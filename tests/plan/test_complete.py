@@ -45,10 +45,6 @@ def test_a_spec_lets_runs_leave_out_what_is_complete(changes: dict[str, Any], *,
         (WITH_KEYS | {"expected-failures": [FAILURE]}, False),
         (WITH_KEYS | {"packages": {"pytorch": {"suites": {"s": SUITE}}, "torchvision": {}}}, True),
         (
-            WITH_KEYS | {"packages": {"pytorch": {"suites": {"s": SUITE | {"flaky": LISTED}}}, "torchvision": {}}},
-            False,
-        ),
-        (
             WITH_KEYS
             | {"packages": {"pytorch": {"suites": {"s": SUITE | {"expected-failures": LISTED}}}, "torchvision": {}}},
             False,

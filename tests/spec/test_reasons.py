@@ -59,6 +59,7 @@ def test_the_reason_for_a_name_is_a_sentence() -> None:
         ("pools", ["cache"], ""),
         ("pool", ["runners"], ""),
         ("secret", [], f"; {NO_PLACE}"),
+        ("flaky", ["runners"], ""),
     ],
 )
 def test_a_key_that_people_expect_leads_to_the_right_one(key: str, known: list[str], expected: str) -> None:

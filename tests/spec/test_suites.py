@@ -11,7 +11,6 @@ from ci_compiler.spec.suites import (
     DeclaredBenchmark,
     ExpectedFailure,
     ExpectedStageFailure,
-    FlakyTest,
     Smoke,
     SmokeTest,
     Suite,
@@ -25,7 +24,7 @@ CPU_TEST, GPU_TEST = (stage for stage in stages_that_test() if stage.name in {"c
 
 
 def test_the_schema_has_these_keys() -> None:
-    assert_published(DeclaredBenchmark, ExpectedFailure, ExpectedStageFailure, FlakyTest, Smoke, Suite, SuiteMatrix)
+    assert_published(DeclaredBenchmark, ExpectedFailure, ExpectedStageFailure, Smoke, Suite, SuiteMatrix)
 
 
 def test_a_smoke_test_of_one_kind_of_machine_comes_before_the_common_one() -> None:

@@ -32,18 +32,14 @@ from ci_compiler.runner.jobs.isolation import WITH_NETWORK, Isolation, isolation
 from ci_compiler.runner.jobs.junit import TestResult, read_junit
 from ci_compiler.runner.jobs.records import NOT_RUN, keep_record, passed_before, suite_records
 from ci_compiler.runner.jobs.subject import SmokeSubject
-from ci_compiler.runner.jobs.suite_times import dividing, was_divided
 from ci_compiler.runner.jobs.summary import add_row
 from ci_compiler.spec.model import Package
-from ci_compiler.spec.suites import ExpectedFailure, FlakyTest, Suite
+from ci_compiler.spec.suites import ExpectedFailure, Suite
 from ci_compiler.units import counted, duration
-from ci_compiler.workflows.artifacts import EXPECTED, FLAKY, SUITE_RESULT
+from ci_compiler.workflows.artifacts import EXPECTED, SUITE_RESULT
 
 LOG, JUNIT = "suite.log", "junit"
 """The output of the command, and the folder of the JUnit files, in addition to `SUITE_RESULT`."""
-
-FIRST = "first-"
-"""The names of both begin with it where the command ran once more: what the first run left."""
 
 _SIGNAL = 128
 """The first status with which a shell reports that a signal ended a program."""
@@ -99,8 +95,7 @@ def run_suite(
     output_folder(out, (SUITE_RESULT, LOG))
     start, run = time.monotonic(), _SuiteRun(subject, suite, shard, root, out)
     records = suite_records(subject, suite, shard, root)
-    today = datetime.now(UTC).date().isoformat()
-    expired = (*_expired(suite.expected_failures, today), *_expired_flaky(suite.flaky, today))
+    expired = tuple(_expired(suite.expected_failures, datetime.now(UTC).date().isoformat()))
     if not again and not expired and passed_before(subject, test_name(suite), records):
         outcome = SuiteOutcome(failures=(), counts=Counter(), recorded=True, remark=NOT_RUN)
     else:
@@ -129,55 +124,24 @@ class _SuiteRun(NamedTuple):
         paths = (self.root, self.out, Path(gettempdir()))
         isolated = WITH_NETWORK if self.suite.network else isolation(os.environ, kept=paths)
         results: list[TestResult] = []
-        flaky: dict[str, FlakyTest] = {}
         if self.subject.stage.needs_gpu and usable < self.suite.gpus:
             failures = [f"this machine has {usable} usable GPUs, and the suite needs {self.suite.gpus}"]
         else:
-            start = time.monotonic()
-            failures = list(self.run(isolated, results, self.suite.minutes * 60))
-            flaky = {} if failures or expired else self.flaky(results)
-            if flaky:
-                results.clear()
-                left = max(1.0, self.suite.minutes * 60 - (time.monotonic() - start))
-                failures = list(self.again(isolated, results, left))
+            failures = list(self.run(isolated, results))
         judged = [(result, *_judge(result, self.suite.expected_failures)) for result in results]
-        judged = [
-            (result, FLAKY if how == "passed" and result.check in flaky else how, why) for result, how, why in judged
-        ]
         failures += [f"{result.check}: {message}" for result, how, message in judged if how == "failed"]
-        remarks = [] if isolated.prefix else [f"it ran {isolated.found}"]
-        remarks += [f"{test} is flaky, and the suite ran once more: {one.because}" for test, one in flaky.items()]
-        counts, remark = Counter(how for _, how, _ in judged), "; ".join(remarks)
+        counts, remark = Counter(how for _, how, _ in judged), "" if isolated.prefix else f"it ran {isolated.found}"
         return SuiteOutcome(failures=(*failures, *expired), counts=counts, ran=isolated.found, remark=remark)
 
-    def flaky(self, results: Iterable[TestResult]) -> dict[str, FlakyTest]:
-        """The tests that failed, if all of them are known to be flaky; {} otherwise."""
-        judged = ((result.check, _judge(result, self.suite.expected_failures)[0]) for result in results)
-        failed = [check for check, how in judged if how == "failed"]
-        known = {check: accepted for check in failed for accepted in self.suite.flaky if _names(accepted, check)}
-        return known if len(known) == len({*failed}) else {}
-
-    def again(self, isolated: Isolation, results: list[TestResult], seconds: float) -> Iterator[str]:
-        """As `run`, for the second time; what the first run left is kept."""
-        for name in (LOG, JUNIT):
-            if (self.out / name).exists():
-                shutil.rmtree(self.out / f"{FIRST}{name}", ignore_errors=True)
-                (self.out / name).replace(self.out / f"{FIRST}{name}")
-        yield from self.run(isolated, results, seconds, attempt=2)
-
-    def run(self, isolated: Isolation, results: list[TestResult], seconds: float, *, attempt: int = 1) -> Iterator[str]:
+    def run(self, isolated: Isolation, results: list[TestResult]) -> Iterator[str]:
         """Runs the command and adds what its JUnit files hold to `results`; yields what is wrong apart from that."""
         patterns = [self.suite.junit] if self.suite.junit else []
         before = matching(self.root, patterns)
         with TemporaryDirectory(prefix="ci-runner-suite-", ignore_cleanup_errors=True) as folder:
             command = [*isolated.prefix, *shell(self.suite.command)]
-            env = self.environment(Path(folder, "driver"), Path(folder, "shards"))
-            env |= {"ATTEMPT": str(attempt)} if self.suite.flaky else {}
+            env, seconds = self.environment(Path(folder, "driver")), self.suite.minutes * 60
             ended = follow(command, show, seconds=seconds, log=self.out / LOG, env=env, folder=self.root)
-            divided = not self.suite.times or was_divided(Path(folder, "shards"))
         said = list(_ending(self.suite, ended))
-        if not divided and not ended.status:
-            said.append("the command ran no pytest that divides the tests by `times`; only pytest can")
         for pattern, found in matching(self.root, patterns).items():
             written = [path for path, state in found.items() if before[pattern].get(path) != state]
             said += _read(self.suite, self.root, written, results)
@@ -187,22 +151,18 @@ class _SuiteRun(NamedTuple):
             said.insert(0, f"the command ended with status {ended.status}: {ended.said or 'it printed nothing'}")
         yield from said
 
-    def environment(self, driver: Path, shards: Path) -> dict[str, str]:
+    def environment(self, driver: Path) -> dict[str, str]:
         """The environment of the command: the job's without its tokens, the variant's values, and the built paths.
 
-        `driver` and `shards` are folders for what it needs of the driver, and to divide its tests by recorded times.
+        `driver` is a folder for what it needs of the driver.
         """
         interpreter, store_path = self.subject.interpreter, self.subject.store_path
         env = without_tokens(os.environ, self.subject.spec.publishing_secrets) | self.subject.variables
-        if self.suite.times:
-            env |= dividing(shards, self.root / self.suite.times, self.shard, env.get("PYTEST_PLUGINS", ""))
-        else:
-            env |= {"SHARD": str(self.shard[0]), "SHARDS": str(self.shard[1])}
+        env |= {"SHARD": str(self.shard[0]), "SHARDS": str(self.shard[1])}
         env |= {f"SUITE_{axis.upper().replace('-', '_')}": value for axis, value in self.suite.values.items()}
         programs = [os.fspath(Path(interpreter.program).parent)] if interpreter.program else []
         programs += [os.fspath(Path(store_path, "bin"))] if store_path else []
-        plugins = [os.fspath(shards)] if self.suite.times else []
-        paths = {"PATH": tuple(dict.fromkeys(programs)), "PYTHONPATH": (*interpreter.paths, *plugins)}
+        paths = {"PATH": tuple(dict.fromkeys(programs)), "PYTHONPATH": interpreter.paths}
         if self.subject.machines.link(self.subject.attempts, driver):
             paths["LD_LIBRARY_PATH"] = (os.fspath(driver),)
         for name, first in paths.items():
@@ -278,7 +238,7 @@ def _judge(result: TestResult, expected: Iterable[ExpectedFailure]) -> tuple[str
     return "passed", ""
 
 
-def _names(expected: ExpectedFailure | FlakyTest, test: str) -> bool:
+def _names(expected: ExpectedFailure, test: str) -> bool:
     return bool(re.fullmatch(".*".join(map(re.escape, expected.test.split("*"))), test, re.DOTALL))
 
 
@@ -287,13 +247,6 @@ def _expired(expected: Iterable[ExpectedFailure], today: str) -> Iterator[str]:
         if failure.until < today:
             why = f"its failure was expected until {failure.until} ({failure.because})"
             yield f"{failure.test}: {why}; fix it, or set a new date"
-
-
-def _expired_flaky(flaky: Iterable[FlakyTest], today: str) -> Iterator[str]:
-    for accepted in flaky:
-        if accepted.until < today:
-            why = f"it was accepted as flaky until {accepted.until} ({accepted.because})"
-            yield f"{accepted.test}: {why}; fix it, or set a new date"
 
 
 def _keep(root: Path, written: Iterable[Path], folder: Path) -> None:

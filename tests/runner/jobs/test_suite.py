@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import sys
@@ -11,20 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from ci_compiler.cli.runner import main
 from ci_compiler.errors import InputError
 from ci_compiler.hardware import Version
 from ci_compiler.hardware.families.cuda import libcuda
 from ci_compiler.hardware.families.machines import Attempt, UsedDevice
 from ci_compiler.runner.jobs import suite as suites
 from ci_compiler.runner.jobs.junit import read_junit
-from ci_compiler.runner.jobs.shard_plugin import divided, shard_of_test
 from ci_compiler.runner.jobs.subject import of_python
 from ci_compiler.runner.jobs.suite import SuiteOutcome, run_suite, shard_of, suite_of
-from ci_compiler.runner.jobs.suite_times import read_times
 from tests.processes import with_time
 from tests.specs import small, spec_of
 
@@ -151,48 +145,6 @@ def test_an_expectation_whose_date_has_passed_is_a_failure(run: Run) -> None:
     assert failure.startswith("ops.test_fp8*: its failure was expected until 2020-02-29")
 
 
-RACE = {"test": "ops.test_race*", "because": "Two streams race.", "until": "2999-12-31"}
-
-
-def at_first(**tests: str) -> str:
-    """A command whose tests are as given when it runs for the first time, and pass then."""
-    passing = junit(**dict.fromkeys(tests, ""))
-    return f'if [ "$ATTEMPT" = 1 ]; then {junit(**tests)}; exit 1; else {passing}; fi'
-
-
-def test_a_flaky_test_is_tried_once_more_counted_and_shown(run: Run, tmp_path: Path) -> None:
-    outcome = run(at_first(test_add="", test_race=FAILED), flaky=[RACE])
-    assert (outcome.failures, str(outcome)) == ((), "1 passed, 1 flaky")
-    assert json.loads((tmp_path / "out/suite.json").read_text("utf-8"))["tests"] == {"passed": 1, "flaky": 1}
-    summary = (tmp_path / "summary.md").read_text("utf-8").replace("\\_", "_")
-    assert "ops.test_race is flaky, and the suite ran once more: Two streams race." in summary
-    first = (tmp_path / "out/first-junit/reports--ops.xml").read_text("utf-8")
-    assert "1 is not 2" in first
-    assert "failure" not in (tmp_path / "out/junit/reports--ops.xml").read_text("utf-8")
-
-
-@pytest.mark.parametrize(
-    ("command", "failures"),
-    [
-        (at_first(test_race=FAILED, test_add=FAILED), ["ops.test_race: 1 is not 2", "ops.test_add: 1 is not 2"]),
-        (f"{junit(test_race=FAILED)}; exit 1", ["ops.test_race: 1 is not 2"]),
-        (at_first(test_race=FAILED).replace("exit 1", "kill -SEGV $$"), ["signal 11 ended the command"]),
-    ],
-    ids=["another test failed", "it failed again", "the command broke"],
-)
-def test_nothing_else_is_retried(run: Run, command: str, failures: list[str]) -> None:
-    found = run(command, flaky=[RACE]).failures
-    assert [one for one, said in zip(found, failures, strict=False) if not one.startswith(said)] == []
-    assert len(found) >= len(failures)
-
-
-def test_a_flaky_test_whose_date_has_passed_is_a_failure_and_not_retried(run: Run, tmp_path: Path) -> None:
-    failures = run(at_first(test_race=FAILED), flaky=[RACE | {"until": "2020-02-29"}]).failures
-    assert failures[0] == "ops.test_race: 1 is not 2"
-    assert failures[1].startswith("ops.test_race*: it was accepted as flaky until 2020-02-29 (Two streams race.)")
-    assert not (tmp_path / "out/first-junit").exists()
-
-
 @pytest.mark.parametrize(
     ("devices", "said"), [(2, ("this machine has 2 usable GPUs, and the suite needs 4",)), (4, ())]
 )
@@ -241,68 +193,3 @@ def test_the_command_gets_the_values_of_its_row(tmp_path: Path) -> None:
     log = (tmp_path / "out/suite.log").read_text("utf-8")
     assert (suite.name, "SUITE_CUDA_DRIVER=oldest" in log) == ("ops-oldest-latest", True)
     assert "SUITE_DEPENDENCIES=latest" in log
-
-
-DURATIONS = {"long": 9.0, "a": 4.0, "b": 3.0, "c": 2.0}
-"""Recorded seconds; `new` and `newer` have none."""
-
-
-@pytest.mark.slow
-def test_shards_run_every_test_once_and_take_equally_long(run: Run, tmp_path: Path) -> None:
-    names = [*DURATIONS, "new", "newer"]
-    (tmp_path / "cases").mkdir()
-    cases = "".join(f"def test_{name}(): pass\n" for name in names)
-    (tmp_path / "cases/test_all.py").write_text(cases, "utf-8")
-    (tmp_path / "times.json").write_text(json.dumps({f"cases.test_all.test_{k}": v for k, v in DURATIONS.items()}))
-    pytest_ = (
-        f"{sys.executable} -m pytest -p no:cacheprovider -c /dev/null --rootdir=. --junitxml=reports/ops.xml cases"
-    )
-    ran: list[list[str]] = []
-    for shard in (1, 2):
-        outcome = run(f'test -z "${{SHARD-}}${{SHARDS-}}"; {pytest_}', (shard, 2), times="times.json")
-        assert outcome.failures == ()
-        found = [one.check.removeprefix("cases.test_all.test_") for one in read_junit(tmp_path / "reports/ops.xml")]
-        ran.append(found)
-    assert sorted(itertools.chain(*ran)) == sorted(names)
-    assert [sum(DURATIONS.get(name, 0.0) for name in found) for found in ran] == [9.0, 9.0]
-
-
-def test_a_command_that_divides_nothing_is_a_failure_where_times_are_recorded(run: Run) -> None:
-    outcome = run(junit(test_add=""), (1, 2), times="times.json")
-    assert outcome.failures == ("the command ran no pytest that divides the tests by `times`; only pytest can",)
-
-
-@given(times=st.dictionaries(st.text(max_size=9), st.floats(0, 99)), shards=st.integers(1, 9), other=st.text())
-def test_each_test_has_one_shard_and_none_is_fuller_than_the_longest_test_allows(
-    times: dict[str, float], shards: int, other: str
-) -> None:
-    known = divided(times, shards)
-    loads = [sum(times[name] for name in known if known[name] == shard) for shard in range(1, shards + 1)]
-    assert known.keys() == times.keys()
-    assert max(loads) - min(loads) <= max(times.values(), default=0) + 1e-6
-    assert 1 <= shard_of_test(other, known, shards) <= shards
-
-
-def test_times_are_recorded_from_reports_and_what_was_not_run_keeps_its_own(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def record(folder: str) -> int:
-        monkeypatch.setattr(sys, "argv", ["ci-runner", "suite-times", str(tmp_path / folder), "--out", str(times)])
-        return main()
-
-    report = tmp_path / "reports/shard-1/ops.xml"
-    report.parent.mkdir(parents=True)
-    rows = '<testcase classname="o" name="a" time="1.25"/><testcase classname="o" name="s"><skipped/></testcase>'
-    report.write_text(f"<testsuite>{rows}</testsuite>", "utf-8")
-    times = tmp_path / "ci/times.json"
-    times.parent.mkdir()
-    times.write_text('{"o.b": 3, "o.a": 9}', "utf-8")
-    assert record("reports") == 0
-    assert json.loads(times.read_text("utf-8")) == {"o.a": 1.25, "o.b": 3.0}
-    assert "1 test recorded" in capsys.readouterr().out
-    for text in ("[]", '{"o.a": "1"}', '{"o.a": -1}', '{"o.a": true}', "{"):
-        times.write_text(text, "utf-8")
-        with pytest.raises(InputError):
-            read_times(times)
-    assert read_times(tmp_path / "none.json") == {}
-    assert record("ci") == 2
