@@ -1,12 +1,12 @@
 """Keys of the spec about a package that is built without recipes."""
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from ci_compiler.backends.command import SCRIPT, TOKEN
 from ci_compiler.spec.axes import SettingRow, SettingRows, setting_rows
 from ci_compiler.spec.declare import declared, form, key
-from ci_compiler.spec.forms import LINE, Gigabytes
+from ci_compiler.spec.forms import LINE
 from ci_compiler.spec.publishers import Publisher, publisher
 from ci_compiler.spec.read import read
 
@@ -115,17 +115,6 @@ class VersionRule:
 
 
 @declared()
-class CompilerCache:
-    """A compiler cache of the build script. Runs on the branch keep it; pull requests read it, and keep nothing."""
-
-    program: Literal["ccache", "sccache"] = key(
-        "The program, which the machine, or the `container`, has. CMake starts the compilers through it."
-    )
-    size: Gigabytes = key("The most that it holds for a variant, in GB.", maximum=100, default=1)
-    releases: bool = key("Whether runs that publish use it.", default=True)
-
-
-@declared()
 class Command:
     """How a package is built, installed and published by commands of the repository, with `backend: command`.
 
@@ -166,7 +155,6 @@ class Command:
         published=False,
         examples=[f"quay.io/pypa/manylinux_2_28_x86_64@sha256:{64 * '0'}"],
     )
-    compiler_cache: CompilerCache | None = key(default=None)
     reuse: bool = key(
         "Whether a build takes the files of an earlier run of the same repository that built from the same inputs. A "
         "run of a branch takes only what a run of that branch built. A run asks no machine for what an earlier one of "

@@ -20,7 +20,6 @@ from ci_compiler.spec.model import Package, Pool, RunsOn, Spec
 from ci_compiler.spec.publishers import GITHUB_RELEASE, RELEASE_TOKEN, TRUSTED
 from ci_compiler.spec.versions import VARIABLE, decides_versions
 from ci_compiler.stages import PUBLISH, Stage
-from ci_compiler.workflows import compiler_cache
 from ci_compiler.workflows.common import (
     CELL,
     JOINED,
@@ -144,7 +143,6 @@ def cell_inputs(spec: Spec) -> dict[str, Node]:
         SELECTED: input_node(_SELECTED),
         **({REPORTED: input_node(_REPORTED, required=False, default="{}")} if hands_files(spec) else {}),
         **({VERSIONS: input_node("The versions of the packages, as JSON.")} if decides_versions(spec) else {}),
-        **compiler_cache.inputs(spec),
         MACHINES: input_node("The pool of each stage and where it runs, as JSON."),
         **_neighbour_inputs(spec),
     }

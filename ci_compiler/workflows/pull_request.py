@@ -27,7 +27,7 @@ from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.needs import hands_files
 from ci_compiler.plan.sharding import Shard
 from ci_compiler.spec.model import Spec
-from ci_compiler.workflows import called, compiler_cache
+from ci_compiler.workflows import called
 from ci_compiler.workflows.common import (
     CELL,
     FORK_GUARD,
@@ -307,7 +307,6 @@ def _calls(spec: Spec, name: str, output: str, needs: Sequence[str], after: int 
             **{key: expression(f"matrix.{key}") for key in subject},
             SELECTED: expression("toJSON(matrix)"),
             **called.versions_passed(spec),
-            **compiler_cache.passed(spec),
             called.MACHINES: expression(f"matrix.{called.MACHINES}"),
         },
     )

@@ -25,7 +25,7 @@ from ci_compiler.spec.versions import NIGHT, has_nights
 from ci_compiler.stages import BUILD, PUBLISH
 from ci_compiler.units import reached
 from ci_compiler.variant import RECIPES, cell_suffix, recipe_path, variant_name
-from ci_compiler.workflows import called, compiler_cache, shard_called
+from ci_compiler.workflows import called, shard_called
 from ci_compiler.workflows.common import (
     REPORTED,
     SELECT,
@@ -262,7 +262,7 @@ def _publishing_minutes(spec: Spec, variants: int) -> int:
 def _cells(spec: Spec, shard: Shard) -> dict[str, CallJob]:
     """The jobs of the cells. A fleet has thousands, so what several share is made once."""
     permissions = _beyond_read(called.build_permissions(spec))
-    publishes, shared = spec.branches[shard.branch].publish, _shared(spec, shard)
+    publishes, shared = spec.branches[shard.branch].publish, _shared(spec)
     routes = {id(route): route for _, route in shard.cells}
     after = _jobs_before(spec, shard)
     machines = {key: called.route_values(route) for key, route in routes.items()}
@@ -289,14 +289,9 @@ def _cells(spec: Spec, shard: Shard) -> dict[str, CallJob]:
     return jobs
 
 
-def _shared(spec: Spec, shard: Shard) -> dict[str, Node]:
+def _shared(spec: Spec) -> dict[str, Node]:
     """The inputs that all cells of the shard are given."""
-    publishes = _MAY_PUBLISH[spec.publish.on_push] if spec.branches[shard.branch].publish else ""
-    return {
-        SELECTED: _SAID,
-        **called.versions_passed(spec),
-        **compiler_cache.passed(spec, shard.branch, publishes),
-    }
+    return {SELECTED: _SAID, **called.versions_passed(spec)}
 
 
 def _jobs_before(spec: Spec, shard: Shard) -> dict[str, dict[str, str]]:

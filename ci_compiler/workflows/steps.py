@@ -12,7 +12,6 @@ from ci_compiler.record import record
 from ci_compiler.spec.model import Spec
 from ci_compiler.spec.versions import decides_versions
 from ci_compiler.stages import BUILD, Stage
-from ci_compiler.workflows import compiler_cache
 from ci_compiler.workflows.artifacts import COMPLETE_FILE, EARLIER_OUTPUT, INPUTS, NEEDS_OUTPUT
 from ci_compiler.workflows.common import (
     COMPLETE,
@@ -164,16 +163,14 @@ _PROOF_ENVIRONMENT = {
 """What shows a build which jobs made these files: the digests that they reported to the caller, and to its own job."""
 
 
-def build_steps(spec: Spec, name: str, build: RunStep, kept: Sequence[Step], *, gets_files: bool) -> list[Step]:
-    """The steps of a job that builds by the step `build`, with the compiler cache of `name`; `kept` keep the output."""
+def build_steps(spec: Spec, build: RunStep, kept: Sequence[Step], *, gets_files: bool) -> list[Step]:
+    """The steps of a job that builds by the step `build`; `kept` keep the output."""
     return [
         *checked_out(spec),
         _prove(BUILD),
         *(fetch_needs() if gets_files else ()),
         *fetch_earlier(spec, gets_files=gets_files),
-        *compiler_cache.fetched(spec, name),
         build,
-        *compiler_cache.kept(spec, name),
         *kept,
         *note_inputs(spec),
     ]
@@ -200,9 +197,9 @@ def _prove(stage: Stage) -> RunStep:
 
 def build_step(spec: Spec, *, gets_files: bool) -> RunStep:
     """The step that builds, with the files of what `$NAME` needs if it gets any."""
-    run, env = 'ci-runner build "$NAME" --branch "$BRANCH" --out build-output', compiler_cache.environment(spec)
+    run, env = 'ci-runner build "$NAME" --branch "$BRANCH" --out build-output', dict[str, str]()
     if gets_files:
-        run, env = f"{run}{NEEDS_OPTION}{_PROOF}", {**env, **_PROOF_ENVIRONMENT}
+        run, env = f"{run}{NEEDS_OPTION}{_PROOF}", dict(_PROOF_ENVIRONMENT)
     if reuses(spec):  # a folder of that name in the repository is no earlier build
         fetched = expression(f"steps.fetched.outcome == 'success' && '{EARLIER_OUTPUT}' || ''")
         run, env = f'{run} ${{EARLIER:+--earlier "$EARLIER"}}', {**env, "EARLIER": fetched}

@@ -234,7 +234,7 @@ def _build(spec: Spec, subject: Subject, stage: Stage) -> Job:
         permissions=build_permissions(spec),
         needs=[need.job(stage) for need in subject.needs] or None,
         outputs={key: expression(f"steps.build.outputs.{key}") for key in (MANIFEST_OUTPUT, *_staged(spec))},
-        steps=build_steps(spec, subject.name, step, steps, gets_files=files) + (attest if spec.attest else []),
+        steps=build_steps(spec, step, steps, gets_files=files) + (attest if spec.attest else []),
     )
 
 

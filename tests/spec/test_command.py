@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ci_compiler.spec.command import Command, CompilerCache, ContainerRow, VersionRule
+from ci_compiler.spec.command import Command, ContainerRow, VersionRule
 from ci_compiler.spec.publishers import Publisher
 from ci_compiler.spec.read import read
 from tests.spec.published import assert_published
@@ -16,7 +16,7 @@ BUCKET = {"to": "wheel-index", "url": "s3://wheels"}
 
 
 def test_the_schema_has_these_keys() -> None:
-    assert_published(Command, CompilerCache, ContainerRow, VersionRule)
+    assert_published(Command, ContainerRow, VersionRule)
 
 
 def command(**keys: Any) -> Command:
@@ -28,7 +28,6 @@ def command(**keys: Any) -> Command:
 def test_what_is_left_out_is_off() -> None:
     plain = command()
     assert (plain.reuse, plain.secrets, plain.version, list(plain.rows)) == (False, ("PUBLISH_TOKEN",), None, [])
-    assert command(compiler_cache={"program": "ccache"}).compiler_cache == CompilerCache(program="ccache", size=1)
 
 
 @pytest.mark.parametrize(

@@ -422,7 +422,6 @@ STARTED: list[tuple[str, str, str, str]] = [
     ("torch", "token in a comment", "", f"\n# was ghp_{'a' * 36}\n"),
     ("wheel", "recipes with command", "    title: NumPy", "    title: NumPy\n    recipes: own"),
     ("wheel", "container latest", "      sources: [ci]", "      container: ubuntu:24.04\n      sources: [ci]"),
-    ("wheel", "compiler cache gcc", "      sources: [ci]", "      compiler-cache: ccache\n      sources: [ci]"),
     ("wheel-rocm", "accelerator hyphen", "rocm 7.1 gfx90a", "rocm-7.1-gfx90a"),
     ("wheel-rocm", "accelerator mapping", "[rocm 7.1 gfx90a, rocm 7.1 gfx942, rocm 7.1 gfx1100]", "{rocm: [gfx942]}"),
     ("wheel-rocm", "accelerator HIP", "rocm 7.1 gfx90a", "hip 7.1 gfx90a"),

@@ -10,7 +10,6 @@ from ci_compiler.cli.console import append_to
 from ci_compiler.cli.stage import offered_to, reported, reproducible
 from ci_compiler.cli.where import branch_of, root_of, spec_of
 from ci_compiler.runner.jobs.build import LOG, Given, build, staged_builds
-from ci_compiler.runner.jobs.compiler_cache import keeps
 from ci_compiler.runner.jobs.joined import build_joined
 from ci_compiler.runner.jobs.setting import Job, Secrets
 from ci_compiler.runner.targets import find
@@ -30,16 +29,15 @@ def run(arguments: argparse.Namespace, secrets: Secrets) -> int:
     built = find(spec, arguments.name, branch)
     given = Given(staged_builds(arguments.staged), offered_to(built, arguments), arguments.earlier)
     job = Job(spec, root, secrets, shared=not arguments.unshared)
-    compiled = "compiler-cache=yes\n" if job.shared and keeps(built, os.environ) else ""
     if built.cell.joined:
         digests, inputs = build_joined(job, built, arguments.out, given)
-        append_to("GITHUB_OUTPUT", f"manifests={json.dumps(digests)}\n{compiled}{_noted(inputs)}")
+        append_to("GITHUB_OUTPUT", f"manifests={json.dumps(digests)}\n{_noted(inputs)}")
         print("\n".join(digests))
         return 0
     manifest, digest = build(job, arguments.name, branch, arguments.out, given)
     was_built = "yes" if manifest.built else "no"
     noted = _noted(manifest.inputs)
-    append_to("GITHUB_OUTPUT", f"manifest={digest}\nstaged={manifest.staged}\nbuilt={was_built}\n{compiled}{noted}")
+    append_to("GITHUB_OUTPUT", f"manifest={digest}\nstaged={manifest.staged}\nbuilt={was_built}\n{noted}")
     print(manifest.store_path)
     return 0
 

@@ -15,7 +15,6 @@ from ci_compiler.backends.job import BackendPrograms, JobContext, NeededFiles, v
 from ci_compiler.plan.lookup import BuiltVariant
 from ci_compiler.plan.matrix import command_values, values_in
 from ci_compiler.runner.detect.this_machine import this_machine
-from ci_compiler.runner.jobs import compiler_cache
 from ci_compiler.runner.jobs.publishers import members_of, nights_of, target_of
 from ci_compiler.runner.limits import compile_jobs, job_seconds
 from ci_compiler.runner.targets import find
@@ -82,7 +81,7 @@ class Job(NamedTuple):
             seconds=job_seconds(minutes),
             folder=folder,
             values=values,
-            environment=self._environment(every[0], values) if every else {},
+            environment=environment(self.spec, every[0], BUILD, values) if every else {},
             container=command_values(commands, every[0].cell, values)[1] if commands else "",
             commands=commands,
             recipes=recipes,
@@ -105,10 +104,6 @@ class Job(NamedTuple):
             "whole": partial(members_of, built) if commands.is_whole else None,
             "keep": nights_of(commands),
         }
-
-    def _environment(self, built: BuiltVariant, values: Mapping[str, str]) -> dict[str, str]:
-        cache = compiler_cache.variables(built, os.environ, self.root) if self.shared else {}
-        return cache | environment(self.spec, built, BUILD, values)
 
 
 def environment(spec: Spec, built: BuiltVariant, stage: Stage, values: Mapping[str, str]) -> dict[str, str]:
