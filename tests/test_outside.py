@@ -63,7 +63,6 @@ ALLOWED = {
     # Formats with one reader of their own, which is bounded too.
     "github.artifacts": "the reader of archives, whose bytes are bounded",
     "publishing.images": "the reader of OCI archives, whose JSON texts and their depth are bounded",
-    "reports.inventory": "the reader of CSV, of a text that was read before",
     "spec.load": "the reader of YAML, whose bytes, depth and values are bounded",
     "spec.yaml_errors": "YAML that `spec.load` has bounded, to find what made it refuse it",
     "update.editing": "YAML that `spec.load` has read before",
@@ -278,7 +277,6 @@ def in_a_process(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
 COMMANDS = {
     "spec": ["--check", "--spec"],
     "read": ["canary", "--read"],
-    "inventory": ["select", "--inventory"],
     "machine": ["select", "--machine"],
     "history": ["forecast", "--bundled", "--history"],
 }
@@ -333,8 +331,6 @@ WRONG = {
         "--spec",
         lambda: spec_with(version=1).replace('"version": 1', f'"version": {"1" * 900_000}'),
     ],
-    "inventory": ["select", "--inventory", lambda: json.dumps([{"gpu": HUGE}])],
-    "count": ["select", "--inventory", lambda: json.dumps([{"gpu": "H100", "count": HUGE}])],
     "manifest": [
         "forecast",
         "--bundled",
@@ -388,8 +384,6 @@ def test_a_long_message_keeps_both_ends_and_no_part_of_a_secret() -> None:
     ("option", "text"),
     [
         ("--machine", "Architecture: x86_64\nModel name: x\x1b[31m\nFlags: fpu avx2 fma bmi2\nDriver Version: 580.1\n"),
-        ("--inventory", json.dumps([{"name": "a\x1b[31m", "gpu": "H100", "cpu": "zen4", "driver": "580"}])),
-        ("--inventory", "name,gpu,cpu,driver\n\x1b[31ma,H100,zen4,580\n"),
     ],
 )
 def test_no_escape_sequence_of_a_file_reaches_the_terminal(

@@ -1,8 +1,7 @@
-"""A machine from what people paste: output of tools, labels of a cluster's node, a cloud's instance type, or words.
+"""A machine from what people paste: output of tools, labels of a cluster's node, or words.
 
-The forms of the output are in `tools.json`, here and in the folders of families, and instance types in
-`families/instances.json`; the finder page reads them as well. `runner.detect` asks the tools of its own machine in a
-stricter way.
+The forms of the output are in `tools.json`, here and in the folders of families; the finder page reads them as well.
+`runner.detect` asks the tools of its own machine in a stricter way.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from functools import cache
 from typing import Any
 
 from ci_compiler.hardware import Hardware, UnknownHardwareError, read_table
-from ci_compiler.hardware.families import DEFAULT, facts, family_of, files_of, instance_types
+from ci_compiler.hardware.families import DEFAULT, facts, family_of, files_of
 from ci_compiler.hardware.machine import GpuDevice, Machine, isas_of
 from ci_compiler.hardware.products import UNKNOWN_CPU, ForeignGpuError, cpu, cpu_of, device, is_unstated
 from ci_compiler.record import record
@@ -54,25 +53,23 @@ def _printed(hardware: Hardware, text: str, lines: list[str]) -> Pasted:
     stated = re.search(forms["driver"], text)
     flags, model = _first(forms["flags"], lines), _first(forms["cpu"], lines)
     hosts = {name for line in lines for groups in re.findall(forms["host"], line, re.ASCII) for name in groups if name}
-    kinds = {found for token in set(re.findall(forms["token"], text, re.ASCII)) if (found := instance(token))}
     none = any(re.search(forms["no-gpu"], line, re.ASCII) for line in lines)
     problem = ""
     if any(name.endswith("...") for name in gpus):
         problem = f"a GPU's name is cut short; `{tool} -L` prints it whole"
-    elif len(hosts) > 1 or len(kinds) > 1:
-        problem = "several machines are named in it; paste one, or list them in an inventory"
+    elif len(hosts) > 1:
+        problem = "several machines are named in it; paste one of them"
     elif not gpus and re.search(forms["no-driver"], text):
         problem = f"{tool} failed there, so no GPU is named; give --gpu"
-    elif not (gpus or flags or model or kinds or none):
+    elif not (gpus or flags or model or none):
         problem = f"no GPU or CPU is named in it; paste what lscpu and {tool} print"
         if said := _words(hardware, lines):
             return said
-    gpu, beside_it = next(iter(kinds), ("", ""))
     return Pasted(
-        none=not (gpus or gpu) and (none or bool(kinds)),
-        gpus=gpus or ((gpu,) if gpu else ()),
+        none=not gpus and none,
+        gpus=gpus,
         driver=stated[1] if stated else next(_driver_column(hardware, lines), ""),
-        cpu=model or beside_it,
+        cpu=model,
         flags=frozenset(re.findall(r"[a-z0-9_]+", flags)),
         arm=bool(re.search(forms["arm"], text, re.ASCII)),
         problem=problem,
@@ -106,11 +103,9 @@ def _parts(hardware: Hardware, line: str) -> list[Pasted | None]:
 
 
 def _part(hardware: Hardware, text: str) -> Pasted | None:
-    """What `text` is the name of: a GPU, none, a CPU or an instance type; None if it is no name."""
+    """What `text` is the name of: a GPU, none or a CPU; None if it is no name."""
     if re.search(tools()["integrated"], text.lower(), re.ASCII):
         return Pasted(none=True)
-    if known := instance(text):
-        return Pasted(gpus=known[:1] if known[0] else (), none=not known[0], cpu=known[1])
     own = text if _is_cpu(hardware, text) else ""
     try:
         gpu = device(hardware, text)
@@ -119,11 +114,7 @@ def _part(hardware: Hardware, text: str) -> Pasted | None:
         foreign = (
             Pasted(gpus=(text,)) if isinstance(error, ForeignGpuError) and not any(_gpus(hardware, text)) else None
         )
-    if own:
-        return Pasted(cpu=own)
-    gpu_of_type, beside_it = instance(text, bare=True) or ("", "")
-    named = Pasted(gpus=(gpu_of_type,) if gpu_of_type else (), none=not gpu_of_type, cpu=beside_it)
-    return named if gpu_of_type or beside_it else foreign
+    return Pasted(cpu=own) if own else foreign
 
 
 def _is_cpu(hardware: Hardware, text: str) -> bool:
@@ -132,31 +123,6 @@ def _is_cpu(hardware: Hardware, text: str) -> bool:
         return is_unstated(text) or bool(cpu(hardware, text))
     except (UnknownHardwareError, ValueError):
         return False
-
-
-def instance(text: str, *, bare: bool = False) -> tuple[str, str] | None:
-    """The GPU and CPU ('': none, or the GPU's own) of the instance type `text`; `bare`: a family will do (`c7g`)."""
-    name = text.lower()
-    if not re.search("[0-9]", name):
-        return None
-    found = (row for row in instances() if re.search(row[1 if bare else 0], name, re.ASCII))
-    return next(((gpu, beside_it) for _, _, gpu, beside_it in found), None)
-
-
-@cache
-def instances() -> tuple[tuple[str, str, str, str], ...]:
-    """Instance types of clouds: the patterns of the whole name, and of one that may lack its size; GPU and CPU."""
-    return tuple(
-        (f"^{one['prefix']}(?:{family}){one['size']}$", f"^{one['prefix']}(?:{_sized(one, family)})$", gpu, beside_it)
-        for one in instance_types().values()
-        for family, gpu, beside_it in one["rows"]
-    )
-
-
-def _sized(provider: Mapping[str, Any], family: str) -> str:
-    """The pattern of names of `family`, whose size may be left out where that is not ambiguous."""
-    sized = f"(?:{family}){provider['size']}"
-    return f"{sized}|(?=(?:{provider['bare']})$)(?:{family})" if "bare" in provider else sized
 
 
 # Machines.

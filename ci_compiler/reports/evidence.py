@@ -1,7 +1,7 @@
 """What is known about the tests of a variant: their results where a history is given, and what the plan runs where not.
 
-Every answer takes it from here: the page, `select` and its inventory, `diff`, the overlay and BUILD_MATRIX.md. The last
-has no history, since the same spec compiles to the same files.
+Every answer takes it from here: the page, `select`, `diff`, the overlay and BUILD_MATRIX.md. The last has
+no history, since the same spec compiles to the same files.
 """
 
 from __future__ import annotations

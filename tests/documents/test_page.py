@@ -296,6 +296,14 @@ def test_examples_fill_the_form(page: Page, address: str) -> None:
         assert re.fullmatch(r"pytorch-python313-\S+", chosen(page))
 
 
+def test_the_examples_are_machines_that_the_fleet_serves(page: Page, address: str, tmp_path: Path) -> None:
+    shown = "[...document.querySelectorAll('.examples button')].map((one) => one.textContent)"
+    page.open(address)
+    assert len(page.run(shown)) == 5
+    page.open(file_of(tmp_path, plan(spec_of(small()))))
+    assert page.run(shown) == ["H100 + Xeon Platinum 8480+"]
+
+
 # Pasting.
 
 

@@ -33,7 +33,6 @@ from ci_compiler.plan.selection import Facts, GitHubEvent, decide, question
 from ci_compiler.reports.fork_report import fork_comment, outcome
 from ci_compiler.reports.history import read_history
 from ci_compiler.reports.history_file import text_of as history_text
-from ci_compiler.reports.inventory import read_inventory
 from ci_compiler.reports.summary import SummarisedRun
 from ci_compiler.reports.summary import table as summary
 from ci_compiler.runner.detect.recorded import nix_config
@@ -184,10 +183,6 @@ def _event(data: bytes) -> None:
     decide(_plan(), happened, Facts())
 
 
-def _inventory(data: bytes) -> None:
-    read_inventory(tables(), data, "standard input")
-
-
 def _pasted(data: bytes) -> None:
     with suppress(UnknownHardwareError, ValueError):
         found = pasted.read(tables(), data.decode("utf-8", "replace"))
@@ -293,7 +288,6 @@ READERS: Mapping[str, Reader] = {
     "chosen": Reader(_chosen, (b'["a", "b"]', b'{"main": ["a"]}')),
     "fork": Reader(_fork, (_bytes(REQUEST),)),
     "event": Reader(_event, (_bytes(_EVENT), b'{"merge_group": {"base_ref": "a", "head_ref": "b", "base_sha": "c"}}')),
-    "inventory": Reader(_inventory, (_bytes(_MACHINES), b"name,gpu,cpu,driver,count\na,H100,zen4,580,2\n")),
     "pasted": Reader(_pasted, (b"Architecture: x86_64\nModel name: x\nFlags: avx2\nGPU 0: NVIDIA H100 (UUID: x)\n",)),
     "lines": Reader(_lines, (b"\n".join(map(_bytes, _ROWS)), _bytes(_ROWS[1]))),
     "answers": Reader(_answers, (_bytes(_ANSWER), b"sandbox = true\n", b"eyJhIjoxfQ.eyJleHAiOjF9.x")),

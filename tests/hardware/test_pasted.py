@@ -31,7 +31,7 @@ def test_nothing_is_taken_for_another_machine_and_few_texts_are_refused() -> Non
     found = {row.text: _verdict(row) for row in texts()}
     assert [text for text, verdict in found.items() if verdict == "wrong"] == []
     counts = Counter(found.values())
-    assert len(found) >= 880
+    assert len(found) >= 530
     assert counts["refused"] + counts["vague"] < 0.02 * len(found)
 
 
@@ -40,18 +40,19 @@ def test_each_group_of_texts_has_a_source() -> None:
     assert all(group["source"] and group["rows"] for group in groups)
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["hello", "my computer", "RTX 490", "i9-99999K", "g99.xlarge", "c3", "RTX 4090 + foo", "kubectl", "NAME STATUS"],
-)
+UNKNOWN = ("hello", "my computer", "RTX 490", "i9-99999K", "c3", "RTX 4090 + foo", "kubectl", "NAME STATUS")
+CLOUD = ("p4d.24xlarge", "c7g", "a2-highgpu-1g", "Standard_ND96isr_H100_v5", "instance-type: p5.48xlarge")
+"""Names of clouds for machines, of which no table is kept."""
+
+
+@pytest.mark.parametrize("text", [*UNKNOWN, *CLOUD])
 def test_what_is_not_understood_is_refused(text: str) -> None:
     assert pasted.read(tables(), text).problem
 
 
 def test_several_machines_are_not_taken_for_one() -> None:
     table = "NAME STATUS ROLES\nn1 Ready <none> 3d v1.30.4 g5.xlarge\nn2 Ready <none> 3d v1.30.4 g5.xlarge"
-    for text in (table, "g5.xlarge or c7g.large, which I do not know"):
-        assert "several machines" in pasted.read(tables(), text).problem
+    assert "several machines" in pasted.read(tables(), table).problem
 
 
 def test_an_arm_machine_without_a_model_is_never_an_x86_one() -> None:

@@ -27,7 +27,6 @@ from ci_compiler.reports.diff import diff
 from ci_compiler.reports.evidence import proofs
 from ci_compiler.reports.history import NAME as NAMED
 from ci_compiler.reports.history_file import parsed, text_of
-from ci_compiler.reports.inventory import Entry, cluster
 from ci_compiler.reports.offers import Wishes
 from ci_compiler.reports.select import Recommendation, select
 from ci_compiler.spec.build import bundled_spec
@@ -145,8 +144,7 @@ def of_select(
 
 def claims(bundled: Plan, known: Records | None) -> dict[str, Mapping[tuple[str, str], Claim]]:
     """What each answer claims of each variant that it speaks of."""
-    spec, cells = bundled.spec, bundled.judged.cells
-    proved = proofs(spec, cells, bundled.routes, known)
+    cells = bundled.judged.cells
     shown = data(bundled, records=known)
     page, chosen = {}, {}
     for row in shown["cells"]:
@@ -159,8 +157,6 @@ def claims(bundled: Plan, known: Records | None) -> dict[str, Mapping[tuple[str,
         choice = ask(cell, "pytorch")
         assert choice.best
         chosen[choice.best.branch, choice.best.name] = claim(choice.tested, choice.untested)
-    entries = [Entry(name=cell.suffix, count=1, machine=machine_of(bundled, cell)) for cell in cells[::9]]
-    rows = cluster(spec, bundled.judged, entries, Wishes(package="pytorch"), known=proved, everything=False).served
     other = plan(spec_of(small(branches={"other": small()["branches"]["main"]})))
     changes = diff(other, bundled, records=known).proved
     fleet = overlay(bundled, {}, {}, known)["fleet.nix"]
@@ -169,11 +165,6 @@ def claims(bundled: Plan, known: Records | None) -> dict[str, Mapping[tuple[str,
     return {
         "page": page,
         "select": chosen,
-        "inventory": {
-            (one.choice.best.branch, one.choice.best.name): claim(one.choice.tested, one.choice.untested)
-            for one in rows
-            if one.choice.best
-        },
         "diff": {(group.branch, name): of_words([*group.reasons[1:]]) for group in changes for name in group.names},
         "overlay": {(branch, name): of_words(said[proof].split("; ")[1:]) for name, branch, proof in variants},
     }
@@ -191,7 +182,7 @@ def test_every_answer_claims_of_every_cell_what_the_plan_and_the_history_have(
     found = claims(bundled, known)
     counts = {answer: len(rows) for answer, rows in found.items()}
     assert (len(bundled.judged.cells), len(true)) == (153, 459)
-    assert counts == {"page": 459, "select": 153, "inventory": 11, "diff": 459, "overlay": 459}
+    assert counts == {"page": 459, "select": 153, "diff": 459, "overlay": 459}
     coloured = {(row["branch"], row["suffix"]): row["tested"] for row in data(bundled, records=known)["cells"]}
     for cell in bundled.judged.cells:
         own = [set(true[cell.branch, variant.name][0]) for variant in cell.variants]
@@ -506,11 +497,9 @@ def test_what_documents_claim_of_answers_holds_for_a_gpu_that_no_machine_has(
     document = small(matrix=small()["matrix"] | {"gpus": {"sm120": {}}})
     (tmp_path / "spec.json").write_text(json.dumps(document), "utf-8")
     (tmp_path / "old.json").write_text(json.dumps(small()), "utf-8")
-    (tmp_path / "fleet.csv").write_text("gpu,cpu\nRTX 5090,avx512\n", "utf-8")
     name = "pytorch-python313-cuda12_8-sm120-avx512"
     outputs = {
         "select": ["select", "--gpu", "RTX 5090", "--cpu", "avx512"],
-        "inventory": ["select", "--inventory", str(tmp_path / "fleet.csv"), "--json"],
         "diff": ["diff", str(tmp_path / "old.json")],
         "explain": ["explain", name],
         "overlay": ["overlay", str(tmp_path / "nix")],

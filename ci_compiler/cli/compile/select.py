@@ -1,4 +1,4 @@
-"""`ci-compile select`: the variant for a machine, or for those of an inventory, and how to install it."""
+"""`ci-compile select`: the variant for a machine, and how to install it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from ci_compiler.cli.console import note, print_findings, print_json, table
+from ci_compiler.cli.console import print_json, table
 from ci_compiler.cli.where import filter_of, records_of, spec_of
 from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
@@ -19,10 +19,10 @@ from ci_compiler.hardware.machine import Machine
 from ci_compiler.hardware.workloads import Workload
 from ci_compiler.outside import STANDARD_INPUT, bytes_of, reading
 from ci_compiler.plan.routing import route
-from ci_compiler.plan.rules import Judged, judge
+from ci_compiler.plan.rules import judge
 from ci_compiler.plan.sharding import ALL
 from ci_compiler.reports import offers
-from ci_compiler.reports.evidence import Proofs, proofs
+from ci_compiler.reports.evidence import proofs
 from ci_compiler.reports.offers import Wishes
 from ci_compiler.reports.select import Recommendation, rarest, select
 from ci_compiler.runner.detect.this_machine import this_machine
@@ -52,8 +52,6 @@ def run(arguments: argparse.Namespace) -> int:
         workload=Workload(arguments.workload),
     )
     known = proofs(spec, judged.cells, route(spec, judged.cells)[0], records_of(arguments))
-    if arguments.inventory is not None:
-        return _cluster(arguments, spec, judged, wishes, known, everything=everything)
     machine = _machine(spec, arguments)
     choice = select(spec, judged.cells, machine, wishes, everything=everything, known=known)
     if choice.impossible:
@@ -101,7 +99,7 @@ def _machine(spec: Spec, arguments: argparse.Namespace) -> Machine:
 
 
 def _described(spec: Spec, arguments: argparse.Namespace) -> Machine | None:
-    """The machine that `--gpu` describes in other words than the name of a GPU: `g5.xlarge`, `RTX 4090 + i9-12900K`."""
+    """The machine that `--gpu` describes in other words than the name of a GPU: `RTX 4090 + i9-12900K`."""
     from ci_compiler.hardware import pasted
 
     try:
@@ -136,40 +134,6 @@ def _pasted(spec: Spec, arguments: argparse.Namespace) -> Machine:
         raise wrong(_shown(arguments.machine), error.code, str(error)) from None
     except ValueError as error:
         raise wrong(_shown(arguments.machine), Code.WRONG_HARDWARE, str(error)) from None
-
-
-def _cluster(
-    arguments: argparse.Namespace, spec: Spec, judged: Judged, wishes: Wishes, known: Proofs, *, everything: bool
-) -> int:
-    """Prints what an inventory needs and what the fleet lacks for it; 1 if it lacks anything."""
-    from ci_compiler.reports.inventory import cluster, cluster_json, notes, read_inventory
-
-    entries, foreign = read_inventory(spec.hardware, _input(arguments.inventory), _shown(arguments.inventory))
-    print_findings(foreign)
-    found = cluster(spec, judged, entries, wishes, everything=everything, known=known)
-    if arguments.json:
-        print_json(cluster_json(found))
-    else:
-        rows = [
-            [needed.offer.name, needed.offer.branch, needed.machines, ", ".join(needed.names), needed.tests]
-            for needed in found.needed
-        ]
-        table(["variant", "branch", "machines", "of", "tests"], rows)
-        if found.lacking:
-            print("\nlacking")
-            gaps = [
-                [
-                    f"{lacking.gpu} {lacking.isa}".rstrip(),
-                    lacking.machines,
-                    lacking.instead.name if lacking.instead else "nothing",
-                    lacking.why,
-                ]
-                for lacking in found.lacking
-            ]
-            table(["build", "machines", "instead", "why"], gaps)
-        for line in notes(found.served):
-            note(line)
-    return 1 if found.lacking else 0
 
 
 def _input(path: Path) -> bytes:

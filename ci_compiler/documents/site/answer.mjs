@@ -4,21 +4,13 @@ import { byId, command, copying, data, make, named, sentence } from "./elements.
 import { installOf, installed } from "./finder.mjs";
 import { expectationsOf, lastGain, lastOf, lastRun } from "./runs.mjs";
 
-const EXAMPLES = [
-  ["RTX 4090", "Ryzen 9 7950X"],
-  ["H100", "Xeon Platinum 8480+"],
-  ["DGX Spark", ""],
-  ["GTX 1080 Ti", "Core i7-3770"],
-  ["none", "Graviton4"],
-];
-
 function example(gpu, cpu, choose) {
   const text = [gpu === "none" ? "no GPU" : gpu, cpu].filter(Boolean).join(" + ");
   return make("button", { type: "button", text, onclick: () => choose(gpu, cpu) });
 }
 
-/** What to enter into the form next; `choose` receives the GPU and CPU of an example. */
-export function emptyAnswer(choose) {
+/** What to enter into the form next; `choose` receives the GPU and CPU of one of `examples`. */
+export function emptyAnswer(examples, choose) {
   const [gpu, cpu] = ["gpu", "cpu"].map((id) =>
     byId(id).getAttribute("aria-invalid") === "true" ? "wrong" : byId(id).value.trim() && "named",
   );
@@ -32,11 +24,11 @@ export function emptyAnswer(choose) {
     "div",
     { class: "empty" },
     make("strong", { text: missing }),
-    make("p", { text: "by product or architecture, and the CPU if you know it. For example:" }),
+    make("p", { text: `by product or architecture, and the CPU if you know it.${examples.length ? " For example:" : ""}` }),
     make(
       "div",
       { class: "examples" },
-      EXAMPLES.map(([gpu, cpu]) => example(gpu, cpu, choose)),
+      examples.map(([gpu, cpu]) => example(gpu, cpu, choose)),
     ),
   );
 }

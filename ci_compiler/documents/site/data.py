@@ -13,7 +13,7 @@ from ci_compiler.documents.site.tables import Rows, Tables
 from ci_compiler.hardware import Hardware, products
 from ci_compiler.hardware.families import DEFAULT, family_of
 from ci_compiler.hardware.machine import missing_flags
-from ci_compiler.hardware.pasted import forms, instances, tools
+from ci_compiler.hardware.pasted import forms, tools
 from ci_compiler.hardware.workloads import Workload
 from ci_compiler.plan.document import axes_row, left_out_row, route_row
 from ci_compiler.plan.expected import as_row, expected_failures
@@ -103,7 +103,6 @@ def _imported_only(spec: Spec, package: Package) -> list[str]:
 def _hardware(hardware: Hardware) -> dict[str, Any]:
     return {
         "systems": {system.name: system.title for system in hardware.systems.values()},
-        "instances": [list(row) for row in instances()],
         "gpuless": [system for system in hardware.systems if not hardware.gpus_of(system)],
         "undecided": sorted(hardware.runs(system.undecided for system in hardware.systems.values())),
         "aliases": dict(hardware.aliases),

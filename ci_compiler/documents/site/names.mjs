@@ -127,20 +127,16 @@ function printed(data, text, lines) {
   const host = new RegExp(tools.host, "g");
   const hosts = new Set(lines.flatMap((line) => [...line.matchAll(host)].map(([, one, other]) => one ?? other)));
   const none = lines.some((line) => matches(tools["no-gpu"], line));
-  const tokens = new Set(text.match(new RegExp(tools.token, "g")));
-  const kinds = [...tokens].map((one) => instance(data, one, 0)).filter(Boolean);
   let problem = "";
   if (gpus.some((one) => one.endsWith("..."))) problem = "cut";
-  else if (hosts.size > 1 || new Set(kinds.map(String)).size > 1) problem = "several";
-  else if (!gpus.length && !flags && !model && !kinds.length && !none) {
+  else if (hosts.size > 1) problem = "several";
+  else if (!gpus.length && !flags && !model && !none) {
     const said = wordsIn(data, lines);
     if (said) return said;
     problem = "none";
   }
-  const [gpu, beside] = kinds[0] ?? ["", ""];
   const driver = new RegExp(tools.driver).exec(text)?.[1] ?? driverColumn(tools, lines);
-  const names = gpus.length ? gpus : [gpu].filter(Boolean);
-  return whole(data, names, model || beside, { flags, driver, problem, arm: matches(tools.arm, text), none: none || kinds.length > 0 });
+  return whole(data, gpus, model, { flags, driver, problem, arm: matches(tools.arm, text), none });
 }
 
 /** The machine with these names; its CPU is that of the GPU's board if no other one is named. */
@@ -201,11 +197,9 @@ function partsOf(data, line) {
   return !parts.length || parts.includes(null) || (among.length === 1 && among[0] === line) ? [partOf(data, line)] : parts;
 }
 
-/** What `text` is the name of: a GPU, none, a CPU or an instance type; null if it is no name. */
+/** What `text` is the name of: a GPU, none or a CPU; null if it is no name. */
 function partOf(data, text) {
   if (matches(data.tools.integrated, text.toLowerCase())) return { gpus: [], none: true, cpu: "" };
-  const type = instance(data, text, 0);
-  if (type) return { gpus: [type[0]].filter(Boolean), none: !type[0], cpu: type[1] };
   const gpu = known(
     () => gpuOf(data, text),
     (error) => error,
@@ -214,8 +208,6 @@ function partOf(data, text) {
   const own = unstated(data, text) || cpuKnown(data, text) ? text : "";
   if (!(gpu instanceof UnknownName)) return { gpus: [text], cpu: cpuBeside(data, gpu) ? "" : own };
   if (own) return { gpus: [], cpu: own };
-  const kind = instance(data, text, 1);
-  if (kind) return { gpus: [kind[0]].filter(Boolean), none: !kind[0], cpu: kind[1] };
   return gpu.foreign && !gpuNamesIn(data.tools, text).length ? { gpus: [text], cpu: "" } : null;
 }
 
@@ -224,12 +216,6 @@ const cpuKnown = (data, text) =>
     () => cpuOf(data, text),
     () => null,
   ) !== null;
-
-/** The GPU and CPU of an instance type; `at` 0: its whole name, 1: its family will do. */
-function instance({ instances }, text, at) {
-  const name = text.toLowerCase();
-  return /[0-9]/.test(name) ? instances.find((row) => matches(row[at], name))?.slice(2) : undefined;
-}
 
 function gpuNamesIn(tools, line) {
   const found = tools.gpu.map((form) => new RegExp(form).exec(line)).find(Boolean);

@@ -71,7 +71,7 @@ function machineOf() {
 
 const cpuPlaceholder = byId("cpu").placeholder;
 
-/** The GPU in its field (null: none), and the CPU of a machine that the field names in its place: `g5.xlarge`. */
+/** The GPU in its field (null: none), and the CPU of a machine that the field names in its place: `RTX 4090 + i9-12900K`. */
 function gpuIn(text) {
   try {
     return { found: gpuOf(data, text), cpu: null };
@@ -140,6 +140,22 @@ function takePaste() {
   update();
 }
 
+const EXAMPLES = [
+  ["RTX 4090", "Ryzen 9 7950X"],
+  ["H100", "Xeon Platinum 8480+"],
+  ["DGX Spark", ""],
+  ["GTX 1080 Ti", "Core i7-3770"],
+  ["none", "Graviton4"],
+];
+
+/** Whether a variant serves the GPU and the CPU of an example. */
+function isServed([name, cpuName]) {
+  const gpu = gpuOf(data, name);
+  const cpu = cpuName ? cpuOf(data, cpuName) : cpuBeside(data, gpu);
+  const { best } = select(data, { gpu, cpu, driver: 0 }, wishesOf());
+  return best !== null && (gpu === null || best.target !== "cpu");
+}
+
 function takeExample(gpu, cpu) {
   pasted = null;
   byId("gpu").value = gpu;
@@ -156,7 +172,7 @@ function update() {
   const place = byId("answer");
   if (machine === null) {
     answer = null;
-    place.replaceChildren(emptyAnswer(takeExample));
+    place.replaceChildren(emptyAnswer(EXAMPLES.filter(isServed), takeExample));
   } else {
     const wishes = wishesOf();
     const choice = select(data, machine, wishes);

@@ -61,12 +61,6 @@ def has_facts(family: str, table: str) -> bool:
     return (Path(__file__).parent / family / f"{table}.json").is_file()
 
 
-def instance_types() -> dict[str, Any]:
-    """The instance types of clouds with the GPU and the CPU of each, by provider: `instances.json`."""
-    found: dict[str, Any] = facts(".", "instances")["providers"]
-    return found
-
-
 @cache
 def nixpkgs(family: str) -> dict[str, Any]:
     """How nixpkgs spells what a build for `family` gets; the default's for CPUs and where that is not known."""

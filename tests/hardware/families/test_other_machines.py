@@ -12,7 +12,6 @@ from ci_compiler.documents.site.data import data
 from ci_compiler.hardware import UnknownHardwareError, pasted, products, tables
 from ci_compiler.hardware.machine import Machine
 from ci_compiler.reports.evidence import proofs
-from ci_compiler.reports.inventory import Entry, cluster
 from ci_compiler.reports.offers import Wishes
 from ci_compiler.reports.select import select
 from tests.documents.test_finder import answers, looked_up, shown, vars_of
@@ -97,29 +96,6 @@ def test_each_machine_has_a_source() -> None:
     assert {row[2].split()[0] for row in ROWS if row[2]} == {"rocm", "xpu", "metal"}
 
 
-def test_the_inventory_says_what_they_need_and_lack() -> None:
-    known = [row for row in ROWS if row[3]]
-    entries = [Entry(name=f"{row[0]}, {row[1]}", count=2, machine=machine(row[0], row[1])) for row in known]
-    proved = proofs(SPEC.spec, SPEC.judged.cells, SPEC.routes)
-    found = cluster(SPEC.spec, SPEC.judged, entries, WISHES, known=proved, everything=False)
-    assert {one.offer.name: one.machines for one in found.needed} == {
-        f"ext-{chosen}-{'aarch64-darwin' if chosen == 'metal' else 'x86_64-linux'}": 2 * count
-        for chosen in {row[3] for row in known}
-        if (count := sum(row[3] == chosen for row in known))
-    }
-    lacking = {one.gpu for one in found.lacking}
-    generic = {row[2].split()[1] for row in known if row[3].endswith("generic")}
-    assert lacking - {"cpu"} == generic | {row[2].split()[1] for row in known if row[4].startswith("no variant")}
-    assert len(ROWS) >= 40
-
-
-def test_the_inventory_lacks_nothing_that_is_built_for_a_whole_family() -> None:
-    names = ("RX 7900 XTX", "Arc B580", "none")
-    entries = [Entry(name=name, count=1, machine=machine(name, "znver4")) for name in names]
-    found = cluster(OPEN.spec, OPEN.judged, entries, WISHES, known={}, everything=False)
-    assert [one.gpu for one in found.lacking] == []
-
-
 def _read(text: str) -> str:
     """The family and the target of the GPU that counts in a text, `none`, or `refused`."""
     hardware = OPEN.spec.hardware
@@ -164,6 +140,3 @@ def test_an_integrated_gpu_never_counts_beside_another_one(names: tuple[str, str
     best = select(SPEC.spec, SPEC.judged.cells, found, WISHES).best
     assert best
     assert best.target in {"gfx11-generic", "bmg"}
-    entry = Entry(name="desktop", count=1, machine=found)
-    counted = cluster(SPEC.spec, SPEC.judged, [entry], WISHES, known={}, everything=False)
-    assert [one.gpu for one in counted.lacking] == ([] if best.target == "bmg" else ["gfx1100"])

@@ -15,12 +15,9 @@ from ci_compiler.hardware.families.machines import machines_of
 from ci_compiler.hardware.families.rocm import devices, left_out_of, listed
 from ci_compiler.hardware.families.rocm import machines as rocm_machines
 from ci_compiler.hardware.families.rocm.devices import AgentTexts
-from ci_compiler.hardware.machine import Machine, as_json
+from ci_compiler.hardware.machine import Machine
 from ci_compiler.hardware.texts import Answer
 from ci_compiler.plan.machine_fit import fit
-from ci_compiler.reports.inventory import read_inventory
-from ci_compiler.reports.offers import Wishes
-from ci_compiler.reports.select import select
 from ci_compiler.runner.deployment.kinds import deployment
 from ci_compiler.runner.detect.recorded import machine
 from ci_compiler.runner.doctor import hardware_checks
@@ -315,16 +312,6 @@ def test_any_text_is_accepted() -> None:
     for text in ("", "{", "[1]", '{"gpu_data": 3}', '{"gpu_data": [{"asic": 1, "bus": null}]}', "Agent 1\n  Node: x\n"):
         row = AgentTexts(nodes=((1, text),), rocminfo=Answer(0, out=text), smi=text, partitions=text, enumerated=text)
         assert devices.agents(row) == ((), ())
-
-
-def test_the_inventory_reads_what_detect_prints_of_it() -> None:
-    text = json.dumps(as_json(of("mi300x"))).encode()
-    ((entry,), warnings) = read_inventory(SPEC.spec.hardware, text, "machine.json")
-    assert not warnings
-    own = replace(entry.machine, system="x86_64-linux")
-    found = select(SPEC.spec, SPEC.judged.cells, own, Wishes(package="ext"))
-    assert found.best
-    assert found.best.name == "ext-rocm7_1-gfx942-x86_64-linux"
 
 
 def test_labels_are_those_of_a_pool_that_names_its_target() -> None:

@@ -13,9 +13,8 @@ from ci_compiler.hardware import tables
 from ci_compiler.hardware.families.host_signs import host_faults, seen_by_host
 from ci_compiler.hardware.families.machines import machines_of
 from ci_compiler.hardware.families.xpu import machines as xpu_machines
-from ci_compiler.hardware.machine import Machine, as_json
+from ci_compiler.hardware.machine import Machine
 from ci_compiler.plan.machine_fit import fit
-from ci_compiler.reports.inventory import read_inventory
 from ci_compiler.runner.controller.answers import NAME, matched
 from ci_compiler.runner.deployment.kinds import deployment
 from ci_compiler.runner.detect.recorded import machine
@@ -204,12 +203,6 @@ def test_labels_are_those_of_a_pool_that_names_its_target() -> None:
     assert fit(spec.hardware, of("two-b580"), own).fits
     assert fit(spec.hardware, of("max-1550"), own).missing == ("a GPU of bmg (there is pvc)",)
     assert fit(spec.hardware, of("b580"), own).missing == ("2 GPUs of bmg (there is 1)",)
-
-
-def test_the_inventory_reads_what_detect_prints_of_it() -> None:
-    ((entry,), warnings) = read_inventory(SPEC.spec.hardware, json.dumps(as_json(of("b580"))).encode(), "machine.json")
-    assert not warnings
-    assert [(one.family, one.sm) for one in entry.machine.gpus] == [("xpu", "bmg")]
 
 
 def test_any_text_is_accepted() -> None:
