@@ -708,21 +708,16 @@ def test_the_first_command_prints_what_the_readme_says(tmp_path: Path) -> None:
 # Pictures.
 
 ONLY_THE_MATRIX = "document.querySelectorAll('header, .finder, #filters, #count, footer, h2').forEach(e => e.remove())"
-ONLY_THE_CHART = "document.querySelectorAll('.zoom, h2, h2 ~ *').forEach(e => e.remove())"
 
 
-def facts(name: str) -> str:
-    """A hash of what a picture shows; if it changes, the picture is out of date."""
+def facts() -> str:
+    """A hash of what the picture shows; if it changes, the picture is out of date."""
     printed = io.StringIO()
-    if name == "forecast":
-        with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(printed):
-            run(COMPILE, ["forecast", "--json", "--root", folder])
-    else:
-        decided = bundled()
-        for cell, route in zip(decided.judged.cells, decided.routes, strict=True):
-            print(cell.branch, cell.suffix, *route.pools, file=printed)
-        for one in decided.judged.left_out:
-            print(one.branch, one.target, one.isa, file=printed)
+    decided = bundled()
+    for cell, route in zip(decided.judged.cells, decided.routes, strict=True):
+        print(cell.branch, cell.suffix, *route.pools, file=printed)
+    for one in decided.judged.left_out:
+        print(one.branch, one.target, one.isa, file=printed)
     return sha256(printed.getvalue().encode()).hexdigest()
 
 
@@ -731,37 +726,33 @@ def chunk(kind: bytes, data: bytes) -> bytes:
     return len(data).to_bytes(4, "big") + kind + data + zlib.crc32(kind + data).to_bytes(4, "big")
 
 
-def source(name: str) -> bytes:
-    """The chunk of a picture that holds the hash of what it shows."""
-    return chunk(b"tEXt", f"Source\0{facts(name)}".encode())
+def source() -> bytes:
+    """The chunk of the picture that holds the hash of what it shows."""
+    return chunk(b"tEXt", f"Source\0{facts()}".encode())
 
 
-@pytest.mark.parametrize("name", ["matrix", "forecast"])
-def test_the_picture_is_up_to_date(name: str) -> None:
-    data = (IMAGES / f"{name}.png").read_bytes()
+PICTURE = IMAGES / "matrix.png"
+
+
+def test_the_picture_is_up_to_date() -> None:
+    data = PICTURE.read_bytes()
     assert len(data) < 200_000
-    assert source(name) in data, "`python -m tests.test_documents` creates it"
+    assert source() in data, "`python -m tests.test_documents` creates it"
 
 
-def take_pictures() -> None:
-    """Takes pictures of the bundled stack with a headless browser: the matrix on the finder page, and the forecast."""
+def take_picture() -> None:
+    """Takes the picture of the matrix of the bundled stack on the finder page, with a headless browser."""
     from tests.documents.browser import browser
 
     with tempfile.TemporaryDirectory() as folder, browser() as page:
         run(COMPILE, ["site", f"{folder}/site", "--root", folder])
-        run(COMPILE, ["forecast", "--html", f"{folder}/forecast.html", "--root", folder])
-        for name, file, width, script in (
-            ("matrix", "site/index.html", 1280, ONLY_THE_MATRIX),
-            ("forecast", "forecast.html", 1440, ONLY_THE_CHART),
-        ):
-            page.open(f"file://{folder}/{file}", width=width, height=100)
-            page.run(script)
-            path = IMAGES / f"{name}.png"
-            page.screenshot(path)
-            data = path.read_bytes()
-            end = data.rindex(chunk(b"IEND", b""))
-            path.write_bytes(data[:end] + source(name) + data[end:])
+        page.open(f"file://{folder}/site/index.html", width=1280, height=100)
+        page.run(ONLY_THE_MATRIX)
+        page.screenshot(PICTURE)
+    data = PICTURE.read_bytes()
+    end = data.rindex(chunk(b"IEND", b""))
+    PICTURE.write_bytes(data[:end] + source() + data[end:])
 
 
 if __name__ == "__main__":
-    take_pictures()
+    take_picture()

@@ -1,4 +1,4 @@
-"""axe finds nothing wrong on the finder page and on the forecast's, on a phone and a desktop, in light and dark."""
+"""axe finds nothing wrong on the finder page, on a phone and a desktop, in light and dark."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ import pytest
 from ci_compiler.documents.site.page import page as finder
 from ci_compiler.github.runs import lasts_of
 from ci_compiler.plan.pipeline import plan
-from ci_compiler.reports.forecast import forecast
-from ci_compiler.reports.gantt import gantt
 from tests.documents.browser import Page
 from tests.histories import history
 from tests.specs import small, spec_of
@@ -24,14 +22,11 @@ def test_axe_finds_nothing(page: Page, tmp_path: Path, width: int, scheme: str) 
     lasts = list(lasts_of(decided, failing, "github.com"))
     assert any(one.result == "failed" for one in lasts)
     (tmp_path / "finder.html").write_text(finder(decided, "my-org/stack", lasts, records=failing), "utf-8")
-    (tmp_path / "forecast.html").write_text(gantt(forecast(decided)), "utf-8")
-    for name in ("finder.html#gpu=H100&cpu=Zen+4", "forecast.html"):
-        page.open(f"file://{tmp_path}/{name}", width=width, scheme=scheme, touch=width < 800)
-        assert page.violations() == [], name
-        if name.startswith("finder"):
-            assert page.run("document.querySelectorAll('#answer li.failing').length") > 0
-            for summary in ("#answer .others summary", "#answer .verify summary", ".paste summary"):
-                page.click(summary)
-            assert page.violations() == [], "everything open"
-            page.click(".cell.best")
-            assert page.violations() == [], "a cell open"
+    page.open(f"file://{tmp_path}/finder.html#gpu=H100&cpu=Zen+4", width=width, scheme=scheme, touch=width < 800)
+    assert page.violations() == []
+    assert page.run("document.querySelectorAll('#answer li.failing').length") > 0
+    for summary in ("#answer .others summary", "#answer .verify summary", ".paste summary"):
+        page.click(summary)
+    assert page.violations() == [], "everything open"
+    page.click(".cell.best")
+    assert page.violations() == [], "a cell open"

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
 from collections import Counter
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +29,6 @@ from ci_compiler.reports.forecast import (
     forecast,
     machine_counts,
 )
-from ci_compiler.reports.gantt import gantt
 from ci_compiler.reports.history import History, read_history
 from ci_compiler.reports.load import load_of
 from ci_compiler.spec.build import bundled_spec, parse_spec
@@ -294,7 +291,6 @@ def test_what_every_forecast_keeps(document: dict[str, Any]) -> None:
         (s.name, sorted(c.suffix for c, _ in s.cells)) for s in decided.shards
     )
     assert found.better_end == end_of(jobs_of(decided.spec, ordered), machines)
-    assert gantt(found).count("<rect ") == len(found.jobs)
 
 
 # Recorded builds.
@@ -424,7 +420,7 @@ def test_wheels_build_no_libraries_of_nixpkgs_again() -> None:
     assert not forecast(decided).capabilities
 
 
-# The command and the chart.
+# The command.
 
 
 def test_the_command_prints_a_table_and_the_same_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -438,83 +434,19 @@ def test_the_command_prints_a_table_and_the_same_as_json(tmp_path: Path, capsys:
     assert f"full build       {duration(found['full_build']['as_written'])}, all shards" in text
     assert text.startswith(f"{found['variants']} variants in {found['jobs']} jobs")
     assert [line.split()[0] for line in text.splitlines()[2:4]] == [one["name"] for one in found["pools"]]
-    assert run(PROGRAM, [*argv, "--html", str(tmp_path)]) == 2
-    assert "cannot be written: Is a directory" in capsys.readouterr().err
     assert run(PROGRAM, [*argv, "--history", str(tmp_path / "none")]) == 2
 
 
 def test_the_same_bytes_under_any_hash_seed(tmp_path: Path) -> None:
-    def told(seed: str) -> tuple[str, bytes]:
-        chart = tmp_path / f"{seed}.html"
+    def told(seed: str) -> str:
         done = subprocess.run(
-            [sys.executable, "-c", MAIN, "forecast", "--json", "--html", str(chart)],
+            [sys.executable, "-c", MAIN, "forecast", "--json"],
             cwd=tmp_path,
             env={**os.environ, "PYTHONHASHSEED": seed},
             capture_output=True,
             text=True,
             check=True,
         )
-        return done.stdout, chart.read_bytes()
+        return done.stdout
 
     assert told("1") == told("2")
-
-
-class Page(HTMLParser):
-    """The content of the chart: its addresses, its unclosed tags, and the titles of its bars."""
-
-    VOID = frozenset({"meta", "input", "line"})
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.addresses: list[str] = []
-        self.titles: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.addresses += [
-            value or "" for key, value in attrs if key in {"src", "href", "action", "data", "xlink:href"}
-        ]
-        if tag not in self.VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.handle_starttag(tag, attrs)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        if self.open[-2:] == ["rect", "title"]:
-            self.titles.append(data)
-
-
-def test_the_chart_is_one_well_formed_file_that_asks_for_nothing(bundled: Plan) -> None:
-    found = forecast(bundled)
-    text = gantt(found)
-    page = Page()
-    page.feed(text)
-    page.close()
-    assert (page.open, page.addresses) == ([], [])
-    assert "http:" not in text
-    assert "https:" not in text
-    assert "url(" not in text
-    assert "<script" not in text
-    assert len(page.titles) == len(found.jobs)
-    first = found.jobs[0]
-    assert f'x="{HOSTED_SECONDS}" y="0.08" width="{first.seconds}"' in text
-    assert f"{first.variant.name} on {first.cell.branch}\n{first.stage}, from 60 s on, 1 h" in page.titles
-
-
-def test_the_headline_of_the_chart_is_what_will_happen(bundled: Plan) -> None:
-    """In waves, where GitHub would cancel jobs of a build of all shards at once."""
-    found = forecast(bundled)
-    assert found.overdue
-    together = duration(sum(wave.seconds for wave in found.waves))
-    heading = re.search("<h1>(.*)</h1>", gantt(found))
-    assert heading
-    assert heading[1].endswith(f"459 variants: {together} in {len(found.waves)} waves")
-    assert f"<dt>all shards at once</dt><dd>{duration(found.end)}<" in gantt(found)
-    few = forecast(plan(spec_of(small())))
-    assert not few.overdue
-    assert f": {duration(few.end)}</h1>" in gantt(few)
-    assert "all shards at once</dt>" not in gantt(few)

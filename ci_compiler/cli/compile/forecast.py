@@ -10,7 +10,6 @@ from ci_compiler.cli.console import note, print_json, table
 from ci_compiler.cli.where import plan_of, profiled
 from ci_compiler.codes import Code
 from ci_compiler.errors import nearest, wrong
-from ci_compiler.files.atomic import reporting
 from ci_compiler.hardware.families import family_of, files_of, nixpkgs
 from ci_compiler.plan.limits import limit
 from ci_compiler.plan.pipeline import Plan
@@ -25,7 +24,7 @@ from ci_compiler.units import counted, duration, grouped, guess, machine_hours, 
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints the forecast. Raises InputError if the history cannot be read or the chart cannot be written."""
+    """Prints the forecast. Raises InputError if the history cannot be read."""
     decided = profiled(arguments, plan_of(arguments))
     publish = not arguments.no_publish and _publishes(decided.spec, arguments.profile)
     history = read_history(arguments.history) if arguments.history is not None else NO_HISTORY
@@ -34,12 +33,6 @@ def run(arguments: argparse.Namespace) -> int:
     dropped = _dropped(arguments, decided)
     less = forecast(dropped, history=history, publish=publish) if dropped else None
     instead = substitutes(decided, arguments.without) if less else ()
-    if arguments.html is not None:
-        from ci_compiler.reports.gantt import gantt
-
-        with reporting(arguments.html, always=True):
-            arguments.html.write_text(gantt(found), "utf-8", newline="\n")
-        note(f"wrote {arguments.html}")
     if arguments.json:
         print_json(
             _as_json(found, off) | ({"without": _without_json(arguments.without, less, instead)} if less else {})
