@@ -483,7 +483,7 @@ def permissions(compiled: Compiled) -> Iterator[str]:
 def _may_write(compiled: Compiled, name: str, job_id: str, job: Mapping[str, Any]) -> set[str]:
     if (name, job_id) == ("pages.yml", "deploy"):
         return {"pages", "id-token"}
-    starters = ("schedule.yml", "pages-schedule.yml", "images-schedule.yml", PUSH_BATCH, NIGHTLY_FILE, RELEASE_FILE)
+    starters = ("schedule.yml", "pages-schedule.yml", PUSH_BATCH, NIGHTLY_FILE, RELEASE_FILE)
     starts = {(file, "start") for file in starters}
     if (name, job_id) in {("waves.yml", "waves"), *starts}:
         return {"actions"}

@@ -32,7 +32,6 @@ class Flox(Backend):
     reads_loader_cache = True
     forms = FORMS
     image = "flox"
-    image_checksums = ("FLOX_SHA256_AMD64", "FLOX_SHA256_ARM64")
     locks = (".flox/env/manifest.lock", ".flox/nix-builds.lock")  # the "toplevel" group; catalogs (nix-builds.toml(5))
     about = ("Flox is a package manager for Linux and macOS", "https://flox.dev/docs/install-flox")
 

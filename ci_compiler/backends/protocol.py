@@ -156,11 +156,10 @@ class Backend(ABC):
     cache. `builds_to_publish`: publishing builds again what the store lacks, and so needs a machine that can build.
     `reads_loader_cache`: what it builds finds the driver in the loader's cache as well. `forms` are the forms of
     its outputs in a manifest. `withdrawal` says how a publication is taken back. The runner images have what
-    `runner-images/build.py --backend` calls `image`; `image_checksums` are the build arguments for checksums of
-    archives whose publisher states none. `locks` are the files that decide what recipes without a pin are built
-    from, as paths from the repository's root. `about` is a sentence for users who do not know its program, and the
-    address of the page that installs it. `platforms` are the ends of the names of the platforms that it makes; ()
-    for all.
+    `runner-images/build.py --backend` calls `image`. `locks` are the files that decide what recipes without a pin
+    are built from, as paths from the repository's root. `about` is a sentence for users who do not know its
+    program, and the address of the page that installs it. `platforms` are the ends of the names of the platforms
+    that it makes; () for all.
     """
 
     name: str
@@ -178,7 +177,6 @@ class Backend(ABC):
     forms: OutputForms
     withdrawal: str
     image: str = "nix"
-    image_checksums: tuple[str, ...] = ()
     locks: tuple[str, ...] = ()
     about: tuple[str, str] = ("", "")
     platforms: tuple[str, ...] = ("-linux", "-darwin")

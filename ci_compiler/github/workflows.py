@@ -9,8 +9,6 @@ from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.sharding import FOLDER
 from ci_compiler.workflows.common import (
     FLEET_WATCH,
-    IMAGES,
-    IMAGES_SCHEDULE,
     NIGHTLY_FILE,
     PAGES,
     PAGES_SCHEDULE,
@@ -25,7 +23,7 @@ from ci_compiler.workflows.common import (
 
 _NAMED = (
     *(PULL_REQUEST, SCHEDULE, PUSH_BATCH, NIGHTLY_FILE, RELEASE_FILE, WAVES, FLEET_WATCH),
-    *(PAGES, PAGES_SCHEDULE, SYNC, UPDATE, IMAGES, IMAGES_SCHEDULE),
+    *(PAGES, PAGES_SCHEDULE, SYNC, UPDATE),
 )
 """The compiled workflows that events start, apart from the shards."""
 

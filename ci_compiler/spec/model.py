@@ -51,7 +51,7 @@ from ci_compiler.spec.recipe_keys import WorkAround
 from ci_compiler.spec.shorthand.hardware import HardwareRows
 from ci_compiler.spec.suites import Benchmark, ExpectedStageFailure
 from ci_compiler.spec.triggers import Profiles, PullRequest, Schedule, Sync, Watch
-from ci_compiler.spec.upstream import ActionName, ActionPin, Images, Update
+from ci_compiler.spec.upstream import ActionName, ActionPin, Update
 from ci_compiler.stages import BUILD, PUBLISH, Stage, StageKind, TestPolicy, stages, stages_that_test
 
 
@@ -254,7 +254,6 @@ class Spec:
     schedule: Schedule | None = key(default=None)
     sync: Sync | None = key(default=None)
     update: Update | None = key(default=None)
-    images: Images | None = key(default=None)
     pins: Mapping[ActionName, ActionPin] = key(
         "Commits of actions in place of the compiler's own, by action.",
         default={},

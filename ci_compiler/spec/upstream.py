@@ -60,16 +60,3 @@ class Update:
         "Days of the week on which it looks for releases.",
         examples=[["mon"]],
     )
-
-
-@declared()
-class Images:
-    """The workflow `images.yml`, which builds, scans and pushes the runner images on GitHub's machines.
-
-    It opens a pull request when a pin is stale, as `update.yml` does, and needs a `toolkit` with hashes.
-    """
-
-    days: Days = key(
-        "Days of the week on which the images are built and scanned again.",
-        examples=[["mon"]],
-    )

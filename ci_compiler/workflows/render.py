@@ -15,8 +15,6 @@ from ci_compiler.workflows.called import called_files
 from ci_compiler.workflows.common import (
     CELL,
     FLEET_WATCH,
-    IMAGES,
-    IMAGES_SCHEDULE,
     JOINED,
     PAGES,
     PAGES_SCHEDULE,
@@ -65,7 +63,7 @@ def nodes(spec: Spec, shards: Sequence[Shard]) -> dict[str, Mapping[str, Node]]:
     }
     compiled[f"{SETUP_ACTION}/action.yml"] = setup_action.action(spec)
     compiled |= {part.path: shard.workflow(spec, part).node() for part in shards}
-    if findings := [*unknown_pins(spec), *_image_problems(spec)]:
+    if findings := list(unknown_pins(spec)):
         raise InputError(findings)
     return {path: _with_bash(_pinned(one, spec), spec) for path, one in compiled.items()}
 
@@ -93,20 +91,6 @@ def _workflows(spec: Spec, called: Collection[str], shards: Sequence[Shard]) -> 
         from ci_compiler.workflows import fork
 
         yield fork.FILE, fork.workflow(spec)
-    if spec.images:
-        from ci_compiler.workflows import images
-
-        yield IMAGES, images.workflow(spec)
-        yield IMAGES_SCHEDULE, images.schedule(spec, spec.images)
-
-
-def _image_problems(spec: Spec) -> Iterable[Finding]:
-    """What is wrong with the images that the spec asks for."""
-    if not spec.images:
-        return ()
-    from ci_compiler.workflows import images
-
-    return images.problems(spec)
 
 
 def _pinned(workflow: Mapping[str, Node], spec: Spec) -> Mapping[str, Node]:

@@ -21,7 +21,6 @@ ABSENT = failed("flox is not on PATH", "install it from https://flox.dev/docs/in
 def test_the_others_read_its_facts() -> None:
     assert (FLOX.title, FLOX.summary, FLOX.secret) == ("Flox", "flox build, flox publish", "FLOX_FLOXHUB_TOKEN")
     assert (FLOX.installer, FLOX.image) == ("flox/install-flox-action", "flox")
-    assert FLOX.image_checksums == ("FLOX_SHA256_AMD64", "FLOX_SHA256_ARM64")
     assert FLOX.locks == (".flox/env/manifest.lock", ".flox/nix-builds.lock")
     assert (FLOX.builds_to_publish, FLOX.reads_loader_cache, FLOX.publishes_into_cache) == (True, True, False)
     assert FLOX.about[1] == FLOX.tools[0].install.split()[3].rstrip(",") == "https://flox.dev/docs/install-flox"

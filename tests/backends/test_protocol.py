@@ -39,7 +39,7 @@ def test_what_is_not_stated_is_what_most_backends_do() -> None:
     assert str(least) == "least"
     assert (least.has_recipes, least.uses_artifacts, least.installer, least.nix) == (True, False, "", NixUse.NONE)
     assert (least.publishes_into_cache, least.builds_to_publish, least.reads_loader_cache) == (False, False, False)
-    assert (least.image, least.image_checksums, least.locks, least.about) == ("nix", (), (), ("", ""))
+    assert (least.image, least.locks, least.about) == ("nix", (), ("", ""))
     assert least.secret_command("hush") == ()
     assert least.verify("import x", (), None) == ()
     assert InstallRequest("my-org", "main", (), (), None).declared == ()

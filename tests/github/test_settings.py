@@ -69,7 +69,7 @@ def set_up(github: GitHub, decided: Plan) -> None:
         "selected-actions": {
             "github_owned_allowed": True,
             "verified_allowed": False,
-            "patterns_allowed": ["cachix/*", "anchore/scan-action@*"],
+            "patterns_allowed": ["cachix/*"],
         },
     }
     github.branches = {"main", "release/13"}
@@ -204,9 +204,9 @@ WRONG: list[tuple[str, WRITTEN, str, str]] = [
     ("allowed actions", setting("permissions", allowed_actions="local_only"), "local_only", '"selected"'),
     (
         "allowed actions",
-        selected(patterns_allowed=["cachix/*"]),
-        "all but anchore/scan-action",
-        "anchore/scan-action@*",
+        selected(patterns_allowed=["other/*"]),
+        "all but cachix/install-nix-action",
+        "cachix/install-nix-action@*",
     ),
     (
         "allowed actions",
@@ -217,14 +217,14 @@ WRONG: list[tuple[str, WRITTEN, str, str]] = [
     ("allowed actions", selected(github_owned_allowed=False), "all but actions/attest", "actions/checkout@*"),
     (
         "allowed actions",
-        selected(patterns_allowed=["cachix/*@v31", "anchore/*"]),
+        selected(patterns_allowed=["cachix/*@v31"]),
         "all but cachix",
         "cachix/install-nix-",
     ),
     (
         "allowed actions",
-        selected(patterns_allowed=["cachix/*", "anchore/*", "!anchore/scan-action@*"]),
-        "all but anchore/scan-action",
+        selected(patterns_allowed=["cachix/*", "!cachix/install-nix-action@*"]),
+        "all but cachix/install-nix-action",
         "selected-actions",
     ),
     ("retention of artifacts", setting("artifact-and-log-retention", days=34), "days: 34", '"days": 35'),
@@ -449,10 +449,10 @@ def test_a_repository_of_a_user_has_no_groups_and_no_secrets_above_it(github: Gi
 
 
 def test_the_creators_that_github_verified_are_not_known(right: GitHub, everything: Plan) -> None:
-    selected(verified_allowed=True, patterns_allowed=["cachix/*"])(right)
+    selected(verified_allowed=True, patterns_allowed=["other/*"])(right)
     assert not found(right, everything)
     unread = found(right, everything, SettingState.UNREAD)
-    assert "anchore/scan-action" in unread["allowed actions"].found
+    assert "cachix/install-nix-action" in unread["allowed actions"].found
 
 
 def test_an_old_server_does_not_know_every_setting(right: GitHub, everything: Plan) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ci_compiler.spec.upstream import ActionPin, Images, Update, Upstream
+from ci_compiler.spec.upstream import ActionPin, Update, Upstream
 from tests.spec.published import assert_published
 
 
 def test_the_schema_has_these_keys() -> None:
-    assert_published(ActionPin, Images, Update, Upstream)
+    assert_published(ActionPin, Update, Upstream)

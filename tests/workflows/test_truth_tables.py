@@ -563,20 +563,6 @@ def test_the_spec_is_carried_and_updated_from_the_default_branch_alone(compiled:
     assert_tables((condition, rows))
 
 
-def test_images_are_built_from_the_default_branch_and_pins_are_not_looked_up_on_a_push(compiled: Tree) -> None:
-    if "images.yml" not in compiled.files:
-        return
-    jobs = compiled.files["images.yml"]["jobs"]
-    assert set(jobs) == {"pins", "build", "push"}
-    assert (jobs["push"]["needs"], "if" in jobs["push"]) == (["build"], False)
-    refs = itertools.product(EVENTS[:3], ("heads/main", "tags/main", "heads/x"))
-    rows = [({"github": event.github(f"refs/{ref}")}, event.name, ref == "heads/main") for event, ref in refs]
-    assert_tables(
-        (jobs["pins"]["if"], [(contexts, here and event != "push") for contexts, event, here in rows]),
-        (jobs["build"]["if"], [(contexts, here) for contexts, _, here in rows]),
-    )
-
-
 # Pauses.
 
 PAUSES = (
@@ -963,7 +949,6 @@ def test_every_condition_of_a_job_has_its_table(compiled: Tree) -> None:
             or name in {"verdict", "comment"}
             or (file, name)
             in {("sync.yml", "sync"), ("update.yml", "update"), ("waves.yml", "waves"), ("pages.yml", "deploy")}
-            or (file, name) in {("images.yml", "pins"), ("images.yml", "build")}
             or ("needs" not in job and file not in {"pull-request.yml", *SHARED})  # not in forks
         )
         assert ("if" in job) is (own or "uses" in job), (file, name)
@@ -1072,7 +1057,7 @@ def test_the_schedule_starts_waves_from_a_file_of_its_own(compiled: Tree) -> Non
     assert ("schedule.yml" in compiled.files) is (schedule is not None)
     scheduled = {name for name, document in compiled.files.items() if "schedule" in document["on"]}
     spec = compiled.plan.spec
-    own = {"schedule.yml": schedule, "update.yml": spec.update, "images-schedule.yml": spec.images}
+    own = {"schedule.yml": schedule, "update.yml": spec.update}
     own |= {"push-batch.yml": spec.profiles.push.batch, "nightly.yml": spec.profiles.nightly}
     assert scheduled == {"fleet-watch.yml", "pages-schedule.yml", *(name for name, wanted in own.items() if wanted)}
     assert not any("push" in compiled.files[name]["on"] for name in scheduled)  # GitHub may disable these files
