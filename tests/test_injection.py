@@ -277,7 +277,7 @@ def _without_code(elements: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
 
 
 def test_deployments_contain_no_titles() -> None:
-    for target in ("arc", "systemd", "quadlet", "nixos"):
+    for target in ("arc", "systemd"):
         plain = deployment(_titled("plain"), target, scale_set_labels=target == "arc")
         for spec in each(ALL):
             assert deployment(spec, target, scale_set_labels=target == "arc").files == plain.files

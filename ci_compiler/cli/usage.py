@@ -27,7 +27,7 @@ _INSTEAD = {
 """What to write in place of commands that other tools have."""
 
 
-_ALSO = {"helm": "arc", "k8s": "arc", "kubernetes": "arc", "pod": "quadlet", "podman": "quadlet", "nix": "nixos"}
+_ALSO = {"helm": "arc", "k8s": "arc", "kubernetes": "arc", "podman": "systemd", "quadlet": "systemd"}
 """What other tools call some of the values of options."""
 
 

@@ -118,7 +118,7 @@ def test_recipes_in_a_folder_of_their_own_are_old_or_new(tmp_path: Path) -> None
     made.recovers()
 
 
-@pytest.mark.parametrize("target", ["arc", "systemd", "quadlet", "nixos"])
+@pytest.mark.parametrize("target", ["arc", "systemd"])
 def test_a_deployment_is_old_or_new(tmp_path: Path, target: str) -> None:
     made = Case(
         tmp_path,

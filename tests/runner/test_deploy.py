@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -52,8 +51,6 @@ def arc_of_all(spec: Spec) -> Deployment:
 TARGETS: dict[str, Callable[[Spec], Deployment]] = {
     "arc": arc_of_all,
     "systemd": partial(deployment, target="systemd"),
-    "quadlet": partial(deployment, target="quadlet"),
-    "nixos": partial(deployment, target="nixos"),
 }
 
 POOLS: dict[str, Any] = {
@@ -107,15 +104,14 @@ def test_the_commands_of_the_page_are_valid_shell(target: str, spec: Spec, tmp_p
     script.write_text("\n".join(("#!/bin/bash", *blocks)), "utf-8")
     done = subprocess.run([require("shellcheck"), "--norc", script], capture_output=True, encoding="utf-8", check=False)
     assert (done.returncode, done.stdout) == (0, "")
-    assert blocks or target == "nixos"
+    assert blocks
 
 
-@pytest.mark.parametrize("target", ["systemd", "quadlet", "nixos"])
-def test_scale_sets_are_left_to_kubernetes(target: str, spec: Spec) -> None:
-    [finding] = TARGETS[target](spec).findings
+def test_scale_sets_are_left_to_kubernetes(spec: Spec) -> None:
+    [finding] = deployment(spec, "systemd").findings
     assert (finding.code, finding.place.file) == ("scale-set", "ci-matrix.yaml")
     with pytest.raises(InputError, match="no-label-set"):
-        TARGETS[target](spec_of(small(runners={"builder": POOLS["builder"]})))
+        deployment(spec_of(small(runners={"builder": POOLS["builder"]})), "systemd")
 
 
 def test_a_pool_of_macs_is_left_out() -> None:
@@ -133,11 +129,8 @@ def test_any_spec_has_a_deployment_of_every_kind(document: dict[str, Any]) -> No
     for pool, found in values(spec).items():
         assert set(found) <= set(KNOWN["chart"]), pool
     linux = [pool.name for pool in spec.pools if pool.system.endswith("-linux")]
-    assert {name for name in deployment(spec, "quadlet").files if name.endswith(".container")} == {
-        *(f"ci-runner-{name}.container" for name in linux),
-        "ci-prune-runners.container",
-    }
-    assert all(f'"{name}" = {{' in deployment(spec, "nixos").files["ci-runner.nix"] for name in linux)
+    units = {name for name in deployment(spec, "systemd").files if name.endswith("pool.conf")}
+    assert units == {f"ci-runner@{name}.service.d/pool.conf" for name in linux}
 
 
 # The Actions Runner Controller.
@@ -298,9 +291,8 @@ def test_a_machine_gets_what_its_own_family_needs(accelerator: str, foreign: str
     pool = {"runs-on": ["self-hosted", "linux", "x64", "gpu"], "system": "x86_64-linux", "accelerator": accelerator}
     declared = {"families": {"npu": {"title": "Example"}}}
     spec = spec_of(small(runners={"gpu": pool}, hardware=declared))
-    for target in ("systemd", "quadlet", "nixos"):
-        for name, text in each(deployment(spec, target).files.items()):
-            assert not re.search(foreign, text.replace("flox-cuda", ""), re.IGNORECASE), (target, name)
+    for name, text in each(deployment(spec, "systemd").files.items()):
+        assert not re.search(foreign, text.replace("flox-cuda", ""), re.IGNORECASE), name
 
 
 def test_a_pod_asks_for_the_resource_of_its_target(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -492,160 +484,6 @@ def sections(text: str) -> dict[str, dict[str, list[str]]]:
     return found
 
 
-# Quadlets.
-
-
-def test_quadlets_have_keys_that_podman_knows(spec: Spec) -> None:
-    for name, text in each(deployment(spec, "quadlet").files.items()):
-        if name.endswith(".container"):
-            unit = sections(text)
-            assert set(unit) == {"Unit", "Container", "Service"} | ({"Install"} if "prune" not in name else set())
-            assert set(unit["Container"]) <= set(KNOWN["quadlet"])
-
-
-def test_systemd_accepts_the_rest_of_a_quadlet(machine: Path, spec: Spec) -> None:
-    text = deployment(spec, "quadlet").files["ci-runner-4090.container"]
-    kept = {name: section for name, section in sections(text).items() if name != "Container"}
-    kept["Service"]["ExecStart"] = ["/usr/bin/podman run"]
-    lines = [
-        line
-        for name, section in kept.items()
-        for line in (f"[{name}]", *(f"{key}={value}" for key, values in section.items() for value in values))
-    ]
-    (machine / "etc/systemd/system/ci-runner-4090.service").write_text("\n".join(lines) + "\n", "utf-8")
-    done = analyze(machine, "verify", "ci-runner-4090.service")
-    assert (done.returncode, done.stdout + done.stderr) == (0, "")
-
-
-GENERATORS = "/usr/libexec/podman:/usr/lib/podman"
-"""Where podman has the generator that makes units of quadlets; Debian 12's podman is too old for it."""
-
-
-def test_podmans_generator_makes_units_that_systemd_accepts(machine: Path, tmp_path: Path, spec: Spec) -> None:
-    generator = shutil.which("quadlet", path=f"{GENERATORS}:{os.environ['PATH']}")
-    if generator is None:
-        pytest.skip("quadlet is not installed: a part of podman 4.4 or later, which Debian 12 does not have")
-    quadlets = tmp_path / "quadlets"
-    quadlets.mkdir()
-    for name, text in deployment(spec, "quadlet").files.items():
-        (quadlets / name).write_text(text, "utf-8")
-
-    def generated() -> tuple[int, dict[str, str], str]:
-        """The exit code, the units, and what the generator said of what it does not know."""
-        words = [generator, "-dryrun", "-user", "-no-kmsg-log"]
-        env = {"QUADLET_UNIT_DIRS": str(quadlets)}
-        done = subprocess.run(words, env=env, capture_output=True, encoding="utf-8", check=False)
-        _, *found = re.split(r"^---(\S+)---$", "\n" + done.stdout, flags=re.MULTILINE)
-        said = [line for line in done.stderr.splitlines() if "Loading source unit file" not in line]
-        return done.returncode, dict(zip(found[::2], found[1::2], strict=True)), "\n".join(said)
-
-    code, units, said = generated()
-    assert (code, said) == (0, "")
-    assert set(units) == {f"{path.stem}.service" for path in quadlets.glob("*.container")}
-    for name, text in units.items():
-        (machine / "etc/systemd/system" / name).write_text(text, "utf-8")
-    done = analyze(machine, "verify", *units)
-    assert (done.returncode, done.stdout + done.stderr) == (0, "")
-    file = quadlets / "ci-runner-4090.container"
-    file.write_text(file.read_text("utf-8").replace("ReadOnly=", "ReadOnlyy="), "utf-8")
-    assert "ReadOnlyy" in generated()[2]
-
-
-def test_a_quadlets_credential_stays_with_the_controller(spec: Spec) -> None:
-    container = sections(deployment(spec, "quadlet").files["ci-runner-4090.container"])["Container"]
-    assert container["Secret"] == ["ci-runner-github,type=env,target=GITHUB_TOKEN"]
-    assert container["Exec"] == [f"start 4090 --health {SOCKET} --spec /etc/ci-runner/ci-matrix.yaml"]
-    assert f"{Path(SOCKET).parent}:{Path(SOCKET).parent}" in container["Volume"]
-    assert "%t/podman/podman.sock:/run/podman/podman.sock" in container["Volume"]
-    assert any(":/etc/ci-runner/ci-matrix.yaml" in volume for volume in container["Volume"])
-    assert (container["NoNewPrivileges"], container["DropCapability"]) == (["true"], ["all"])
-
-
-# NixOS.
-
-
-def nix(*words: str | Path) -> str:
-    """The output of nix-instantiate, which must succeed."""
-    command = [require("nix-instantiate"), *map(str, words)]
-    done = subprocess.run(command, capture_output=True, encoding="utf-8", check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def evaluated(module: Path, pools: str, part: str) -> Any:
-    """Part of the module's configuration for a machine with `pools`, with a stand-in for nixpkgs' lib."""
-    expression = f"""
-      let
-        lib = import {Path(__file__).with_name("lib.nix")};
-        config.services.ci-runner = {{
-          enable = true; package = "/package"; uid = 974; repository = "o/r"; credential = "/secret"; spec = "/spec";
-          pools = {pools};
-        }};
-        podman.virtualisation.podman.package = "/podman";
-        module = import {module} {{ inherit lib; config = config // podman; }};
-      in module.{part}
-    """
-    found = nix("--eval", "--strict", "--json", "--expr", expression)
-    return json.loads(found)
-
-
-@pytest.fixture
-def module(tmp_path: Path, spec: Spec) -> Path:
-    file = tmp_path / "ci-runner.nix"
-    file.write_text(deployment(spec, "nixos").files["ci-runner.nix"], "utf-8")
-    return file
-
-
-def test_nix_parses_the_module(module: Path) -> None:
-    assert nix("--parse", module)
-
-
-def test_the_module_defines_one_service_per_pool(module: Path) -> None:
-    services = evaluated(module, '{ "4090" = 2; }', "config.systemd.services")
-    assert set(services) == {"ci-runner-4090", "ci-prune-runners", "ci-runner-health@"}
-    assert services["ci-runner-health@"]["serviceConfig"]["AmbientCapabilities"] == "CAP_SYSLOG"
-    assert "exec /package/bin/ci-runner prune --spec /spec\n" in services["ci-prune-runners"]["script"]
-    assert services["ci-prune-runners"]["startAt"] == "daily"
-    assert "Restart" not in services["ci-prune-runners"]["serviceConfig"]
-    service = services["ci-runner-4090"]
-    assert f"exec /package/bin/ci-runner start 4090 --count 2 --health {SOCKET} --spec /spec\n" in service["script"]
-    assert service["serviceConfig"]["Restart"] == "always"
-    assert service["serviceConfig"]["RestartPreventExitStatus"] == "7"
-    assert service["serviceConfig"]["LoadCredential"] == "hosts.yml:/secret"
-    assert service["serviceConfig"]["TimeoutStopSec"] > 45 * 60
-    assert service["environment"] == {"GITHUB_REPOSITORY": "o/r"}
-
-
-def test_the_module_enables_gpus_only_if_a_pool_has_them(module: Path) -> None:
-    part = "config.hardware.nvidia-container-toolkit"
-    assert evaluated(module, '{ "4090" = 1; }', part) == {"enable": True, "device-name-strategy": "uuid"}
-    assert evaluated(module, "{ grouped = 1; }", part) == {"enable": {}, "device-name-strategy": {}}
-
-
-def test_a_controller_stops_before_the_session_that_its_containers_run_in(module: Path, spec: Spec) -> None:
-    """systemd stops units in the opposite order of their start."""
-    services = evaluated(module, "{ grouped = 1; }", "config.systemd.services")
-    assert "ci-runner-health@" not in services
-    service = services["ci-runner-grouped"]
-    assert "user@974.service" in service["after"]
-    assert evaluated(module, "{ grouped = 1; }", "config.users.users.ci-runner.uid") == 974
-    page = deployment(spec, "systemd").files["install.md"]
-    assert "session=user@$(id --user ci-runner).service" in page
-
-
-def test_podman_starts_for_a_quadlet_that_waits_for_its_job(spec: Spec) -> None:
-    """Its service ends when nobody asks, and systemd starts no unit that a stopping one is ordered after."""
-    unit = sections(deployment(spec, "quadlet").files["ci-runner-grouped.container"])["Unit"]
-    assert (unit["Wants"], unit["After"]) == (["podman.socket"], ["podman.socket"])
-
-
-def test_the_module_refuses_unknown_pools(module: Path) -> None:
-    [known, unknown] = evaluated(module, "{ grouped = 1; gruoped = 1; }", "config.assertions")
-    assert known["assertion"]
-    assert not unknown["assertion"]
-    assert "unknown pool gruoped; known are 4090 grouped" in unknown["message"]
-
-
 # The pins.
 
 
@@ -709,17 +547,19 @@ def test_what_is_written_is_not_drift(
 
 
 def test_files_of_a_removed_pool_are_removed_and_foreign_ones_stay(tmp_path: Path, matrix: Path) -> None:
-    words = ["quadlet", "-o", str(tmp_path / "out"), "--spec", str(matrix)]
+    words = ["systemd", "-o", str(tmp_path / "out"), "--spec", str(matrix)]
     assert deploy(*words) == 0
-    mine = tmp_path / "out/quadlet/mine.container"
-    mine.write_text("[Container]\n", "utf-8")
+    out = tmp_path / "out/systemd"
+    mine = out / "mine.service"
+    mine.write_text("[Service]\n", "utf-8")
+    assert (out / "ci-runner@h100.service.d/pool.conf").exists()
     renamed = RUNNERS | {"hopper": RUNNERS["h100"]}
     del renamed["h100"]
     matrix.write_text(json.dumps(small(runners=renamed)), "utf-8")
     assert deploy(*words) == 0
-    found = {file.name for file in mine.parent.iterdir()}
-    ours = {"ci-runner-hopper.container", "ci-prune-runners.container", "ci-prune-runners.timer", "install.md"}
-    assert found == {*ours, "mine.container"}
+    assert mine.read_text("utf-8") == "[Service]\n"
+    assert (out / "ci-runner@hopper.service.d/pool.conf").exists()
+    assert not (out / "ci-runner@h100.service.d/pool.conf").exists()
 
 
 def test_a_foreign_file_in_the_way_is_never_overwritten(
@@ -747,7 +587,7 @@ def test_values_are_not_read_as_templates(target: str) -> None:
 
 
 def test_wrong_arguments_are_reported(tmp_path: Path, matrix: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert deploy("nixos", "-o", str(tmp_path), "--spec", str(matrix), "--scale-set-labels") == 2
+    assert deploy("systemd", "-o", str(tmp_path), "--spec", str(matrix), "--scale-set-labels") == 2
     assert "[wrong-option]" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         deploy("heroku", "-o", str(tmp_path))

@@ -1,7 +1,7 @@
 """Deployment files for the spec's pools: which pools a target serves, and the facts that its templates show.
 
-`systemd`, `quadlet` and `nixos` run controllers (`ci-runner start POOL`) on machines with rootless podman. Only the
-controller gets the credential and the engine's socket; the containers of jobs get neither.
+`systemd` runs controllers (`ci-runner start POOL`) on machines with rootless podman. Only the controller gets the
+credential and the engine's socket; the containers of jobs get neither.
 
 `arc` configures the Actions Runner Controller (gha-runner-scale-set) in Kubernetes, one Helm release per pool. There, a
 pool whose `runs-on` is a name is a runner scale set of that name. On request, or if there is no such pool, a pool with
@@ -22,7 +22,6 @@ from ci_compiler.files.drift import MARK
 from ci_compiler.hardware.families import DEFAULT, facts, has_facts
 from ci_compiler.hardware.families.host_signs import seen_by_host
 from ci_compiler.plan.pins import named_commits
-from ci_compiler.recipes.nix_text import string
 from ci_compiler.runner.controller.containers import TOOLKIT_PREFIX
 from ci_compiler.runner.controller.store_daemon import CAPABILITIES, DAEMON
 from ci_compiler.runner.deployment.release_pins import ARCHITECTURES, pins
@@ -122,7 +121,6 @@ def _facts(spec: Spec, target: str, pools: Iterable[Pool]) -> Facts:
     return {
         "heading": f"{MARK} from {file}. Do not edit: change the spec, then run `ci-runner deploy {target}`.",
         **words,
-        "nixos-after": f' "{words["nixos-unit"]}"' if words["nixos-unit"] else "",
         "labelled-gpus": words["gpu-labels"],
         "unlabelled-gpus": "" if words["gpu-labels"] else words["gpu-resource"],
         "example": next(pool.name for pool in pools),
@@ -139,15 +137,9 @@ def _facts(spec: Spec, target: str, pools: Iterable[Pool]) -> Facts:
         "hardening": hardening,
         "metadata-4": "\n".join(f"- {address}/32" for address in METADATA if ":" not in address),
         "metadata-6": "\n".join(f"- {address}/128" for address in METADATA if ":" in address),
-        "nix-hardening": _in_nix(strict),
-        "restart": _in_unit(RESTART),
         "service": _in_unit(settings),
-        "nix-service": _in_nix(settings),
         "health": SOCKET,
         "health-service": _in_unit(watching),
-        "nix-health-service": _in_nix(watching),
-        # The image of a controller, as the owner publishes it (registries accept only lower case).
-        "controller-image": pins().controller.format(owner=spec.owner.lower(), version=__version__),
         "controller-chart": pins().controller_chart,
         "chart": pins().scale_set_chart,
         "version": pins().chart_version,
@@ -156,10 +148,6 @@ def _facts(spec: Spec, target: str, pools: Iterable[Pool]) -> Facts:
 
 def _in_unit(settings: Mapping[str, str]) -> str:
     return "\n".join(f"{name}={value}" for name, value in settings.items())
-
-
-def _in_nix(settings: Mapping[str, str]) -> str:
-    return "\n".join(f"{name} = {string(value)};" for name, value in settings.items())
 
 
 def _words(spec: Spec, gpu: str) -> Mapping[str, str]:
@@ -178,20 +166,16 @@ def _pool_facts(spec: Spec, pool: Pool) -> Facts:
     runs_on, seconds = pool.runs_on, longest(spec, pool)
     labels = [] if runs_on.scale_set else list(runs_on.labels)
     group = f"group {runs_on.group}, " if runs_on.group else ""
-    title = _title(spec, pool)
     gpu = spec.hardware.gpu(pool.gpu).capability if pool.gpu else ("", "")
     builds = builds_in(spec, pool)
     return _sizes(spec, pool, builds=builds) | {
         **_words(spec, pool.gpu),
         "pool": pool.name,
-        "nix-pool": string(pool.name),
-        "title": title,
-        "nix-title": string(title),
+        "title": _title(spec, pool),
         "gpu": pool.gpu,
         "gpu-count": str(pool.gpus),
         "no-gpu": "" if pool.gpu else "true",
         "health-option": f" --health {SOCKET}" if pool.gpu and seen_by_host(spec.hardware.gpu(pool.gpu).family) else "",
-        "nix-gpu": "true" if pool.gpu else "false",
         "capability-major": str(gpu[0]),
         "capability-minor": str(gpu[1]),
         "untrusted": "true" if pool.untrusted else "",
@@ -199,7 +183,6 @@ def _pool_facts(spec: Spec, pool: Pool) -> Facts:
         "builds": "true" if builds else "",
         "longest": str(seconds),
         "stop": str(seconds + STOPPING),
-        "unit-stop": str(seconds + STOPPING + 60),
         "runs-on": runs_on.scale_set or f"{group}[{', '.join(runs_on.labels)}]",
         "scale-set": quoted(runs_on.scale_set or scale_set_of(pool.name)),
         "scale-set-labels": dump({"scaleSetLabels": labels}).rstrip() if labels else "",
