@@ -137,15 +137,22 @@ def _edited(decided: Plan, root: Path, branch: str) -> Sequence[Finding]:
 
 
 def _branch(arguments: argparse.Namespace, spec: Spec, root: Path) -> str:
-    """The branch whose files the checkout has; '' where it has no recipes, and no branch is given or known.
+    """The branch whose files the checkout has; '' where no branch is given or known, and none is needed.
 
-    Raises InputError if the branch of its recipes is not known, or if they are those of another one.
+    Raises InputError if the branch of a checkout's recipes is not known, or if they are those of another one. A folder
+    that is no checkout has no branch: its recipes are left out, which is printed.
     """
     recipes = spec.backend.has_recipes and (root / RECIPES).is_dir()
+    given = getattr(arguments, "branch", None) is not None
+    if not given and not (root / ".git").exists():
+        if recipes:
+            choices = " or ".join(f"--branch {name}" for name in spec.branches)
+            note(f"the recipes are left out, since this folder is no checkout; {choices} includes them")
+        return ""
     try:
         return branch_of(arguments, spec, root, source=True, writes=recipes and not arguments.check)
     except InputError:
-        if recipes or getattr(arguments, "branch", None) is not None:
+        if recipes or given:
             raise
         return ""
 

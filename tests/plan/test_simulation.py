@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise, permutations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from ci_compiler.plan.simulation import QueueOrder, TimedJob, Timeline, critical_path, lower_bound, simulate
@@ -162,6 +162,7 @@ def test_every_schedule_keeps_the_constraints(yard: tuple[list[TimedJob], dict[s
 @given(yards())
 def test_while_a_job_waits_every_machine_of_its_pool_is_busy(yard: tuple[list[TimedJob], dict[str, int]]) -> None:
     jobs, machines = yard
+    assume(jobs)
     found = simulate(jobs, machines)
     over = ends(jobs, found)
     for index, job in each(enumerate(jobs)):

@@ -51,6 +51,8 @@ def test_a_starter_compiles_and_its_recipes_evaluate(
 ) -> None:
     assert ci(tmp_path, "init", "--template", name, "--owner", "some-org") == 0
     written = files_of(tmp_path)
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".git/HEAD").write_text("ref: refs/heads/main\n", "utf-8")
     assert set(written) == {SCHEMA, *files_of(STARTERS / name)}
     said = capsys.readouterr().out
     assert [path for path in written if path not in said] == []
