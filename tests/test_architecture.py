@@ -14,6 +14,8 @@ from collections.abc import Iterator, Mapping
 from graphlib import TopologicalSorter
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
 CODE = ROOT / "ci_compiler"
 PAGE = ROOT / ".github/docs/architecture.md"
@@ -63,6 +65,7 @@ def picture() -> str:
     return "\n".join(lines) + "\n"
 
 
+@pytest.mark.slow
 def test_the_picture_is_up_to_date() -> None:
     found = BLOCK.search(PAGE.read_text("utf-8"))
     assert found
@@ -75,6 +78,7 @@ def test_the_table_has_every_part() -> None:
     assert sorted(named) == sorted(part for row in layers() for part in row)
 
 
+@pytest.mark.slow
 def test_no_modules_import_each_other_in_a_circle() -> None:
     """Imports inside functions count, and those for type checking only do not. A package is its `__init__`."""
     names = {path: ".".join(path.relative_to(ROOT).with_suffix("").parts) for path in CODE.rglob("*.py")}
@@ -114,6 +118,7 @@ ON_THE_CLOCK = {
 }
 
 
+@pytest.mark.slow
 def test_no_test_judges_by_the_clock() -> None:
     """On a busy machine, everything takes longer: a test counts operations or seconds of a processor."""
     tests = ROOT / "tests"

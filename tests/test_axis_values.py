@@ -78,6 +78,7 @@ def places(tree: ast.AST, path: str) -> Iterator[str]:
         stack += [(child, inside) for child in ast.iter_child_nodes(node)]
 
 
+@pytest.mark.slow
 def test_only_one_function_compares_values_of_axes() -> None:
     found: Counter[str] = Counter()
     for path in (ROOT / "ci_compiler").rglob("*.py"):

@@ -360,6 +360,7 @@ def test_every_whole_spec_compiles() -> None:
         assert compiled(block.text).warnings == (), f"{page}:{block.line}"
 
 
+@pytest.mark.slow
 @every_page
 def test_every_part_of_a_spec_fits_into_the_bundled_one(page: str) -> None:
     base = yaml.safe_load(BUNDLED.read_bytes())
@@ -664,6 +665,7 @@ def follow(session: Session, page: str, steps: Iterable[tuple[Block, str]]) -> N
             assert shows(expected, printed), f"{page}:{block.line} prints\n{printed}\nand not\n{expected}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", [page for page in PAGES if page != ROUTES and any(steps_of(page))])
 def test_what_a_page_runs_prints_what_it_says(page: str, session: Session) -> None:
     follow(session, page, steps_of(page))

@@ -56,6 +56,7 @@ def test_the_register_documents_the_codes_and_no_others() -> None:
     assert all(code.name == code.upper().replace("-", "_") for code in Code)
 
 
+@pytest.mark.slow
 def test_every_code_that_is_raised_is_registered() -> None:
     """Mypy refuses a text where a code belongs; this is for those who raise one with another type."""
     calls = [(name, node) for name, node in nodes() if isinstance(node, ast.Call)]

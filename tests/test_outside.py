@@ -151,6 +151,7 @@ def reader(function: ast.expr) -> str:
     return ""
 
 
+@pytest.mark.slow
 def test_nothing_else_reads_what_comes_from_outside() -> None:
     paths = {".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts): path for path in PACKAGE.rglob("*.py")}
     trees = {name.removesuffix(".__init__"): ast.parse(path.read_text("utf-8")) for name, path in paths.items()}
@@ -282,6 +283,7 @@ COMMANDS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", COMMANDS.values(), ids=COMMANDS.keys())
 @pytest.mark.parametrize(
     ("make", "said"),
@@ -349,6 +351,7 @@ WRONG = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", WRONG)
 def test_no_message_repeats_a_huge_value(
     case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

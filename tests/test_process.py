@@ -260,6 +260,7 @@ def starts(tree: ast.AST) -> Iterator[str]:
                 yield name
 
 
+@pytest.mark.slow
 def test_no_other_module_starts_programs() -> None:
     root = Path(ci_compiler.__file__).parent
     found = {

@@ -35,6 +35,7 @@ def served(folder: Path) -> Iterator[int]:
         server.shutdown()
 
 
+@pytest.mark.slow
 def test_a_wheel_is_built_tested_published_and_installed(project: Project, tmp_path: Path) -> None:
     assert project.build().stdout.splitlines()[-1] == FILE
     manifest = project.manifest
@@ -125,6 +126,7 @@ def handed_over(project: Project) -> dict[str, str]:
     return dict(one.partition("=")[::2] for one in listed if one)
 
 
+@pytest.mark.slow
 def test_declared_variables_reach_build_setup_and_test(project: Project) -> None:
     shown = "import os\nassert os.environ['OPTIMIZE'] == '-O3 avx2' and 'ABSENT' not in os.environ\n"
     (project.root / "ci/smoke.py").write_text(shown, "utf-8")
@@ -186,6 +188,7 @@ def test_a_folder_that_leads_out_of_the_repository_is_refused(project: Project, 
     assert not (project.root / MANIFEST).exists()
 
 
+@pytest.mark.slow
 def test_a_failed_command_is_a_failed_stage(built: Project) -> None:
     built.declare(setup="echo error: no such package; exit 3")
     assert (
@@ -314,6 +317,7 @@ def test_a_new_version_in_the_spec_rebuilds_every_variant(project: Project) -> N
     assert project.compile("affected", "--base", base).stdout.split() == [f"fastpath-{wheel.TAG}-cpu-avx", NAME]
 
 
+@pytest.mark.slow
 def test_no_recipe_is_compiled_and_no_nix_is_asked_for(project: Project) -> None:
     project.compile()
     assert not (project.root / ".flox").exists()

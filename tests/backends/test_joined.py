@@ -85,6 +85,7 @@ def test_one_run_of_the_script_makes_all_variants_of_a_build(joined: Project) ->
         assert "is another file than the one that was built" in joined.job("fetch", path, status=1).stderr
 
 
+@pytest.mark.slow
 def test_a_build_takes_the_files_of_an_earlier_one_for_all_of_its_variants_or_for_none(joined: Project) -> None:
     document = declared()
     document["packages"]["ext"]["command"]["reuse"] = True
@@ -124,6 +125,7 @@ def test_the_workflow_looks_for_an_earlier_build_and_notes_the_inputs() -> None:
     assert steps[-1]["with"]["path"] == "build-output/inputs.txt"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("script", "message"),
     [

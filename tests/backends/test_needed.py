@@ -89,6 +89,7 @@ def test_a_build_and_its_test_get_the_files_of_what_they_need(two: Project) -> N
     smoke(two, "--needs", "made-output")
 
 
+@pytest.mark.slow
 def test_a_needed_package_that_cannot_be_installed_is_named(project: Project) -> None:
     declare(project, base_setup="echo broken >&2; exit 3")
     build(project, BASE)
@@ -107,6 +108,7 @@ def test_without_the_files_nothing_is_built(two: Project) -> None:
     assert "Traceback" not in two.job("build", TOP, status=1).stderr
 
 
+@pytest.mark.slow
 def test_a_test_takes_the_very_files_of_the_build(two: Project) -> None:
     build(two, BASE)
     build(two, TOP, "--needs", "made-output")
@@ -218,6 +220,7 @@ def test_a_test_takes_the_files_that_its_build_had_among_others_of_the_name(two:
     smoke(two, "--needs", "made-output")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fetch", "message"),
     [

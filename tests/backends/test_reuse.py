@@ -24,6 +24,8 @@ from ci_compiler.sync.compiled import compile_files
 from tests.backends.project import Project
 from tests.backends.wheel import NAME
 
+pytestmark = pytest.mark.slow
+
 SCRIPT = '#!/bin/bash -e\nmkdir -p dist\necho called >>"$COUNT"\ncat src/fastpath.py >dist/made.txt\n'
 
 PULL, QUEUE = ("pull_request", "refs/pull/1/merge"), ("merge_group", "refs/heads/gh-readonly-queue/main/pr-1")

@@ -16,6 +16,8 @@ import ci_compiler
 from tests.backends.project import leave_result
 from tests.specs import small
 
+pytestmark = pytest.mark.slow
+
 PACKAGE = Path(ci_compiler.__file__).parent
 NAME = "torchvision-python313-cpu-avx2"
 PASSWORD = "correct horse"  # noqa: S105

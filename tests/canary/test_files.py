@@ -55,6 +55,7 @@ def written(request: pytest.FixtureRequest, tmp_path: Path) -> list[Path]:
     return [*found, tmp_path / ".github/canary/setup/action.yml"]
 
 
+@pytest.mark.slow
 def test_the_checkers_of_workflows_find_nothing(written: list[Path]) -> None:
     assert jsonschema_problems(written) == []
     assert language_service_problems(written) == []

@@ -473,6 +473,7 @@ OTHERWISE: tuple[tuple[str, list[str], dict[str, str]], ...] = (
 """What leaves an assumption untried: its name, the scripts of its probe, and their environment."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "names", "changed"), OTHERWISE)
 def test_a_probe_that_was_not_set_up_says_nothing(
     scripts: Scripts, name: str, names: list[str], changed: dict[str, str]

@@ -132,6 +132,7 @@ def test_without_a_terminal_a_missing_answer_names_its_option(
     assert files_of(tmp_path) == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("template", starters())
 def test_every_template_takes_gpus_and_a_builder(template: str, tmp_path: Path) -> None:
     amd = template.endswith("-rocm")
@@ -175,6 +176,7 @@ def test_the_first_push_builds_and_publishes_nothing(
     assert sorted(last, key=lambda part: last[part]) == list(ORDER)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("template", [name for name in starters() if not name.endswith("-rocm")])
 def test_every_template_takes_machines_with_arm(template: str, tmp_path: Path) -> None:
     words = ("--template", template, "--owner", "acme", "--gpus", "GH200", "--builder", "Graviton4")

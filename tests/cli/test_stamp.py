@@ -19,6 +19,8 @@ from ci_compiler.cli import stamp
 from tests.processes import until
 from tests.specs import small
 
+pytestmark = pytest.mark.slow
+
 WORKED = 77
 """The exit code of a check that did its work, in these tests."""
 

@@ -54,6 +54,7 @@ def number(cell: str) -> int:
     return 0 if cell == "–" else int(cell.replace(",", ""))
 
 
+@pytest.mark.slow
 @given(documents())
 @settings(max_examples=40, deadline=None)
 def test_links_lead_to_what_is_compiled(document: dict[str, Any]) -> None:

@@ -51,6 +51,7 @@ def shown(page: Page) -> int:
     return int(page.run("document.querySelectorAll('#variants tbody tr').length"))
 
 
+@pytest.mark.slow
 def test_a_year_of_a_large_fleet_is_a_small_file(bundled: Plan, year: Records) -> None:
     text = text_of(year).encode()
     assert sum(len(trace.records) for trace in year.variants.values()) > 30 * 459

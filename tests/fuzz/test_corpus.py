@@ -24,6 +24,7 @@ def test_an_input_of_the_corpus_breaks_nothing(path: Path) -> None:
     TARGETS[path.parent.name](path.read_bytes())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", TARGETS)
 def test_mutants_of_the_corpus_break_nothing(target: str) -> None:
     known = [path.read_bytes() for path in INPUTS if path.parent.name == target]

@@ -241,6 +241,7 @@ def test_the_document_alone_rebuilds_shards_and_routes(decided: Plan) -> None:
     assert_rebuilt(decided)
 
 
+@pytest.mark.slow
 @given(documents())
 @settings(max_examples=30, deadline=None)
 def test_the_document_of_any_spec_is_valid_and_complete(spec: dict[str, Any]) -> None:

@@ -426,6 +426,7 @@ def test_one_limit_holds_for_all_branches_and_each_of_them_is_represented() -> N
         assert {cell.branch for cell, _ in one.cells} == {one.branch}
 
 
+@pytest.mark.slow
 @given(document=documents(), most=st.integers(0, 30))
 def test_representatives_are_few_and_cover_as_many_values_as_possible(document: dict[str, Any], most: int) -> None:
     decided = plan(spec_of(document))

@@ -238,6 +238,7 @@ def test_the_cost_is_the_forecasts() -> None:
     assert "`h100` |" not in markdown(added)
 
 
+@pytest.mark.slow
 def test_the_bundled_stacks_changes_are_short() -> None:
     text = BUNDLED.read_text("utf-8")
     before = plan(bundled_spec())
@@ -280,6 +281,7 @@ def test_long_lists_are_folded_away() -> None:
     assert text.count("`pytorch-python313-cuda12_8-sm8") == 12  # once as added, once with its tests
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(documents(), documents())
 def test_what_every_difference_keeps(one: dict[str, Any], other: dict[str, Any]) -> None:

@@ -276,6 +276,7 @@ def test_no_cell_changes_the_order_of_another_shard(bundled: Plan) -> None:
             assert [cell for cell, _ in shard.cells] == everything[shard.name]
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(documents())
 def test_what_every_forecast_keeps(document: dict[str, Any]) -> None:

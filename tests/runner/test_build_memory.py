@@ -31,6 +31,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("root")
 @pytest.mark.parametrize(
     ("remote", "uses_nix", "expected"), [("daemon", True, 2015), ("local", True, 115), ("daemon", False, 115)]

@@ -336,6 +336,7 @@ ANY = st.text() | st.lists(st.sampled_from(WORDS)).map("".join)
 ANSWERS = st.none() | st.builds(Answer, status=st.integers(-9, 255), out=ANY, err=ANY)
 
 
+@pytest.mark.slow
 @given(
     st.builds(
         Recorded,

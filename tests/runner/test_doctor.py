@@ -275,6 +275,7 @@ def test_the_holes_of_a_nix_follow_from_its_version(version: str, names: list[st
     assert [hole.name for hole in holes(f"nix (Nix) {version}")] == names
 
 
+@pytest.mark.slow
 def test_the_nix_that_is_advised_and_every_later_one_have_no_known_hole() -> None:
     versions = [f"2.{line}.{patch}" for line in range(3, 41) for patch in range(30)]
     advised = set()

@@ -106,6 +106,7 @@ def refused(ask: Callable[[], object]) -> str:
     return said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", GARBAGE)
 def test_a_garbled_answer_is_an_error_of_the_engine(garbling: Garbling, kind: str) -> None:
     engine = garbling.engine
@@ -134,6 +135,7 @@ def test_a_container_of_another_shape_is_an_error_of_the_engine(garbling: Garbli
     assert "podman container inspect: its answer cannot be read" in refused(garbling.engine.machines)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", GARBAGE)
 def test_a_garbled_log_says_nothing_of_its_job(garbling: Garbling, kind: str) -> None:
     garbling.answers("logs --tail", GARBAGE[kind])
@@ -168,6 +170,7 @@ DEVICES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [*GARBAGE, *CHECKS])
 def test_a_garbled_doctor_does_not_prove_health(kind: str) -> None:
     answer = GARBAGE.get(kind) or json.dumps(CHECKS.get(kind)).encode()
@@ -177,6 +180,7 @@ def test_a_garbled_doctor_does_not_prove_health(kind: str) -> None:
     assert len(said) < 500
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [*GARBAGE, *DEVICES])
 def test_a_garbled_list_of_gpus_is_an_error_of_the_engine(garbling: Garbling, kind: str) -> None:
     answer = GARBAGE.get(kind) or json.dumps(DEVICES.get(kind)).encode()

@@ -507,6 +507,7 @@ KINDS: dict[Callable[[Kind], None], str] = {
 """What each kind is refused with; '' if it is brought to the new commit."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", KINDS, ids=lambda make: make.__name__)
 def test_a_checkout_is_clean_at_the_new_commit_or_the_command_refused(
     tmp_path: Path, make: Callable[[Kind], None], capsys: pytest.CaptureFixture[str]

@@ -38,6 +38,7 @@ def specs(draw: st.DrawFn) -> tuple[str, list[tuple[tuple[str, str, str], str, s
     return text + draw(st.sampled_from(["owner: me\n", "owner: me"])), found
 
 
+@pytest.mark.slow
 @given(specs())
 def test_only_the_bytes_of_the_value_change(given: tuple[str, Any]) -> None:
     text, found = given
@@ -59,6 +60,7 @@ def test_a_version_that_is_removed_takes_its_own_line_and_no_other(given: tuple[
             assert made == text[:start] + text[end:]
 
 
+@pytest.mark.slow
 @given(specs())
 def test_a_source_that_is_added_and_removed_again_leaves_no_trace(given: tuple[str, Any]) -> None:
     text, found = given

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
@@ -49,6 +50,7 @@ def strings(node: Any) -> Any:
     return YAML(typ="safe", pure=True).load(node)
 
 
+@pytest.mark.slow
 @given(st.dictionaries(KEYS, NODES, min_size=1, max_size=4))
 def test_what_is_written_is_read_back(document: dict[str, Any]) -> None:
     assert strings(dump(document)) == document

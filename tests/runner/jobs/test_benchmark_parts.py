@@ -16,6 +16,8 @@ from ci_compiler.runner.jobs.benchmark.lines import MOST_BYTES, read_output
 from ci_compiler.runner.jobs.benchmark.results import Gain, deviation, gain, overall
 from ci_compiler.runner.jobs.smoke_probe.timing import measure
 
+pytestmark = pytest.mark.slow
+
 # What a process printed.
 
 

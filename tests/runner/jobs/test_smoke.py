@@ -142,6 +142,7 @@ def test_a_package_without_known_tests_is_imported_and_its_version_checked(
     assert [*verdicts][2:] == ["import", "version", "emulated-cpu"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "check", "behaviour", "message"),
     [
@@ -304,6 +305,7 @@ def test_of_several_gpus_one_that_runs_the_build_is_taken(interpreter: Callable[
 # Crashes.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("event", "what", "at", "message"),
     [
