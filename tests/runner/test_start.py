@@ -14,6 +14,7 @@ import pytest
 from ci_compiler.cli.app import run
 from ci_compiler.cli.runner import PROGRAM
 from ci_compiler.process import Ended
+from ci_compiler.runner.controller import loop
 from ci_compiler.runner.controller.host_runner import RECORD, ProcessEngine
 from tests.github.server import serving
 from tests.github.state import OWNER, REPOSITORY, TOKEN, Fault, GitHub
@@ -106,7 +107,7 @@ def test_without_the_verdict_of_the_host_no_runner_is_registered_for_jobs(
     assert not github.secrets
 
 
-def test_an_outdated_runner_ends_it_with_the_runners_exit_code(
+def test_a_runner_that_github_refuses_for_hours_ends_it_with_the_runners_exit_code(
     github: GitHub,
     folder: Path,
     options: list[str],
@@ -116,8 +117,9 @@ def test_an_outdated_runner_ends_it_with_the_runners_exit_code(
     end_job(folder, 7)
     sleep = time.sleep
     monkeypatch.setattr("time.sleep", lambda _: sleep(0.02))
+    monkeypatch.setattr(loop, "OUTDATED", -1.0)  # it was refused for long enough at once
     assert run(PROGRAM, ["start", "builder", *options]) == 7
-    assert "builder: GitHub no longer serves this version" in capfd.readouterr().err
+    assert "builder: GitHub has served no runner of this version since" in capfd.readouterr().err
     assert not github.of()
 
 
