@@ -160,7 +160,7 @@ def plan(spec: Spec) -> Plan:
         findings += tuple(target_findings(spec))
     findings += tuple(untested_findings(spec, zip(judged.cells, routes, strict=True)))
     if not spec.backend.has_recipes:
-        from ci_compiler.plan.addresses import address_findings  # a store and FloxHub tell variants apart by name
+        from ci_compiler.plan.addresses import address_findings  # recipes are published by name
 
         findings += tuple(address_findings(spec, zip(judged.cells, routes, strict=True)))
     if any(pool.hosted for pool in spec.pools):

@@ -21,7 +21,7 @@ axes:
 packages:
   kernel:
     untested: They are tested elsewhere.
-    command: {build: b.sh, files: ["*.whl"], install: pip install kernel, publish: u.sh}
+    command: {build: b.sh, files: ["*.whl"], install: get @name@, publish: u.sh}
 matrix:
   values: {python: "3.13", accelerator: [cpu, rocm 7.1]}  # in every row
   rows:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from ci_compiler.canary.repository import files
 from tests.canary.derived import ROOT, compiled, load
+from tests.loops import each
 
 QUEUED = {"cancel-in-progress": False, "queue": "max"}
 """A request waits until those before it have ended; GitHub lets a hundred wait."""
@@ -55,8 +56,6 @@ GROUPS = {
     "fleet-watch.yml": ("fleet-watch", QUEUED, NOTHING),
     "pages.yml": ("pages", QUEUED, NOTHING),
     "pages-schedule.yml": ("pages-schedule", QUEUED, NOTHING),
-    "images.yml": ("images", QUEUED, NOTHING),
-    "images-schedule.yml": ("images-schedule", QUEUED, NOTHING),
 }
 """The group by its place (file and job; SHARD for that of a shard): its name, its kind, and what is lost."""
 
@@ -91,7 +90,7 @@ def test_tags_of_releases_of_this_repository_that_are_pushed_together_are_all_re
 
 def test_what_calls_or_starts_nothing_by_itself_needs_no_group() -> None:
     """A workflow that an event starts has a group; those that are called belong to the group of their caller."""
-    for name, text in compiled():
+    for name, text in each(compiled()):
         document = load(text)
         called = set(document.get("on") or document[True]) == {"workflow_call"}
         assert ("concurrency" in document) is not called, name
