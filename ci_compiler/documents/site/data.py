@@ -17,7 +17,7 @@ from ci_compiler.hardware.pasted import forms, tools
 from ci_compiler.hardware.workloads import Workload
 from ci_compiler.plan.document import axes_row, left_out_row, route_row
 from ci_compiler.plan.expected import as_row, expected_failures
-from ci_compiler.plan.matrix import Cell
+from ci_compiler.plan.matrix import Cell, version_in
 from ci_compiler.plan.needs import Needs
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.proof import is_imported_only
@@ -149,6 +149,7 @@ def _cells(
             "install": installs.index(_installs(needs, cell, shared)),
             "verify": verified.index(_verified(plan.spec, cell)),
             **({"without": without.index(lacks)} if any((lacks := _lacks(plan.spec, cell)).values()) else {}),
+            **_held("versions", _local_versions(plan.spec, cell)),
             **_held("recalled", _recalls(plan.spec, cell)),
             **_held("expected", _expected(plan.spec, cell)),
             **({"dnn": dnn.index(has)} if any((has := _dnn(plan.spec, cell)).values()) else {}),
@@ -230,6 +231,14 @@ def _expected(spec: Spec, cell: Cell) -> dict[str, list[dict[str, str]]]:
 def _dnn(spec: Spec, cell: Cell) -> dict[str, str]:
     """The version of the vendor's library for neural networks in each package of `cell`."""
     return {variant.package: dnn_of(spec, cell, variant.package) for variant in cell.variants}
+
+
+def _local_versions(spec: Spec, cell: Cell) -> dict[str, str]:
+    """The versions of the packages of `cell` that have a local part, and so are not those of the branch."""
+    found = {variant.package: version_in(spec, cell, variant) for variant in cell.variants}
+    return {
+        name: version for name, version in found.items() if version != spec.branches[cell.branch].versions.get(name, "")
+    }
 
 
 def _installs(needs: Needs, cell: Cell, shared: set[str]) -> dict[str, str]:

@@ -50,14 +50,14 @@ function stepOf(data, machine, { package: package_, branch, python, workload }) 
 
 /** A variant: `package_` of the cell with the number `at`. */
 export function offerOf(data, at, package_) {
-  const { branch, python, toolkit, target, isa, system, suffix, listed, driver, axes } = data.cells[at];
+  const { branch, python, toolkit, target, isa, system, suffix, listed, driver, axes, versions: own } = data.cells[at];
   const { versions } = data.branches[branch];
   const name = listed || `${package_}-${suffix}`;
   return {
     at,
     name,
     package: package_,
-    version: versions[package_] ?? "",
+    version: own?.[package_] ?? versions[package_] ?? "",
     branch,
     toolkit,
     python,
