@@ -92,9 +92,9 @@ echo "job: shared memory $(df --block-size=1G --output=size /dev/shm | tail -n 1
 for file in pids/pids.max pids.max memory/memory.limit_in_bytes memory.max; do
   if [[ -r /sys/fs/cgroup/$file ]]; then echo "job: ${file##*/} $(cat "/sys/fs/cgroup/$file")"; fi
 done
-echo "$(date -u +'%Y-%m-%d %H:%M:%SZ'): Job job completed with result: Succeeded"
 echo "job: done"
 until [[ -e go ]]; do sleep 0.1; done
+echo "$(date -u +'%Y-%m-%d %H:%M:%SZ'): Job job completed with result: Succeeded"
 printf %s "$configuration" >.credentials  # as the runner does
 """
 
