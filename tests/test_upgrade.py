@@ -78,6 +78,7 @@ def test_an_upgrade_names_what_the_spec_of_the_older_version_has_to_state(tmp_pa
 GONE = {
     ("packages", "pytorch", "suites", "ops", "times"): ("ci/times.json", "pytest-split"),
     ("packages", "pytorch", "suites", "ops", "flaky"): ([], "pytest-rerunfailures"),
+    ("packages", "pytorch", "command", "reuse"): (True, "built again at the merge"),
     ("packages", "pytorch", "command", "compiler-cache"): ({"program": "ccache"}, "the build script may keep a cache"),
 }
 """Keys that earlier versions had, each with a value and a word of what is written instead."""

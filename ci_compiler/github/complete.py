@@ -1,8 +1,8 @@
 """What earlier runs completed: variants for which no machine needs to be asked again.
 
 A run that succeeded notes the variants of which every stage left its result (`reports.summary.complete`). The note is
-an artifact, and so a claim of the run. It counts if GitHub says that the run succeeded, that it is one whose builds
-would be taken (`github.earlier`), and that its commit has the very tree of this run: then it ran the same workflow and
+an artifact, and so a claim of the run. It counts if GitHub says that the run succeeded, that it is one that is
+believed (`github.earlier`), and that its commit has the very tree of this run: then it ran the same workflow and
 the same code. What `git` does not know of, such as the drivers of the machines, is not compared.
 """
 

@@ -1,7 +1,7 @@
-"""Earlier builds from the same inputs: which runs are believed.
+"""Earlier runs: which are believed.
 
 Whoever may push a branch can have a run with artifacts of any name. GitHub says which run an artifact is of, and what
-the run was: no job can change that. A *protected* build is believed only of a run of a shard, on an event of the branch
+the run was: no job can change that. A *protected* note is believed only of a run of a shard, on an event of the branch
 itself, of the repository itself, at a commit that the branch was at. The latter tells the branch from a tag of the same
 name. A *request*'s is believed only of a run of `pull-request.yml` for a change in the repository itself.
 """
@@ -17,24 +17,12 @@ from ci_compiler.github.actions import Json, file_of, run_of
 from ci_compiler.github.client import PER_PAGE, Client
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.sharding import FOLDER
-from ci_compiler.workflows.artifacts import inputs_artifact
 from ci_compiler.workflows.common import OWN_EVENTS, PULL_REQUEST
 
 RUNS = 20
 """The most runs that are asked about one name, the newest first. Others may make any number of artifacts with it."""
 
 _REQUESTS = frozenset({"pull_request", "merge_group"})
-
-
-def earlier_run(client: Client, plan: Plan, branch: str, inputs: Iterable[str]) -> int | None:
-    """The newest run that built from one of `inputs` for `branch`, and is believed; None without one.
-
-    Raises GitHubError.
-    """
-    for path in inputs:
-        for run in believed(client, plan, branch, path.partition("-")[0], inputs_artifact(path)):
-            return int(run["id"])
-    return None
 
 
 def believed(client: Client, plan: Plan, branch: str, trust: str, name: str) -> Iterator[Json]:
@@ -55,7 +43,7 @@ def believed(client: Client, plan: Plan, branch: str, trust: str, name: str) -> 
 def _is_believed(
     entry: Json, trust: str, branch: str, shards: frozenset[str], tips: Callable[[], frozenset[str]]
 ) -> bool:
-    """Whether a run may have built what another one takes that looks for builds of this `trust`."""
+    """Whether a run may have noted what another one reads that looks for notes of this `trust`."""
     run = run_of(entry)
     if (entry.get("head_repository") or {}).get("id") != entry["repository"]["id"]:
         return False  # the workflow file is that of a fork

@@ -11,11 +11,10 @@ from ci_compiler.spec.model import Spec
 def may_be_complete(spec: Spec, package: str) -> bool:
     """Whether the spec lets runs leave variants of `package` out that an earlier run completed.
 
-    For packages of build scripts, it says so by `reuse`. With a cache of which it names the `builder-keys`, builds are
-    taken from other machines, and what is complete needs none of them.
+    With a cache of which it names the `builder-keys`, builds are taken from other machines, and what is complete needs
+    none of them. What a build script makes is built by every run.
     """
-    command = spec.packages[package].command
-    return command.reuse if command else bool(spec.cache and spec.cache.builder_keys)
+    return not spec.packages[package].command and bool(spec.cache and spec.cache.builder_keys)
 
 
 def stays_complete(built: BuiltVariant) -> bool:

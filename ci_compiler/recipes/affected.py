@@ -179,7 +179,7 @@ def _build(spec: Spec, cell: Cell, variant: Variant) -> object:
     if command is None:
         return values, command
     edges = spec.packages[variant.package].edges, spec.packages[variant.package].gathers
-    return values, command_values(command, cell, values), replace(command, env={}, container=(), reuse=False), edges
+    return values, command_values(command, cell, values), replace(command, env={}, container=()), edges
 
 
 def _recipes_of_base(git: Git, base: str, spec: Spec, branch: str) -> Mapping[str, str]:

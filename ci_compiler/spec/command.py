@@ -155,13 +155,6 @@ class Command:
         published=False,
         examples=[f"quay.io/pypa/manylinux_2_28_x86_64@sha256:{64 * '0'}"],
     )
-    reuse: bool = key(
-        "Whether a build takes the files of an earlier run of the same repository that built from the same inputs. A "
-        "run of a branch takes only what a run of that branch built. A run asks no machine for what an earlier one of "
-        "the same git tree completed.",
-        default=False,
-        published=False,
-    )
     sources: tuple[SourcePattern, ...] = key(
         "Files and folders that the build reads; a change of one of them rebuilds every variant. Left out: everything "
         "but the repository's `.github`.",

@@ -24,15 +24,6 @@ MANIFEST = f"build-output/{MANIFEST_FILE}"
 BESIDE_MANIFEST = f"beside-output/{MANIFEST_FILE}"
 """The path of the manifest of the second build in a job that takes two; there is none if there is no such build."""
 
-INPUTS_FILE = "inputs.txt"
-"""The file that a build writes that later runs may find: what identifies its inputs."""
-
-INPUTS = f"build-output/{INPUTS_FILE}"
-"""Its path in the job."""
-
-EARLIER_OUTPUT = "earlier-output"
-"""The folder into which a build downloads the output of an earlier one from the same inputs."""
-
 NEEDS_OUTPUT = "needs-output"
 """The folder into which a job downloads the artifacts of what its variant needs."""
 
@@ -74,7 +65,7 @@ PUBLISHED_ALREADY = "published already"
 
 PROTECTED, REQUEST = "protected", "request"
 """The trust in what a run made: a run of a branch of the spec runs code that was merged there, every other is a request
-(`runner.jobs.reuse`)."""
+(`github.earlier`)."""
 
 _REFUSED = re.compile(r'[/"<>|]')
 """What the name of a branch may have and the name of an artifact may not (actions/toolkit, packages/artifact,
@@ -85,11 +76,6 @@ def artifact_name(stage: Stage | str, variant: str, branch: str) -> str:
     """The name of the artifact of `stage` of `variant` on `branch`."""
     # Assumes `artifact-names`.
     return f"{stage}-{variant}@{_escaped(branch)}"
-
-
-def inputs_artifact(inputs: str) -> str:
-    """The artifact by which a later run finds the files of a build from `inputs`; it has none of their files."""
-    return f"inputs-{inputs}"
 
 
 def complete_artifact(subject: str, tree: str, versions: str) -> str:

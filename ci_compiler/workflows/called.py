@@ -34,7 +34,6 @@ from ci_compiler.workflows.common import (
     selected,
 )
 from ci_compiler.workflows.model import READ, Job, Permissions, input_node
-from ci_compiler.workflows.steps import FINDS_EARLIER, reuses
 from ci_compiler.workflows.writer import Node, Remarked
 
 ATTEST: Permissions = READ | {
@@ -245,7 +244,7 @@ def _json(pools: tuple[tuple[str, str, RunsOn], ...]) -> str:
 def build_permissions(spec: Spec) -> Permissions:
     """What a build asks for, which is the most that any stage does: every caller must grant it."""
     # Assumes `called-permissions`, `called-identity`, `called-attestation`, `attestation`.
-    return (ATTEST if spec.attest else READ) | (FINDS_EARLIER if reuses(spec) else {})
+    return ATTEST if spec.attest else READ
 
 
 def secret_passed(spec: Spec) -> dict[str, str]:

@@ -94,7 +94,7 @@ def _build(spec: Spec) -> Job:
         timeout_minutes=spec.timeouts[BUILD],
         permissions=called.build_permissions(spec),
         outputs={MANIFESTS: expression(f"steps.build.outputs.{MANIFESTS}")},
-        steps=build_steps(spec, build_step(spec, gets_files=files), uploads, gets_files=files),
+        steps=build_steps(spec, build_step(gets_files=files), uploads, gets_files=files),
     )
 
 

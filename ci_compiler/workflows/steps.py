@@ -12,7 +12,7 @@ from ci_compiler.record import record
 from ci_compiler.spec.model import Spec
 from ci_compiler.spec.versions import decides_versions
 from ci_compiler.stages import BUILD, Stage
-from ci_compiler.workflows.artifacts import COMPLETE_FILE, EARLIER_OUTPUT, INPUTS, NEEDS_OUTPUT
+from ci_compiler.workflows.artifacts import COMPLETE_FILE, NEEDS_OUTPUT
 from ci_compiler.workflows.common import (
     COMPLETE,
     LEFT_OUT,
@@ -110,45 +110,9 @@ def fetch_needs() -> Iterator[Step]:
     yield action_step(FETCH_NEEDS, "actions/download-artifact", files, if_=some)
 
 
-def reuses(spec: Spec) -> bool:
-    """Whether a package takes files of earlier runs."""
-    return any(package.command and package.command.reuse for package in spec.packages.values())
-
-
 def leaves_out(spec: Spec) -> bool:
     """Whether the selection leaves out variants that an earlier run completed."""
     return any(may_be_complete(spec, package) for package in spec.packages)
-
-
-def fetch_earlier(spec: Spec, *, gets_files: bool) -> Iterator[Step]:
-    """The steps that fetch the files of an earlier build of `$NAME` from the same inputs, where packages ask for it.
-
-    Its artifact may be gone by then, or GitHub may not answer: the variant is then built.
-    """
-    if not reuses(spec):
-        return
-    token, found = expression("github.token"), "steps.earlier.outputs"
-    run, env = 'ci-runner earlier "$NAME" --branch "$BRANCH"', {"GITHUB_TOKEN": token}
-    if gets_files:
-        run, env = f"{run}{NEEDS_OPTION}{_PROOF}", {**env, **_PROOF_ENVIRONMENT}
-    yield RunStep(name="Look for an earlier build from the same inputs", id="earlier", env=env, run=run)
-    files: dict[str, Node] = {
-        "name": expression(f"{found}.artifact"),
-        "path": EARLIER_OUTPUT,
-        "run-id": expression(f"{found}.run"),
-        "github-token": token,
-    }
-    some = expression(f"{found}.run != ''")
-    download = "actions/download-artifact"
-    yield action_step("Fetch the earlier build", download, files, id="fetched", if_=some, continue_on_error=True)
-
-
-def note_inputs(spec: Spec) -> Iterator[Step]:
-    """The step after the files are kept, by which later runs find them."""
-    if reuses(spec):
-        inputs = "steps.build.outputs.inputs"
-        some = expression(f"{inputs} != ''")
-        yield upload("Note what it was built from", expression(inputs), INPUTS, if_=some)
 
 
 NEEDS_OPTION = f" --needs {NEEDS_OUTPUT}"
@@ -169,10 +133,8 @@ def build_steps(spec: Spec, build: RunStep, kept: Sequence[Step], *, gets_files:
         *checked_out(spec),
         _prove(BUILD),
         *(fetch_needs() if gets_files else ()),
-        *fetch_earlier(spec, gets_files=gets_files),
         build,
         *kept,
-        *note_inputs(spec),
     ]
 
 
@@ -195,14 +157,11 @@ def _prove(stage: Stage) -> RunStep:
     return RunStep(name=f"Prove that this machine can {verb} it", run=f'ci-runner doctor --for {stage} "$NAME"')
 
 
-def build_step(spec: Spec, *, gets_files: bool) -> RunStep:
+def build_step(*, gets_files: bool) -> RunStep:
     """The step that builds, with the files of what `$NAME` needs if it gets any."""
     run, env = 'ci-runner build "$NAME" --branch "$BRANCH" --out build-output', dict[str, str]()
     if gets_files:
         run, env = f"{run}{NEEDS_OPTION}{_PROOF}", dict(_PROOF_ENVIRONMENT)
-    if reuses(spec):  # a folder of that name in the repository is no earlier build
-        fetched = expression(f"steps.fetched.outcome == 'success' && '{EARLIER_OUTPUT}' || ''")
-        run, env = f'{run} ${{EARLIER:+--earlier "$EARLIER"}}', {**env, "EARLIER": fetched}
     return RunStep(name="Build", id="build", env=env or None, run=run)
 
 

@@ -240,7 +240,7 @@ def _build(spec: Spec, subject: Subject, stage: Stage) -> Job:
 
 def _build_step(spec: Spec, subject: Subject) -> RunStep:
     """The step that builds, with the staged builds of what it needs."""
-    step = build_step(spec, gets_files=subject.gets_files(spec))
+    step = build_step(gets_files=subject.gets_files(spec))
     staged = [
         expression(f"{need.succeeded(BUILD)} && {need.reported(output)} || ''")
         for need in subject.needs

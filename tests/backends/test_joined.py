@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -83,46 +82,6 @@ def test_one_run_of_the_script_makes_all_variants_of_a_build(joined: Project) ->
         assert "is not the file that the build wrote" in joined.job("fetch", path, "--digest", other, status=2).stderr
         kept.write_text("another file", "utf-8")
         assert "is another file than the one that was built" in joined.job("fetch", path, status=1).stderr
-
-
-@pytest.mark.slow
-def test_a_build_takes_the_files_of_an_earlier_one_for_all_of_its_variants_or_for_none(joined: Project) -> None:
-    document = declared()
-    document["packages"]["ext"]["command"]["reuse"] = True
-    (joined.root / ".github/ci-matrix.yaml").write_text(json.dumps(document), "utf-8")
-    joined.write("ci/build.sh", f"{SCRIPT}echo called >>../calls\n")
-    push = {"GITHUB_EVENT_NAME": "push", "GITHUB_REF": "refs/heads/main"}
-    _, first = built(joined, 0, **push)
-    identity = {name: manifest(joined, name)["inputs"] for name in NAMES}
-    assert len({*identity.values()}) == 1
-    assert f"inputs=inputs-{identity[NAMES[0]]}\n" in first
-    earlier = shutil.copytree(joined.root / "build-output", joined.root / "earlier-output")
-    joined.run("git", "commit", "--quiet", "--allow-empty", "--message=change")
-    for planted, calls in (("", 1), ("planted\n", 2)):
-        shutil.rmtree(joined.root / "build-output")
-        (earlier / NAMES[1] / "files/ext.txt").write_text(planted or f"made {NAMES[1]}\n", "utf-8")
-        done, _ = built(joined, 0, "--earlier", "earlier-output", **push)
-        assert (f"{NAMES[1]}: not taken from an earlier run: " in done.stdout) == bool(planted)
-        assert len((joined.root.parent / "calls").read_text("utf-8").splitlines()) == calls
-        for name in NAMES:
-            made = manifest(joined, name)
-            assert (made["built"], "origin" in made, made["inputs"]) == (bool(planted), not planted, identity[name])
-            assert (joined.root / "build-output" / name / "files/ext.txt").read_text("utf-8") == f"made {name}\n"
-
-
-def test_the_workflow_looks_for_an_earlier_build_and_notes_the_inputs() -> None:
-    document = declared()
-    document["packages"]["ext"]["command"]["reuse"] = True
-    files = compile_files(plan(parse_spec(json.dumps(document).encode(), shown="ci-matrix.yaml")))
-    steps = yaml.safe_load(files[".github/workflows/joined.yml"])["jobs"]["build"]["steps"]
-    assert [one["name"] for one in steps][-5:] == [
-        "Look for an earlier build from the same inputs",
-        "Fetch the earlier build",
-        "Build",
-        "Keep the manifests and the log",
-        "Note what it was built from",
-    ]
-    assert steps[-1]["with"]["path"] == "build-output/inputs.txt"
 
 
 @pytest.mark.slow

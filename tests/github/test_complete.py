@@ -18,8 +18,8 @@ from ci_compiler.plan.pipeline import plan
 from ci_compiler.reports.summary import SummarisedRun, complete
 from ci_compiler.spec.build import parse_spec
 from ci_compiler.sync.compiled import compile_files
-from tests.backends import wheel
 from tests.merges import merge_request
+from tests.specs import CACHE, small
 
 from .server import serving
 from .state import REPOSITORY, TOKEN, GitHub
@@ -27,9 +27,21 @@ from .state import REPOSITORY, TOKEN, GitHub
 SHARD, REQUEST = ".github/workflows/build-main-cpu.yml", ".github/workflows/pull-request.yml"
 PULL, QUEUE, PUSH, DISPATCH = "pull_request", "merge_group", "push", "workflow_dispatch"
 
+NAME = "pytorch-python313-cpu-avx2"
+KEYS = {"builder-keys": ["builder-1:0f8Hk9JvJ9bGmYVvHyuZQ6lZkkYHkS7pq2LZ4wWrbSg="]}
+
+
+def spec(**changes: Any) -> dict[str, Any]:
+    """A spec of two variants, whose builds are taken from machines that sign them."""
+    document = small(cache=CACHE["cache"] | KEYS, packages={"pytorch": {"attribute": "torch"}})
+    document["branches"]["main"]["versions"] = {"pytorch": "2.8.0"}
+    document["matrix"]["gpus"] = {"cpu": {}}
+    del document["runners"]["h100"]
+    return document | changes
+
 
 class Fleet:
-    """A repository whose package is reused, and a GitHub that knows of its earlier runs."""
+    """A repository whose builders have keys, and a GitHub that knows of its earlier runs."""
 
     def __init__(self, root: Path, github: GitHub, patch: pytest.MonkeyPatch) -> None:
         self.root, self.github, self.patch = root / "repository", github, patch
@@ -37,8 +49,9 @@ class Fleet:
         self.git("init", "--quiet", "--initial-branch=main")
         self.commit("README.md", "The first.\n")
         self.base = self.git("rev-parse", "HEAD")
-        wheel.write(self.root)
-        self.commit(".github/ci-matrix.yaml", json.dumps(wheel.spec(reuse=True)))
+        self.commit(".github/ci-matrix.yaml", json.dumps(spec()))
+        assert run(PROGRAM, ["recipes", "--branch", "main", "--root", str(self.root)]) == 0
+        self.commit("src.txt", "The second.\n")
         text = (self.root / ".github/ci-matrix.yaml").read_bytes()
         github.push(compile_files(plan(parse_spec(text, shown="ci-matrix.yaml"))))
         environment = {"GITHUB_API_URL": github.url, "GITHUB_REPOSITORY": REPOSITORY, "GITHUB_RUN_ID": "7"}
@@ -160,32 +173,34 @@ PASSED = {"publish": True, "outcome": {"published": True, "result": "published"}
 
 
 @pytest.mark.parametrize(
-    ("is_complete", "spec", "run"),
+    ("is_complete", "changes", "run"),
     [
         pytest.param(True, {}, {"publish": False}, id="nothing is published"),
         pytest.param(True, {}, PASSED, id="it is published"),
         pytest.param(True, {}, {"publish": True, "outcome": {"result": "published already: 1.4.0"}}, id="it was"),
         pytest.param(False, {}, {"publish": True, "outcome": {"result": "held back: others fail"}}, id="it waits"),
         pytest.param(False, {}, {"publish": True}, id="no outcome"),
-        pytest.param(False, {"reuse": False}, PASSED, id="the spec does not ask for it"),
+        pytest.param(False, {"cache": CACHE["cache"]}, PASSED, id="the spec does not ask for it"),
         pytest.param(False, {"suites": EXPECTED}, PASSED, id="a failure is excused until a day"),
     ],
 )
 def test_a_run_notes_what_later_ones_need_nothing_of(
-    tmp_path: Path, is_complete: bool, spec: dict[str, Any], run: dict[str, Any]
+    tmp_path: Path, is_complete: bool, changes: dict[str, Any], run: dict[str, Any]
 ) -> None:
-    document = wheel.spec(reuse=spec.get("reuse", True))
-    if expected := spec.get("suites"):
+    changes = dict(changes)
+    expected = changes.pop("suites", None)
+    document = spec(**changes)
+    if expected:
         unit = {"command": "true", "minutes": 1, "junit": "r.xml", "expected-failures": expected}
-        document["packages"]["fastpath"]["suites"] = {"unit": unit}
+        document["packages"]["pytorch"]["suites"] = {"unit": unit}
     decided = plan(parse_spec(json.dumps(document).encode(), shown="ci-matrix.yaml"))
     if outcome := run.get("outcome"):
-        folder = tmp_path / "publish-builder" / wheel.NAME
+        folder = tmp_path / "publish-builder" / NAME
         folder.mkdir(parents=True)
         (folder / "published.json").write_text(json.dumps(outcome), "utf-8")
     summarised = SummarisedRun(event=DISPATCH, ref="main", publish=run["publish"])
-    names = [*complete(decided, summarised, "main", [wheel.NAME], tmp_path)]
-    assert names == [wheel.NAME] * is_complete
+    names = [*complete(decided, summarised, "main", [NAME], tmp_path)]
+    assert names == [NAME] * is_complete
 
 
 def test_without_an_answer_of_github_everything_is_built(fleet: Fleet, capsys: pytest.CaptureFixture[str]) -> None:
@@ -199,14 +214,14 @@ def test_without_an_answer_of_github_everything_is_built(fleet: Fleet, capsys: p
 def test_a_run_that_leaves_tests_out_by_its_profile_completes_nothing(
     fleet: Fleet, tmp_path: Path, *, profile: str, noted: bool
 ) -> None:
-    document = wheel.spec(reuse=True)
+    document = spec()
     document["profiles"] = {"nightly": {"schedule": {"days": ["sun"]}, "tests": []}}
     fleet.commit(".github/ci-matrix.yaml", json.dumps(document))
     fleet.choose(DISPATCH, **({"profile": profile} if profile else {}))
     results = tmp_path / "results"
-    for folder, file in ((f"build-{wheel.NAME}@main", "manifest.json"), (f"cpu-test-{wheel.NAME}@main", "result.json")):
+    for folder, file in ((f"build-{NAME}@main", "manifest.json"), (f"cpu-test-{NAME}@main", "result.json")):
         (results / folder).mkdir(parents=True)
-        (results / folder / file).write_text(json.dumps({"name": wheel.NAME, "branch": "main", "passed": True}))
-    words = [str(results), "--chosen", json.dumps([wheel.NAME]), "--branch", "main", "--publish", "false"]
+        (results / folder / file).write_text(json.dumps({"name": NAME, "branch": "main", "passed": True}))
+    words = [str(results), "--chosen", json.dumps([NAME]), "--branch", "main", "--publish", "false"]
     assert run(PROGRAM, ["summary", *words, "--note", str(tmp_path / "note"), "--root", str(fleet.root)]) == 0
     assert (tmp_path / "note").exists() == noted

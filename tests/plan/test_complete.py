@@ -26,7 +26,6 @@ LISTED = [{"test": "t", "because": "no kernels", "until": "2027-03-31"}]
         (CACHE, False),
         (WITH_KEYS, True),
         ({"backend": "command", "packages": {"pytorch": {"command": COMMAND}}}, False),
-        ({"backend": "command", "packages": {"pytorch": {"command": COMMAND | {"reuse": True}}}}, True),
     ],
 )
 def test_a_spec_lets_runs_leave_out_what_is_complete(changes: dict[str, Any], *, expected: bool) -> None:

@@ -27,7 +27,7 @@ def command(**keys: Any) -> Command:
 
 def test_what_is_left_out_is_off() -> None:
     plain = command()
-    assert (plain.reuse, plain.secrets, plain.version, list(plain.rows)) == (False, ("PUBLISH_TOKEN",), None, [])
+    assert (plain.secrets, plain.version, list(plain.rows)) == (("PUBLISH_TOKEN",), None, [])
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,6 @@ from ci_compiler.runner.jobs.setting import Job, Secrets
 from ci_compiler.runner.targets import find
 from ci_compiler.runner.versions import decided_versions
 from ci_compiler.spec.versions import VARIABLE, decides_versions, with_versions
-from ci_compiler.workflows.artifacts import inputs_artifact
 
 
 @reproducible([LOG])
@@ -27,21 +26,15 @@ def run(arguments: argparse.Namespace, secrets: Secrets) -> int:
     if VARIABLE not in os.environ and decides_versions(spec):
         spec = with_versions(spec, decided_versions(spec, root, [branch]))
     built = find(spec, arguments.name, branch)
-    given = Given(staged_builds(arguments.staged), offered_to(built, arguments), arguments.earlier)
+    given = Given(staged_builds(arguments.staged), offered_to(built, arguments))
     job = Job(spec, root, secrets, shared=not arguments.unshared)
     if built.cell.joined:
-        digests, inputs = build_joined(job, built, arguments.out, given)
-        append_to("GITHUB_OUTPUT", f"manifests={json.dumps(digests)}\n{_noted(inputs)}")
+        digests = build_joined(job, built, arguments.out, given)
+        append_to("GITHUB_OUTPUT", f"manifests={json.dumps(digests)}\n")
         print("\n".join(digests))
         return 0
     manifest, digest = build(job, arguments.name, branch, arguments.out, given)
     was_built = "yes" if manifest.built else "no"
-    noted = _noted(manifest.inputs)
-    append_to("GITHUB_OUTPUT", f"manifest={digest}\nstaged={manifest.staged}\nbuilt={was_built}\n{noted}")
+    append_to("GITHUB_OUTPUT", f"manifest={digest}\nstaged={manifest.staged}\nbuilt={was_built}\n")
     print(manifest.store_path)
     return 0
-
-
-def _noted(inputs: str) -> str:
-    """The output with the name under which later runs find the build; '' if none looks for it."""
-    return f"inputs={inputs_artifact(inputs)}\n" if inputs else ""

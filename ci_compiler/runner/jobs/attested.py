@@ -32,9 +32,8 @@ _SUBJECT = re.compile(r"(?P<path>[^@]+)@(?P<commit>[0-9a-f]{40})")
 
 def subjects(manifest: Manifest, digest: str) -> str:
     """The subjects of a build, as a checksums file. `digest` is that of the manifest's file."""
-    source = manifest.origin or manifest.commit
     lines = [f"{hex_digest(digest)}  {MANIFEST_FILE}"]
-    lines += [f"{hex_digest(manifest.closure[path])}  {path}@{source}" for path in manifest.outputs]
+    lines += [f"{hex_digest(manifest.closure[path])}  {path}@{manifest.commit}" for path in manifest.outputs]
     return "".join(f"{line}\n" for line in lines)
 
 

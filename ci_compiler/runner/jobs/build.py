@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -32,14 +31,13 @@ from ci_compiler.runner.jobs.device_code import compared
 from ci_compiler.runner.jobs.files import output_folder, write_json
 from ci_compiler.runner.jobs.manifest import Builder, Manifest, of_plan
 from ci_compiler.runner.jobs.needed import HandedOver, Offered, hand_over
-from ci_compiler.runner.jobs.reuse import inputs_of, note_inputs, result_of, taken, traced
 from ci_compiler.runner.jobs.setting import Job
 from ci_compiler.runner.jobs.summary import add_row, reporting
 from ci_compiler.runner.targets import find
 from ci_compiler.spec.model import Repository, Spec
 from ci_compiler.stages import BUILD
 from ci_compiler.variant import RECIPES, SHARED, recipe_path, variant_name
-from ci_compiler.workflows.artifacts import INPUTS_FILE, MANIFEST_FILE, SUBJECTS_FILE
+from ci_compiler.workflows.artifacts import MANIFEST_FILE, SUBJECTS_FILE
 
 TORCH = "torch"
 """The project whose version manifests state."""
@@ -49,14 +47,10 @@ LOG = "build.log"
 
 
 class Given(NamedTuple):
-    """What a build gets from others: the `staged` builds of what it needs, or what is `offered` of it.
-
-    `earlier` has the output of an earlier build, which is taken if it is from the same inputs.
-    """
+    """What a build gets from others: the `staged` builds of what it needs, or what is `offered` of it."""
 
     staged: tuple[str, ...] = ()
     offered: Offered = Offered()
-    earlier: Path | None = None
 
 
 NOTHING = Given()
@@ -69,7 +63,7 @@ def build(job: Job, name: str, branch: str, out: Path, given: Given = NOTHING) -
     and StageError.
     """
     built = find(job.spec, name, branch)
-    output_folder(out, (MANIFEST_FILE, SBOM_FILE, SUBJECTS_FILE, INPUTS_FILE, LOG))
+    output_folder(out, (MANIFEST_FILE, SBOM_FILE, SUBJECTS_FILE, LOG))
     with reporting(name, BUILD), TemporaryDirectory(prefix="ci-runner-build-", ignore_cleanup_errors=True) as scratch:
         handed = hand_over(job, [built], given.offered, Path(scratch))
         manifest, others = _build(job, built, out, given, handed)
@@ -79,7 +73,6 @@ def build(job: Job, name: str, branch: str, out: Path, given: Given = NOTHING) -
     if manifest.seed:
         remarks.append("{found} of {of} host objects from the compiler seed".format_map(manifest.seed))
     digest = write_build(manifest, out, remarks)
-    note_inputs(manifest.inputs, out)
     if job.spec.attest:
         (out / SUBJECTS_FILE).write_text(subjects(manifest, digest), "utf-8")
     return manifest, digest
@@ -91,17 +84,10 @@ def write_build(manifest: Manifest, out: Path, remarks: Sequence[str] = ()) -> s
     from ci_compiler.runner.jobs.sbom import sbom_of  # a third of what other stages would import
 
     (out / SBOM_FILE).write_text(sbom_of(manifest, out), "utf-8")
-    remarks = remarks if manifest.built else [_not_built(manifest), *remarks]
+    remarks = remarks if manifest.built else ["not built: the store or a substituter already had it", *remarks]
     size, seconds = manifest.closure_size, manifest.seconds
     add_row(name=manifest.name, stage=BUILD.name, result="built", seconds=seconds, size=size, remarks=remarks)
     return digest
-
-
-def _not_built(manifest: Manifest) -> str:
-    """Why the build of `manifest` compiled nothing."""
-    if manifest.origin:
-        return f"not built: taken from an earlier run, which built it from {manifest.origin[:12]}"
-    return "not built: the store or a substituter already had it"
 
 
 def staged_builds(text: str) -> tuple[str, ...]:
@@ -128,13 +114,11 @@ def _build(
     if different := list(differences(spec, built, programs.evaluate(built.recipe))):
         place, code = Place(file=built.recipe), Code.EVALUATION_DIFFERS
         raise StageError([Finding(place=place, code=code, message=message) for message in different])
-    inputs = inputs_of(job, [built], handed, os.environ)
-    earlier = taken(order.name, given.earlier, inputs, handed.contents, out)
     with watched_memory(uses_nix=spec.backend.nix is not NixUse.NONE) as peak:
-        result = result_of(earlier) if earlier else programs.build(order)
+        result = programs.build(order)
     manifest = manifest_of(built, result, commit=commit, machine=builder_here(spec))
     manifest, remarks = read_back(built, manifest, out, handed)
-    manifest = traced(replace(manifest, needs=handed.contents), inputs, earlier)
+    manifest = replace(manifest, needs=handed.contents)
     if result.built:
         seed = found_in((out / LOG).read_text("utf-8", errors="replace")) or {}
         manifest = replace(manifest, memory=peak.memory, seed=seed)

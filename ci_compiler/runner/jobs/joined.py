@@ -7,14 +7,13 @@ the patterns of its package's `files` say, with the variant's values in place of
 
 from __future__ import annotations
 
-import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from ci_compiler.backends.command_files import filled
-from ci_compiler.backends.job import BuildOrder, BuildResult, JoinedVariant
+from ci_compiler.backends.job import BuildOrder, JoinedVariant
 from ci_compiler.plan.joins import builds
 from ci_compiler.plan.lookup import BuiltVariant, built_variants
 from ci_compiler.plan.pipeline import plan
@@ -32,12 +31,11 @@ from ci_compiler.runner.jobs.build import (
 from ci_compiler.runner.jobs.files import output_folder
 from ci_compiler.runner.jobs.manifest import Manifest
 from ci_compiler.runner.jobs.needed import HandedOver, hand_over
-from ci_compiler.runner.jobs.reuse import inputs_of, note_inputs, result_of, taken, traced
 from ci_compiler.runner.jobs.setting import Job, values_of
 from ci_compiler.runner.jobs.summary import reporting
 from ci_compiler.spec.model import Spec
 from ci_compiler.stages import BUILD
-from ci_compiler.workflows.artifacts import INPUTS_FILE, MANIFEST_FILE, SUBJECTS_FILE
+from ci_compiler.workflows.artifacts import MANIFEST_FILE, SUBJECTS_FILE
 
 
 def members(spec: Spec, built: BuiltVariant) -> tuple[BuiltVariant, ...]:
@@ -50,28 +48,26 @@ def members(spec: Spec, built: BuiltVariant) -> tuple[BuiltVariant, ...]:
     return tuple(by_name[variant.name] for _, variant in build.variants)
 
 
-def build_joined(job: Job, built: BuiltVariant, out: Path, given: Given = NOTHING) -> tuple[dict[str, str], str]:
+def build_joined(job: Job, built: BuiltVariant, out: Path, given: Given = NOTHING) -> dict[str, str]:
     """Runs the build that makes `built` and others, and writes the manifest of each to a folder of `out` with its name.
 
-    Returns the digests of the manifests by name, and what identifies the inputs ('': no later run takes the files).
-    Raises InputError and StageError, also if the script leaves other results than those of its variants.
+    Returns the digests of the manifests by name. Raises InputError and StageError, also if the script leaves other
+    results than those of its variants.
     """
     spec, every = job.spec, members(job.spec, built)
-    output_folder(out, (SUBJECTS_FILE, INPUTS_FILE, LOG))
+    output_folder(out, (SUBJECTS_FILE, LOG))
     with (
         reporting(built.cell.joined, BUILD),
         TemporaryDirectory(prefix="ci-runner-build-", ignore_cleanup_errors=True) as scratch,
     ):
-        made = _run(job, every, out, given, hand_over(job, every, given.offered, Path(scratch)))
+        made = _run(job, every, out, hand_over(job, every, given.offered, Path(scratch)))
     digests = {}
     for manifest, remarks in made:
         output_folder(out / manifest.name, (MANIFEST_FILE,))
         digests[manifest.name] = write_build(manifest, out / manifest.name, remarks)
     if spec.attest:
         (out / SUBJECTS_FILE).write_text("".join(subjects(one, digests[one.name]) for one, _ in made), "utf-8")
-    inputs = made[0][0].inputs
-    note_inputs(inputs, out)
-    return digests, inputs
+    return digests
 
 
 def leader_first(every: Sequence[BuiltVariant]) -> list[BuiltVariant]:
@@ -86,23 +82,16 @@ def _joins_another(one: BuiltVariant) -> bool:
 
 
 def _run(
-    job: Job, every: Sequence[BuiltVariant], out: Path, given: Given, handed: HandedOver
+    job: Job, every: Sequence[BuiltVariant], out: Path, handed: HandedOver
 ) -> list[tuple[Manifest, tuple[str, ...]]]:
     spec, (leader, *others) = job.spec, leader_first(every)
     commit = commit_of(spec, job.root, leader)
     values = {built.variant.name: values_of(spec, built) for built in every}
-    inputs = inputs_of(job, [leader, *others], handed, os.environ)
-    earlier = _taken(every, given.earlier, inputs, handed, out)
-    if earlier:
-        results: Mapping[str, BuildResult] = {name: result_of(one) for name, one in earlier.items()}
-    else:
-        programs = job.programs(
-            spec.timeouts[BUILD], built=[leader, *others], folder=out, needs=handed.folder, needed=handed.files
-        )
-        order = BuildOrder(name=leader.cell.joined, recipe=leader.recipe, needs=(), log=out / LOG)
-        results = programs.build_joined(
-            order, [_member(spec, built, values[built.variant.name], out) for built in every]
-        )
+    programs = job.programs(
+        spec.timeouts[BUILD], built=[leader, *others], folder=out, needs=handed.folder, needed=handed.files
+    )
+    order = BuildOrder(name=leader.cell.joined, recipe=leader.recipe, needs=(), log=out / LOG)
+    results = programs.build_joined(order, [_member(spec, built, values[built.variant.name], out) for built in every])
     builder = builder_here(spec)
     made: dict[str, Manifest] = {}
     remarks: list[tuple[str, ...]] = []
@@ -112,26 +101,10 @@ def _run(
         manifest = manifest_of(built, results[name], commit=commit, machine=builder)
         manifest, said = read_back(built, manifest, out / name, handed)
         needs = {need: contents[need] for need in handed.names.get(name, ())}
-        made[name] = traced(replace(manifest, needs=needs), inputs, earlier.get(name))
+        made[name] = replace(manifest, needs=needs)
         contents[name] = made[name].content
         remarks.append(said)
     return list(zip(made.values(), remarks, strict=True))
-
-
-def _taken(
-    every: Sequence[BuiltVariant], folder: Path | None, inputs: Collection[str], handed: HandedOver, out: Path
-) -> dict[str, Manifest]:
-    """The manifests of the earlier build in `folder`, whose files are copied to `out`: of all variants, or of none."""
-    found: dict[str, Manifest] = {}
-    contents = dict(handed.contents)
-    for built in every:
-        name = built.variant.name
-        needs = {need: contents[need] for need in handed.names.get(name, ())}
-        earlier = taken(name, folder / name if folder else None, inputs, needs, out / name)
-        if earlier is None:
-            return {}
-        found[name], contents[name] = earlier, earlier.content
-    return found
 
 
 def _member(spec: Spec, one: BuiltVariant, values: Mapping[str, str], out: Path) -> JoinedVariant:

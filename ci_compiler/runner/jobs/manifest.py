@@ -26,8 +26,6 @@ from ci_compiler.stages import stage_of
 from ci_compiler.variant import ATTRIBUTE
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
-INPUTS = re.compile("(protected|request)-[0-9a-f]{64}")
-"""What identifies the inputs of a build: the trust in the run, and a digest."""
 _PIN = re.compile(rf"({_COMMIT.pattern})?")
 
 Reader = Callable[[Any], Any]
@@ -55,8 +53,6 @@ class Manifest:
     `seed` has how many host objects were `found` in the compiler seed, `of` how many; it is empty without a seed.
     `python_modules` are the paths that nixpkgs' `withPackages` adds to an interpreter with the package (none: unknown).
     `needs` has the content of each needed variant whose files were handed over, by name.
-    `inputs` identifies what the build was made from, where a later run may take its files ('': none does), and `origin`
-    is the commit whose build made the files, where they were taken from an earlier run.
     `architectures` are the targets of the code for GPUs that was read in the files, `compilers` those that the code
     states, and `torch` the version that the build was made with; empty where nothing was read.
     """
@@ -83,8 +79,6 @@ class Manifest:
     python_modules: tuple[str, ...] = ()
     seed: Mapping[str, int] = field(default_factory=dict)
     needs: Mapping[str, str] = field(default_factory=dict)
-    inputs: str = ""
-    origin: str = ""
     architectures: tuple[str, ...] = ()
     compilers: tuple[str, ...] = ()
     torch: str = ""
@@ -98,8 +92,8 @@ class Manifest:
         """What the file says."""
         plain = {"backend": self.backend.name, "machine": self.machine._asdict(), "untested": dict(self.untested)}
         found = {field.name: getattr(self, field.name) for field in fields(self)} | plain | {"seed": dict(self.seed)}
-        later = {key: found.pop(key) for key in ("needs", "inputs", "origin")} | {"needs": dict(self.needs)}
-        return found | {key: value for key, value in later.items() if value}
+        del found["needs"]
+        return found | ({"needs": dict(self.needs)} if self.needs else {})
 
 
 def read_manifest(path: Path, digest: str | None = None) -> Manifest:
@@ -237,9 +231,7 @@ def _seed(value: Any) -> dict[str, int]:
     return row  # type: ignore[no-any-return]
 
 
-_OPTIONAL = frozenset(
-    {"architectures", "compilers", "inputs", "memory", "needs", "origin", "python_modules", "seed", "staged", "torch"}
-)
+_OPTIONAL = frozenset({"architectures", "compilers", "memory", "needs", "python_modules", "seed", "staged", "torch"})
 """Fields that a manifest of an earlier version lacks."""
 
 _READERS: dict[str, Reader] = {
@@ -258,8 +250,6 @@ _READERS: dict[str, Reader] = {
     "untested": _untested,
     "memory": _count,
     "seed": _seed,
-    "inputs": _if(INPUTS.fullmatch),
-    "origin": _if(_COMMIT.fullmatch),
     "architectures": _paths(_line),
     "compilers": _paths(_line),
     "torch": _line,
