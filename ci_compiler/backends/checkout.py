@@ -35,11 +35,6 @@ class JobCheckout:
         """The tree of the commit: the same for every commit with the same files."""
         return self._run("rev-parse", "HEAD^{tree}").strip()
 
-    def files(self) -> dict[str, str]:
-        """The mode and the object of each file, link and submodule of the commit, by path."""
-        listed = self._run("ls-tree", "-r", "-z", "--full-tree", "HEAD")
-        return {path: meta for meta, _, path in (entry.partition("\t") for entry in listed.split("\0") if entry)}
-
     def changed(self, *paths: str) -> tuple[str, ...]:
         """The files below `paths` (default: all) that differ from the commit, including untracked files."""
         untracked = "--untracked-files=all" if paths else "--untracked-files=no"
