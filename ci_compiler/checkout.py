@@ -1,6 +1,6 @@
 """A checkout as it is on disk, read without git: where it is, its branch, and what can be at a path.
 
-A stamped `ci-compile --check` imports this module alone, so it does without pathlib.
+It uses `os.path`, which answers False where pathlib raises an error, as for a folder that cannot be entered.
 """
 
 from __future__ import annotations

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import argparse
-import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ci_compiler import __version__
-from ci_compiler.checkout import head_branch
-from ci_compiler.cli.console import finding_lines, note, print_findings, table
+from ci_compiler.cli.console import note, print_findings, table
 from ci_compiler.cli.drift import missing_recipes, write_or_check
 from ci_compiler.cli.where import branch_of, plan_of, root_of, templates_of
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError, nearest, wrong
 from ci_compiler.files.compiled_by import compiled_by, is_older
 from ci_compiler.files.drift import FLOX, GITHUB, Territory, holds_ours
-from ci_compiler.outside import STANDARD_INPUT
 from ci_compiler.plan.limits import limit
 from ci_compiler.plan.pipeline import Plan
-from ci_compiler.spec.carried import default_branch, template_paths
+from ci_compiler.spec.carried import default_branch
 from ci_compiler.spec.model import Spec
 from ci_compiler.sync.compiled import compile_files
 from ci_compiler.units import size
@@ -32,15 +29,12 @@ def compile_or_check(arguments: argparse.Namespace, command: Sequence[str]) -> i
 
     Raises InputError if a newer version compiled the tree.
     """
-    started = time.time_ns()
     root = root_of(arguments)
     before = _compiled_before(root)
     decided = plan_of(arguments, compiles=True)
     branch = _branch(arguments, decided.spec, root)
     known = [*decided.warnings, *_toolkit(decided.spec, root), *_scripts(decided, root, branch)]
-    said = [*finding_lines(known, root=root)]
-    for line in said:
-        note(line)
+    print_findings(known, root=root)
     files, (recipes, own) = dict(compile_files(decided)), _recipes(decided, root, branch)
     territories = [GITHUB, *own]
 
@@ -59,23 +53,7 @@ def compile_or_check(arguments: argparse.Namespace, command: Sequence[str]) -> i
     missing = missing_recipes(decided.spec, decided.judged.cells, branch, root) if arguments.check else ()
     edited = _edited(decided, root, branch) if arguments.check else ()
     print_findings([*missing, *edited])
-    code = 1 if missing or edited else code
-    if arguments.check and not code and len(command) == 1:
-        _keep_stamp(decided.spec, root, arguments, said, started)
-    return code
-
-
-def _keep_stamp(spec: Spec, root: Path, arguments: argparse.Namespace, said: Sequence[str], started: int) -> None:
-    """Spares the next check its work, unless it reads standard input or prints more than `said`."""
-    given, branch = (getattr(arguments, name, None) for name in ("spec", "branch"))
-    if given == STANDARD_INPUT or (branch or head_branch(root)) not in spec.branches:
-        return
-    from ci_compiler.cli.stamp import keep
-
-    toolkit = [spec.toolkit, f"{spec.toolkit}/pyproject.toml"] if spec.toolkit.startswith(".") else []
-    scripts = [path for path, _ in _declared_scripts(spec)]
-    read = [*([str(given.absolute())] if given else []), *template_paths(spec), *toolkit, *scripts]
-    keep(arguments.words, root, read, "".join(f"{line}\n" for line in said), started)
+    return 1 if missing or edited else code
 
 
 def _toolkit(spec: Spec, root: Path) -> Sequence[Finding]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -78,18 +78,12 @@ def print_findings(findings: Iterable[Finding], *, root: Path | None = None) -> 
 
     `root` is the repository that the files of the findings are in, if it is not the one around this folder.
     """
-    for line in finding_lines(findings, root=root):
-        print(line, file=sys.stderr)
-
-
-def finding_lines(findings: Iterable[Finding], *, root: Path | None = None) -> Iterator[str]:
-    """What `print_findings` prints."""
     for finding in findings:
-        yield f"{finding.severity}: {finding}"
+        print(f"{finding.severity}: {finding}", file=sys.stderr)
         if finding.place.line and sys.stderr.isatty():
             from ci_compiler.cli.excerpt import excerpt  # a pipe does not need it
 
-            yield from excerpt(finding.place, root)
+            print(*excerpt(finding.place, root), sep="\n", file=sys.stderr)
 
 
 def note(text: str) -> None:
