@@ -29,7 +29,6 @@ from tests.specs import CACHE, UNKNOWN_PIN, small, spec_of
 
 DRIVER = Path(__file__).with_name("overlay.nix")
 STANDIN = Path(nix.__file__).with_name("standin")
-LIB = Path(__file__).parents[1] / "runner/lib.nix"
 
 
 def nix_eval(expression: str, scratch: Path) -> Any:
@@ -163,17 +162,13 @@ def test_the_flake_and_the_module_name_the_cache_and_its_keys(tmp_path: Path) ->
     module = nix_eval(
         f"""
         let
-          lib = import {LIB};
-          more = {{
-            optional = condition: value: if condition then [ value ] else [ ];
-            types = lib.types // {{ bool = "bool"; nullOr = type: type; }};
-          }};
           fleetPackages = {{
             enable = true; install = true; gpu = "sm90"; isa = "avx2"; toolkit = null; python = null; branch = null;
           }};
         in builtins.removeAttrs (import {overlay}/module.nix {{
           config = {{ inherit fleetPackages; }};
-          lib = lib // more;
+          lib.mkIf = condition: content: if condition then content else {{ }};
+          lib.optional = condition: value: if condition then [ value ] else [ ];
           pkgs.fleetPackages.environment = "environment";
         }}).config [ "nixpkgs" ]
         """,
