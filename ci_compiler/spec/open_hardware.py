@@ -98,8 +98,10 @@ def _platforms(spec: Spec) -> Iterator[str]:
 
 
 def _accelerators(spec: Spec) -> Iterator[Accelerator]:
-    for matrix in _matrices(spec):
-        yield from (accelerator for _, accelerator in matrix.accelerators)
+    named = [accelerator for matrix in _matrices(spec) for _, accelerator in matrix.accelerators]
+    yield from named
+    if any("target" in package.ignores for package in spec.packages.values()):
+        yield from (accelerator._replace(target="") for accelerator in named)
     for rows in spec.accelerator_tables():
         for row in rows.values():
             yield from (Accelerator(family=row.name, target=target) for target in row.targets or [""])

@@ -65,8 +65,7 @@ def variant_values(spec: Spec, branch: str, package: str, name: str, axes: Axes)
     """The values of the variant `name` of `package` on `branch`. A value that the variant lacks is ''."""
     isa = spec.hardware.isas.get(axes.isa)  # none for a listed variant of a system without ISAs
     flags, system = (" ".join(isa.flags), isa.system) if isa else ("", "")
-    no_target = {CPU, ALL.name, axes.family}  # the last is that of a package that ignores targets
-    gpu = None if axes.target in no_target else spec.hardware.gpu(axes.target)
+    gpu = None if axes.target in {CPU, ALL.name} else spec.hardware.gpu(axes.target)
     capability = str(gpu.capability) if gpu and any(gpu.capability) else ""
     kit = axes.toolkit if axes.family in {CPU, SHORT_FAMILY} else ""
     version, jobs = spec.branches[branch].versions.get(package, ""), str(spec.packages[package].jobs)

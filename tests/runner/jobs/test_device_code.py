@@ -127,6 +127,20 @@ def test_code_for_the_declared_targets_is_right(
 
 
 @pytest.mark.parametrize(
+    ("accelerator", "code", "architectures"),
+    [
+        ("cuda 12.8 sm90", fat("sm_70", "sm_120") + NVCC, {"sm_70", "sm_120"}),
+        ("rocm 7.1 gfx942", bundle("gfx942", "gfx1100"), {"gfx942", "gfx1100"}),
+    ],
+)
+def test_a_package_that_ignores_targets_may_have_code_for_any(
+    tmp_path: Path, accelerator: str, code: bytes, architectures: set[str]
+) -> None:
+    found = read(tmp_path, accelerator, {"ext.so": code}, packages={"ext": {"command": COMMAND, "ignores": ["target"]}})
+    assert ({*found.architectures}, found.wrong) == (architectures, ())
+
+
+@pytest.mark.parametrize(
     ("target", "code", "wrong"),
     [
         ("sm90", ["sm_80"], ["ext.so has code for sm_80 (CUDA)", "nothing is compiled for sm90"]),
