@@ -20,7 +20,6 @@ from ci_compiler.plan.unbuilt import Selection
 from ci_compiler.reports.install import install, shared_suffixes
 from ci_compiler.spec.axes import PARTS
 from ci_compiler.spec.model import Spec, in_build_order
-from ci_compiler.spec.open_hardware import family_title
 from ci_compiler.stages import TestPolicy
 from ci_compiler.units import counted, markdown_table, markdown_text
 from ci_compiler.workflows.render import header
@@ -95,7 +94,7 @@ def title(axis: str) -> str:
 def accelerator(spec: Spec, axes: Mapping[str, str]) -> str:
     """The family and toolkit of a cell in words; '' if they are no part of it."""
     family = axes.get("family", "")
-    return f"{family_title(spec, family) if family else ''} {axes.get('toolkit', '')}".strip()
+    return f"{spec.hardware.family(family).title if family else ''} {axes.get('toolkit', '')}".strip()
 
 
 def _axes(plan: Plan) -> Iterator[str]:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import nearest
-from ci_compiler.hardware.families import DEFAULT, NONE, Target, facts, family_of
+from ci_compiler.hardware.families import DEFAULT, NONE, Family, Target, facts, family_of
 from ci_compiler.record import record
 
 CPU = NONE
@@ -173,7 +173,10 @@ Row = TypeVar("Row")
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Hardware:
-    """The tables, by name. `aliases` maps common misspellings to the right names. Tables are compared by identity."""
+    """The tables, by name. Tables are compared by identity.
+
+    `aliases` maps common misspellings of ISAs to the right names. `families` are those that a spec declares.
+    """
 
     gpus: Mapping[str, Gpu]
     toolkits: Mapping[str, Toolkit]
@@ -181,6 +184,11 @@ class Hardware:
     systems: Mapping[str, System]
     aliases: Mapping[str, str]
     emulators: tuple[Emulator, ...] = ()
+    families: Mapping[str, Family] = field(default_factory=dict)
+
+    def family(self, name: str) -> Family:
+        """The family called `name`: as declared, or as known; one without facts for any other name."""
+        return self.families.get(name) or family_of(name)
 
     def gpu(self, name: str) -> Gpu:
         """The GPU architecture called `name`, or `all` of them. Raises UnknownHardwareError."""

@@ -104,10 +104,11 @@ def device(hardware: Hardware, text: str, driver: str = "") -> GpuDevice | None:
     wanted = text.strip()
     if wanted.lower() in NO_GPU:
         return None
-    named = {name: gpu.family for name, gpu in hardware.gpus.items() if not any(gpu.capability)}
+    named = _named(hardware)
     target, family = _target(hardware, wanted)
     if wanted.lower() in named:
-        target, family = wanted.lower(), named[wanted.lower()]
+        target = named[wanted.lower()]
+        family = hardware.gpus[target].family
     if target:
         none = Version(0, 0)
         return GpuDevice(index=0, name=wanted, capability=none, driver=driver, target=target, family=family)
@@ -119,11 +120,19 @@ def device(hardware: Hardware, text: str, driver: str = "") -> GpuDevice | None:
     if found is None:
         if any(pattern.search(names.key(wanted)) for pattern in _foreign()):
             vendor = family_of(DEFAULT).vendor
-            others = f"; of others, write {', '.join(named)}" if named else ""
+            others = f"; of others, write {', '.join(dict.fromkeys(named.values()))}" if named else ""
             message = f"{wanted!r} is not one of {vendor}'s; a machine without their GPUs has the GPU none{others}"
             raise ForeignGpuError(message)
         raise UnknownHardwareError("GPU", wanted, names.nearest(wanted, hardware.gpus))
     return GpuDevice(index=0, name=wanted, capability=Version.parse(found), driver=driver)
+
+
+@cache
+def _named(hardware: Hardware) -> Mapping[str, str]:
+    """The rows without compute capabilities, by their names and by the aliases of their families."""
+    rows = [name for name, gpu in hardware.gpus.items() if not any(gpu.capability)]
+    aliases = ((alias, one.name) for one in hardware.families.values() for alias in one.aliases if one.name in rows)
+    return {**dict(aliases), **{name: name for name in rows}}
 
 
 def _target(hardware: Hardware, text: str) -> tuple[str, str]:
@@ -276,7 +285,7 @@ def as_data(hardware: Hardware) -> dict[str, Any]:
         "sm": facts(DEFAULT, "names")["architecture"],
         "gpu": gpus.as_data(),
         "foreign": [pattern.pattern for pattern in _foreign()],
-        "named": [name for name, gpu in hardware.gpus.items() if not any(gpu.capability)],
+        "named": dict(_named(hardware)),
         "families": [
             {"targets": _typed(name).replace("(?P<", "(?<"), "gpu": _products(name).as_data()}
             for name in _listing(hardware)

@@ -146,14 +146,11 @@ def _open_fields(spec: Spec, cell: Cell) -> dict[str, Any]:
         return {}
     row = spec.axes.get("python")
     served = (row.serves.get(cell.python, ()) if row else ()) if cell.python else tuple(spec.pythons)
-    return {"values": (("branch", cell.branch), *cell.values), "pythons": served, "kit": kit_of(spec, cell.family)}
-
-
-def kit_of(spec: Spec, family: str) -> str:
-    """What sentences call the toolkit of a family, or the family if it has none."""
-    from ci_compiler.spec.open_hardware import family_title  # most specs have the short form
-
-    return family_of(family).toolkit or family_title(spec, family)
+    return {
+        "values": (("branch", cell.branch), *cell.values),
+        "pythons": served,
+        "kit": spec.hardware.family(cell.family).kit,
+    }
 
 
 def declared_axes(spec: Spec) -> list[str]:

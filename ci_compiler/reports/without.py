@@ -13,7 +13,7 @@ from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.selection import in_profile, names_of_profile
 from ci_compiler.plan.sharding import shards
 from ci_compiler.record import record
-from ci_compiler.reports.offers import Profile, fits, kit_of
+from ci_compiler.reports.offers import Profile, fits
 from ci_compiler.spec.axes import AXES, PARTS
 from ci_compiler.spec.model import Spec
 
@@ -127,7 +127,7 @@ def _difference(spec: Spec, dropped: Cell, best: Cell | None) -> tuple[str, str]
     if dropped.target != best.target:
         lost.append("the GPU" if best.target == CPU else f"code for {dropped.target} itself")
     elif dropped.toolkit != best.toolkit:
-        lost.append(f"{kit_of(spec, dropped.family)} {dropped.toolkit}")
+        lost.append(f"{spec.hardware.family(dropped.family).kit} {dropped.toolkit}")
     if flags := set(_flags(spec, dropped.isa)) - set(_flags(spec, best.isa)):
         lost.append(f"instructions: {' '.join(sorted(flags))}")
     return " ".join(other for one, other in pairs if other not in {"", one}), "; ".join(lost)

@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any
 
 from ci_compiler.hardware import ALL, Gpu, Hardware, Isa, System, Toolkit, Version, read_table
-from ci_compiler.hardware.families import family_of
+from ci_compiler.hardware.families import Family
 from ci_compiler.spec.axes import NO_ACCELERATOR, Accelerator
 from ci_compiler.spec.model import Matrix, Spec
 
@@ -34,12 +34,6 @@ def known_platforms(spec: Spec) -> list[str]:
     return [*spec.hardware.systems, *_table()["platforms"], *spec.hardware_rows.platforms]
 
 
-def family_title(spec: Spec, family: str) -> str:
-    """The name of a family in sentences, which the spec may declare."""
-    declared = spec.hardware_rows.families.get(family)
-    return (declared.title if declared else "") or family_of(family).title
-
-
 def with_open_rows(spec: Spec) -> Hardware:
     """The tables of `spec` with a row for each platform and accelerator that it names and they lack."""
     hardware = spec.hardware
@@ -47,7 +41,7 @@ def with_open_rows(spec: Spec) -> Hardware:
     systems = {name: row for name in platforms if (row := _system(spec, name))}
     isas = {row.baseline: _baseline(row) for row in systems.values()}
     gpus = {
-        accelerator.label: _gpu(accelerator, [*hardware.systems, *systems])
+        accelerator.label: _gpu(accelerator, hardware.family(accelerator.family), [*hardware.systems, *systems])
         for accelerator in _accelerators(spec)
         if accelerator.family != NO_ACCELERATOR.family
         and accelerator.label not in hardware.gpus
@@ -130,13 +124,12 @@ def _baseline(system: System) -> Isa:
     )
 
 
-def _gpu(accelerator: Accelerator, systems: Iterable[str]) -> Gpu:
+def _gpu(accelerator: Accelerator, family: Family, systems: Iterable[str]) -> Gpu:
     """The row of a target, or of a family without one."""
-    title = family_of(accelerator.family).title
     return Gpu(
         name=accelerator.label,
-        architecture=f"{title} {accelerator.target}".strip(),
-        summary=title,
+        architecture=f"{family.title} {accelerator.target}".strip(),
+        summary=family.title,
         dnn=False,
         systems=tuple(systems),
         family=accelerator.family,

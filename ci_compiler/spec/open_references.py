@@ -180,11 +180,18 @@ _CODES = {"platform": Code.UNKNOWN_SYSTEM, "branch": Code.UNKNOWN_BRANCH}
 
 
 def _unknown_family(spec: Spec, path: Path_, accelerator: Accelerator) -> Iterator[Finding]:
-    known = [*FAMILIES, *spec.hardware_rows.families]
+    known = [*FAMILIES, *spec.hardware.families]
     if accelerator.family not in known:
         message = f"unknown family {accelerator.family!r}, which `hardware: {{families: …}}` may declare"
-        why = why_unknown(path, accelerator.family) or _misspelled(accelerator.family)
+        why = _alias(spec, accelerator.family) or why_unknown(path, accelerator.family)
+        why = why or _misspelled(accelerator.family)
         yield spec.finding(path, Code.UNKNOWN_FAMILY, why or f"{message}{nearest(accelerator.family, known)}")
+
+
+def _alias(spec: Spec, name: str) -> str:
+    """The message about an alias of a declared family; '' for any other name."""
+    family = next((one.name for one in spec.hardware.families.values() if name.lower() in one.aliases), "")
+    return f"{name!r} is an alias; write {family}" if family else ""
 
 
 def _misspelled(text: str) -> str:
@@ -215,7 +222,7 @@ def _unknown_accelerator(spec: Spec, path: Path_, accelerator: Accelerator) -> I
         of_series = {name.rpartition(".")[0] for name in known}
         if toolkit and toolkit not in {*known, *of_series, *listed, *served, *spec.toolkits}:
             yield from look_up(spec, path, tables().toolkit, toolkit)
-    if target and target not in {*listed, *served} and not family_of(family).is_target(target):
+    if target and target not in {*listed, *served} and not spec.hardware.family(family).is_target(target):
         message = f"{target!r} is not a target of {family}{_meant(spec, family, target)}"
         yield spec.finding(path, Code.UNKNOWN_GPU, message)
 
@@ -249,8 +256,10 @@ def _meant(spec: Spec, family: str, target: str) -> str:
     """The clause about what `target` is, if it is none of `family`: one of another family, a product, a slip."""
     if other := _family_of_target(target):
         return f", but one of {other}"
-    targets = [*(facts(family, "names")["products"] if family_of(family).lists_products else ()), *spec.hardware.gpus]
-    near = nearest(target, [one for one in targets if family_of(family).is_target(one)], only_near=True)
+    listed = facts(family, "names")["products"] if family_of(family).lists_products else ()
+    declared = spec.hardware_rows.families.get(family)
+    targets = [*listed, *spec.hardware.gpus, *((declared.targets or ()) if declared else ())]
+    near = nearest(target, [one for one in targets if spec.hardware.family(family).is_target(one)], only_near=True)
     with suppress(UnknownHardwareError, ValueError):
         found = device(spec.hardware, target)
         if found and found.family == family and found.target != target:

@@ -81,6 +81,13 @@ def test_products_of_a_family_that_the_spec_lacks_are_foreign() -> None:
         answer(decided, "MI300X", "znver4")
 
 
+def test_an_alias_of_a_declared_family_is_a_name_of_its_gpu() -> None:
+    hardware = {"families": {"gl": {"title": "OpenGL", "targets": [], "aliases": ["mesa"]}}}
+    decided = open_plan({"values": {"platform": "x86_64-linux", "accelerator": ["cpu", "gl"]}}, hardware=hardware)
+    assert best(answer(decided, "Mesa", "znver4")) == "ext-gl-x86_64-linux"
+    assert best(answer(decided, "none", "znver4")) == "ext-cpu-x86_64-linux"
+
+
 def test_no_machine_without_a_gpu_is_offered_an_accelerator() -> None:
     for name in ("llama-cpp", "hf-kernels", "flash-attention"):
         decided = planned(name)

@@ -8,7 +8,7 @@ import pytest
 
 from ci_compiler.hardware import Hardware, Version, tables
 from ci_compiler.spec.model import Spec
-from ci_compiler.spec.open_hardware import family_title, hosted, known_platforms, with_open_rows
+from ci_compiler.spec.open_hardware import hosted, known_platforms, with_open_rows
 from tests.specs import MAIN, small, spec_of
 
 PLATFORMS = {"loongarch64-linux": {"label": "loong64"}, "sparc64-linux": {"os": "Linux", "title": "SPARC"}}
@@ -171,11 +171,11 @@ def test_a_spec_may_name_known_and_declared_platforms() -> None:
     ("family", "title"), [("opencl", "OpenCL"), ("rocm", "HIP"), ("metal", "Metal"), ("cuda", "CUDA")]
 )
 def test_a_family_has_its_declared_title_or_the_known_one(family: str, title: str) -> None:
-    assert family_title(open_spec(hardware={"families": FAMILIES}), family) == title
+    assert open_spec(hardware={"families": FAMILIES}).hardware.family(family).title == title
 
 
 def test_a_declared_family_without_a_title_has_its_name() -> None:
-    assert family_title(open_spec(hardware={"families": FAMILIES}), "vulkan").lower() == "vulkan"
+    assert open_spec(hardware={"families": FAMILIES}).hardware.family("vulkan").title.lower() == "vulkan"
 
 
 def test_hosted_machines_have_a_known_platform_a_size_and_a_price() -> None:

@@ -14,6 +14,7 @@ TORCH = {"axes": {"torch": ["2.8", "2.10"]}}
 HOW = ", which `axes` may declare"
 NEAR = f"unknown axis 'pythn'{HOW}; did you mean python?"
 ALL = "known are accelerator, branch, family, isa, platform, python, target, toolkit"
+OPENCL = {"families": {"opencl": {"targets": ["adreno", "mali-*"], "aliases": ["cl"]}}}
 FAMILY = "unknown family 'rocmm', which `hardware: {families: …}` may declare; did you mean rocm?"
 WRONG_AXIS: list[Said] = [("unknown-axis", NEAR, '"pythn"')]
 PYTHON = "is not a Python version from 3.9 to 3.15, which `t` may follow; `axes` may declare it"
@@ -118,6 +119,22 @@ CASES: dict[str, tuple[dict[str, Any], list[Said]]] = {
     # Accelerators.
     "a family": (accelerator("rocmm 7.1"), [("unknown-family", FAMILY, '"rocmm 7.1"')]),
     "a declared family": (accelerator("opencl 3 x", hardware={"families": {"opencl": {}}}), []),
+    "a target of a declared family": (
+        values(accelerator=["opencl adreno", "opencl 3 mali-g7,adreno"]) | {"hardware": OPENCL},
+        [],
+    ),
+    "a target that a declaration lacks": (
+        accelerator("opencl 3 adrena", hardware=OPENCL),
+        [("unknown-gpu", "'adrena' is not a target of opencl; did you mean adreno?", '"opencl 3 adrena"')],
+    ),
+    "a target of a declared family that has none": (
+        accelerator("gl es", hardware={"families": {"gl": {"targets": []}}}),
+        [("unknown-gpu", "'es' is not a target of gl", '"gl es"')],
+    ),
+    "an alias of a declared family": (
+        accelerator("CL 3", hardware=OPENCL),
+        [("unknown-family", "'CL' is an alias; write opencl", '"CL 3"')],
+    ),
     "a toolkit of a family without a list": (accelerator("rocm 99.9 gfx942"), []),
     "a toolkit": (
         accelerator("cuda 12.99 sm90"),

@@ -43,7 +43,7 @@ export function gpuOf(data, text) {
 /** The target of the GPU that `name` names, of a family without compute capabilities. */
 function targetOf({ names }, name) {
   const lower = name.toLowerCase();
-  if (names.named.includes(lower)) return lower;
+  if (Object.hasOwn(names.named, lower)) return names.named[lower];
   const found = names.families.map(({ targets, gpu }) => (matches(`^(?:${targets})$`, lower) ? lower : find(gpu, name)));
   return found.find((one) => one !== undefined);
 }

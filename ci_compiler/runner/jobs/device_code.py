@@ -82,7 +82,7 @@ class _Judged:
     def __init__(self, built: BuiltVariant, found: _Found) -> None:
         self.spec, self.cell, self.found = built.spec, built.cell, found
         self.overrides = override_in(built.spec.packages[built.variant.package], built.cell.family)
-        self.family, self.known = family_of(built.cell.family), machines_of(built.cell.family)
+        self.family, self.known = built.spec.hardware.family(built.cell.family), machines_of(built.cell.family)
         self.is_stated = "family" in built.cell.axes
         self.own = found.code.get(built.cell.family, {})
         self.code = _all(self.own.values())

@@ -3,6 +3,7 @@
 A row that the bundled tables have is refined key by key. A row that they do not have must have the keys in `REQUIRED`.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
@@ -10,6 +11,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 from ci_compiler.codes import Code
 from ci_compiler.errors import nearest
 from ci_compiler.hardware import Gpu, Hardware, Isa, Toolkit, Version
+from ci_compiler.hardware.families import FAMILIES, NO_TARGETS, Family, family_of
 from ci_compiler.spec.declare import declared, form, key, keys_of, optional
 from ci_compiler.spec.forms import COMMENT_LINE, IsaNames, Word
 from ci_compiler.spec.load import Path_
@@ -46,6 +48,16 @@ FamilyName = Annotated[
         "family-name",
         title="a family of accelerators (lower-case letters, digits and _)",
         pattern="^[a-z][a-z0-9_]{0,39}$",
+    ),
+]
+
+_TARGET_SIGN = "[A-Za-z0-9_:+.-]"
+
+TargetPattern = Annotated[
+    str,
+    form(
+        title="a target, in which * and ? stand for other signs",
+        pattern=r"^[A-Za-z0-9*?][A-Za-z0-9_:+.*?-]{0,79}$",
     ),
 ]
 
@@ -121,6 +133,13 @@ class FamilyRow:
     """A family of accelerators without facts: it is built, and tested where a pool declares it."""
 
     title: Text | None = optional("Its name in documents.")
+    targets: tuple[TargetPattern, ...] | None = optional(
+        "Its targets. `[]`: it has none, since its code is compiled on the machine that runs it. Not given: any name.",
+        examples=[["gpu1", "gpu2*"]],
+    )
+    aliases: tuple[FamilyName, ...] | None = optional(
+        "Further names that people have for it: `select` takes them, and where the spec has one, the message says so."
+    )
 
 
 @declared("hardware")
@@ -149,7 +168,10 @@ class HardwareRows:
         ],
     )
     families: Mapping[FamilyName, FamilyRow] = key(
-        "Families of accelerators.", default={}, published=False, examples=[{"opencl": {"title": "OpenCL"}}]
+        "Families of accelerators.",
+        default={},
+        published=False,
+        examples=[{"opencl": {"title": "OpenCL", "targets": []}}],
     )
     platforms: Mapping[SystemName, PlatformRow] = key(
         "Platforms.", default={}, published=False, examples=[{"loongarch64-linux": {"label": "loong64"}}]
@@ -188,8 +210,10 @@ def merged(rows: HardwareRows, bundled: Hardware) -> tuple[Hardware, list[Proble
     toolkits = {**bundled.toolkits, **dict(_toolkits(rows, bundled, problems))}
     isas = {**bundled.isas, **dict(_isas(rows, bundled, problems))}
     order = sorted(toolkits, key=Version.parse)
-    hardware = replace(bundled, gpus=gpus, toolkits={name: toolkits[name] for name in order}, isas=isas)
-    problems += [*_wrong_gpus(rows, hardware), *_wrong_isas(rows, hardware)]
+    families = {name: _family(name, row) for name, row in rows.families.items()}
+    by_version = {name: toolkits[name] for name in order}
+    hardware = replace(bundled, gpus=gpus, toolkits=by_version, isas=isas, families=families)
+    problems += [*_wrong_gpus(rows, hardware), *_wrong_isas(rows, hardware), *_wrong_families(rows)]
     return hardware, problems
 
 
@@ -230,6 +254,17 @@ def _isas(rows: HardwareRows, bundled: Hardware, problems: list[Problem]) -> Ite
         if "flags" in given:  # the models of the bundled row may lack them
             given.update({"smallest": (), "qemu": "", "sde": ""} | given)
         yield name, replace(row, **given) if row else Isa(**{"name": name, "title": name, **given})
+
+
+def _family(name: str, row: FamilyRow) -> Family:
+    known = family_of(name)
+    targets = known.targets if row.targets is None else "|".join(map(_target_form, row.targets)) or NO_TARGETS
+    return known._replace(title=row.title or known.title, targets=targets, aliases=row.aliases or ())
+
+
+def _target_form(pattern: str) -> str:
+    """The regular expression of the targets that `pattern` stands for."""
+    return re.escape(pattern).replace(r"\*", f"{_TARGET_SIGN}*").replace(r"\?", _TARGET_SIGN)
 
 
 def _usable(
@@ -302,6 +337,18 @@ def _wrong_isas(rows: HardwareRows, hardware: Hardware) -> Iterator[Problem]:
                 yield Problem((*path, "includes"), Code.ISA_SYSTEM, message)
         if not unknown:
             yield from _wrong_flags(hardware, isa, path)
+
+
+def _wrong_families(rows: HardwareRows) -> Iterator[Problem]:
+    names = {*FAMILIES, *rows.families}
+    for name, row in rows.families.items():
+        path = ("hardware", "families", name)
+        if name in FAMILIES and row.targets is not None:
+            yield Problem((*path, "targets"), Code.WRONG_HARDWARE, f"the targets of {name} are those of its table")
+        for index, alias in enumerate(row.aliases or ()):
+            if alias in names:
+                yield Problem((*path, "aliases", index), Code.DUPLICATE_NAME, f"{alias} is the name of another family")
+            names.add(alias)
 
 
 def _wrong_flags(hardware: Hardware, isa: Isa, path: Path_) -> Iterator[Problem]:

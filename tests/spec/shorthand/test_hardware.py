@@ -191,6 +191,18 @@ KNOWN_SYSTEMS = "known are aarch64-darwin, aarch64-linux, x86_64-linux"
                 )
             ],
         ),
+        ({"families": {"opencl": {"targets": ["a*"], "aliases": ["cl"]}, "rocm": {"title": "HIP"}}}, []),
+        (
+            {"families": {"rocm": {"targets": ["gfx*"]}}},
+            [("families.rocm.targets", "wrong-hardware", "the targets of rocm are those of its table")],
+        ),
+        (
+            {"families": {"opencl": {"aliases": ["cl", "cuda"]}, "gl": {"aliases": ["cl"]}}},
+            [
+                ("families.opencl.aliases.1", "duplicate-name", "cuda is the name of another family"),
+                ("families.gl.aliases.0", "duplicate-name", "cl is the name of another family"),
+            ],
+        ),
     ],
 )
 def test_a_row_that_contradicts_itself_is_a_problem(rows: Any, expected: list[tuple[str, str, str]]) -> None:
