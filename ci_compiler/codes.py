@@ -76,6 +76,7 @@ class Code(StrEnum):
     FOREIGN_OUTPUT = "foreign-output"
     FOREIGN_REMOTE = "foreign-remote"
     FORK_CHANGE = "fork-change"
+    FORK_NOT_BUILT = "fork-not-built"
     GIT = "git"
     GIT_MISSING = "git-missing"
     GITHUB_CONFLICT = "github-conflict"

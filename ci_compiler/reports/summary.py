@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from ci_compiler.codes import Code
-from ci_compiler.errors import Finding, Place, wrong
-from ci_compiler.outside import bytes_of, object_of
+from ci_compiler.errors import Finding, Place, about, wrong
+from ci_compiler.outside import bytes_of, expected, object_of, reading
 from ci_compiler.plan.benchmarks import read_benchmark
 from ci_compiler.plan.complete import stays_complete
 from ci_compiler.plan.expected import expected_failure, expected_failures, in_words
@@ -21,7 +20,7 @@ from ci_compiler.plan.needs import Needs
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.proof import is_imported_only, passed
 from ci_compiler.plan.routing import Route
-from ci_compiler.plan.selection import Selection
+from ci_compiler.plan.selection import GitHubEvent, Selection, request_of
 from ci_compiler.plan.sharding import ALL
 from ci_compiler.plan.suites import bench_of, suites_of
 from ci_compiler.spec.model import Spec
@@ -39,15 +38,12 @@ from ci_compiler.workflows.artifacts import (
     SUITE_RESULT,
     artifact_name,
 )
-from ci_compiler.workflows.common import BUILD_COMMAND
 
 _FAILED, _SHOWN = "**failed**", 3
 """The cell of what failed, and the most failures of a suite that it names."""
 
-_REQUESTS = frozenset({"pull_request", "merge_group"})
+REQUESTS = frozenset({"pull_request", "merge_group"})
 """The events of changes that are not merged, for which not every stage runs."""
-
-_COMMIT = re.compile("[0-9a-f]{40}")
 
 _LARGEST_NUMBER, _LONGEST = 10**15, 300
 """The largest number of seconds or bytes, and the longest text, that a row shows."""
@@ -128,36 +124,22 @@ def rebuilt_by_branch(request: Selection) -> str:
     return f"{markdown_table(['branch', 'variants rebuilt', 'built in this run', 'from'], rows)}\n\n"
 
 
-def not_built(spec: Spec, request: Selection, payload: Mapping[str, Any], refused: Sequence[Finding] = ()) -> str:
-    """Why the run of a pull request builds nothing, and how a maintainer has it built; '' if it builds.
-
-    `payload` is that of the event, and `refused` what a build of the fork would refuse. A pull request within a fork of
-    the repository builds nothing either.
-    """
-    count = sum(len(selection.variants) + len(selection.left) for selection in request.branches)
-    if request.ref and (spec.repository or not (payload.get("repository") or {}).get("fork")):
-        return ""
-    if not count:
-        return ""
-    what = f"{counted(count, 'variant')} {'is' if count == 1 else 'are'} not built"
-    if request.ref:
-        why = "this repository is a fork of another one; if its own machines are to build, set `repository` in the spec"
-        return f"{what}: {why}.\n\n"
-    head = str((payload["pull_request"].get("head") or {}).get("sha", ""))
-    if not (_COMMIT.fullmatch(head) and any(pool.untrusted for pool in spec.pools)):
-        how = f"and {'that' if count == 1 else 'they'} will be built after the merge"
-        return f"{what}: the pull request is from a fork, whose code no machine of this repository runs, {how}.\n\n"
-    if refused:
-        first, more = f"{refused[0].place.file[:_LONGEST]} {refused[0].message}", len(refused) - 1
-        return (
-            f"{what}: the pull request is from a fork, and `{BUILD_COMMAND}` would refuse it: {markdown_text(first)}"
-            f"{f' (and {more} more)' if more else ''}. A maintainer who read the code pushes {head} to a branch of "
-            "this repository, and opens a pull request from there.\n\n"
-        )
-    return (
-        f"{what}: the pull request is from a fork. A maintainer who read the code has its recipes and sources built "
-        f"with this comment:\n\n```\n{BUILD_COMMAND} {head}\n```\n\n"
+def unbuilt_request(spec: Spec, event: GitHubEvent, count: int) -> Finding | None:
+    """The finding about a request that chose `count` variants and builds none: it is a fork's, or within a fork."""
+    request = request_of(event)
+    with reading("event", Code.UNKNOWN_EVENT):
+        repository = event.payload["repository"]
+        here = expected(str, repository["full_name"])
+    is_own = here.lower() == spec.repository.lower() if spec.repository else not repository.get("fork")
+    if not count or (request.head and is_own):
+        return None
+    why = (
+        f"no machine runs the code of a fork; read the code, push it to a branch of {here}, and open a pull request "
+        "from there"
+        if is_own
+        else f"{here} is a fork; if its own machines are to build, set `repository` in the spec"
     )
+    return about(event.name, Code.FORK_NOT_BUILT, f"{counted(count, 'variant')} {_is(count)} not built: {why}")
 
 
 def left_to_dispatch(plan: Plan, request: Selection) -> str:
@@ -170,8 +152,12 @@ def left_to_dispatch(plan: Plan, request: Selection) -> str:
             variant = names[0] if len(names) == 1 else ALL
             commands.append(f"gh workflow run {shard.name}.yml --ref {shlex.quote(request.ref)} -f variant={variant}")
     listed = "\n".join(commands)
-    count = f"{counted(len(left), 'further variant')} {'is' if len(left) == 1 else 'are'} rebuilt by this change"
+    count = f"{counted(len(left), 'further variant')} {_is(len(left))} rebuilt by this change"
     return f"<details><summary>{count}; start them with</summary>\n\n```sh\n{listed}\n```\n\n</details>\n"
+
+
+def _is(count: int) -> str:
+    return "is" if count == 1 else "are"
 
 
 def _row(
@@ -223,7 +209,7 @@ def _tests(
 ) -> tuple[Route, Mapping[Stage, Mapping[str, Any]]]:
     """The route of a variant in the run, and what each test left; {} for nothing."""
     left_out = plan.spec.profiles.left_out
-    is_request = run.event in _REQUESTS
+    is_request = run.event in REQUESTS
     route = (
         built.route.of_request(left_out(PULL_REQUEST))
         if is_request

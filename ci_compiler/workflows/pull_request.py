@@ -3,12 +3,14 @@
 Hosted machines check that the files are as compiled and that the recipes are sound, and show what the change means.
 The recipes that the change affects are also evaluated with the true nixpkgs, in limits of time and memory.
 After these checks, the cells that the change affects are built from a matrix made at run time, for branches of the
-repository itself and never for forks. A change of the spec on the default branch affects other branches too: their
-cells are built from the tree that `sync` would commit there. There are no path filters, because a check that a filter
-skips cannot be required. A pull request into a branch that the spec does not have starts nothing.
+repository itself and never for forks: the verdict on a fork's request is green only where nothing is to be built, and
+a maintainer who read the code pushes it to a branch of the repository. A change of the spec on the default branch
+affects other branches too: their cells are built from the tree that `sync` would commit there. There are no path
+filters, because a check that a filter skips cannot be required. A pull request into a branch that the spec does not
+have starts nothing.
 
-A fork of the repository has the workflow too. A pull request within it gets the hosted checks and a verdict, and builds
-nothing, as there are no machines (`common.in_own_repository`).
+A fork of the repository has the workflow too. A pull request within it gets the hosted checks and such a verdict, and
+builds nothing, as there are no machines (`common.in_own_repository`).
 
 A merge queue tests a merge group, which is a branch of the repository itself: only who may write to the repository can
 add a pull request to the queue. What the request has built is in the cache by then.
@@ -106,7 +108,7 @@ def workflow(spec: Spec, files: Collection[str], shards: Iterable[Shard]) -> Wor
         **builds,
     }
     said = f"needs.{SELECT}.outputs"
-    judged = Judged(ended=ENDED, said=said, chosen=f"{_may_build(spec)} && {said}.chosen || '{{}}'", publish="false")
+    judged = Judged(ended=ENDED, said=said, chosen=f"{said}.chosen", publish="false")
     verdict = verdict_job(spec, CHECK, judged, needs=list(jobs))
     comment = {COMMENT: _comment(spec, [*jobs, VERDICT])} if spec.pull_request.comment else {}
     return Workflow(
@@ -148,7 +150,7 @@ def _comment(spec: Spec, needs: Sequence[str]) -> Job:
     """The job that keeps the comment, after the verdict, which it cannot change.
 
     The token of a fork's run could not write it. A workflow that runs after that one could, from what the fork's code
-    left in artifacts, which is why there is none: a maintainer's comment starts `fork.yml`, and that reports itself.
+    left in artifacts, which is why there is none.
     """
     tell = RunStep(
         name="Write the comment",

@@ -11,7 +11,7 @@ from tests.github.server import serving
 from tests.github.state import REPOSITORY as AT_GITHUB
 from tests.github.state import TOKEN, GitHub
 
-from .world import FORK, HERE, TAG, World
+from .world import FORK, HERE, REPOSITORY, TAG, World
 
 pytestmark = pytest.mark.slow
 
@@ -207,21 +207,18 @@ def test_no_job_of_a_forks_request_reaches_a_self_hosted_machine(foreign: Run) -
     assert foreign.artifact_names == set()
 
 
-def test_a_forks_request_is_checked_and_its_verdict_is_green(foreign: Run) -> None:
-    assert foreign.status == 0
-    assert foreign.ended("success") == HOSTED
-    assert "Nothing was to be built." in foreign.log.summary
-    assert "**failed**" not in foreign.log.summary
+def test_a_forks_request_is_checked_and_its_verdict_is_red_since_nothing_of_it_is_built(foreign: Run) -> None:
+    assert foreign.status != 0
+    assert foreign.ended("failure") == [VERDICT]
+    assert foreign.ended("success") == [job for job in HOSTED if job != VERDICT]
 
 
-def test_a_forks_request_says_how_many_variants_were_not_built_and_how_they_would_be(
-    world: World, foreign: Run
-) -> None:
-    """It changes the spec, which no comment has built."""
-    assert (
-        "variants are not built: the pull request is from a fork, and `/build` would refuse it" in foreign.log.summary
+def test_it_says_how_many_variants_were_not_built_and_what_to_do(foreign: Run) -> None:
+    said = (
+        f"{len(CHOSEN)} variants are not built: no machine runs the code of a fork; read the code, push it to a branch"
     )
-    assert f"pushes {world.git('rev-parse', 'two-jobs')} to a branch of this repository" in foreign.log.summary
+    assert said in foreign.log.summary
+    assert said in foreign.log.said
 
 
 # Of a fork, where a maintainer asks for it.
@@ -292,13 +289,14 @@ def test_a_commit_that_edits_a_workflow_reaches_no_machine(world: World, offer: 
 # Verdicts.
 
 
-def test_the_verdict_is_green_where_nothing_is_to_be_built(world: World) -> None:
-    world.git("checkout", "--quiet", "-b", "a-word", "main")
+@pytest.mark.parametrize(("owner", "more"), [(REPOSITORY, ["pull request/Comment"]), (FORK, [])])
+def test_the_verdict_is_green_where_nothing_is_to_be_built(world: World, owner: str, more: list[str]) -> None:
+    world.git("checkout", "--quiet", "-B", "a-word", "main")
     (world.clone / "README.md").write_text("A word.\n", "utf-8")
     world.commit("Say a word")
-    run = world.pull_request("a-word", "main", number=9)
+    run = world.pull_request("a-word", "main", head_repository=owner, number=9)
     assert (run.status, run.journal) == (0, ())
-    assert run.ended("success") == sorted([*HOSTED, "pull request/Comment"])  # though no GitHub took the comment
+    assert run.ended("success") == sorted([*HOSTED, *more])  # though no GitHub took the comment
     assert "Nothing was to be built." in run.log.summary
 
 

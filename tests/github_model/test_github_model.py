@@ -28,7 +28,6 @@ Found = set[tuple[str, frozenset[str]]]
 RELIED_ON: Found = {
     ("fails although nothing went wrong", frozenset({"called-secret"})),  # in its preflight: nothing is built
     ("a pause ignored", frozenset({"variables-rerun"})),
-    ("never built", frozenset({"outputs-rerun-failed"})),  # a pull request that lost what it chose looks like a fork's
 }
 """What goes wrong where a row does not hold: the files can do nothing about it."""
 

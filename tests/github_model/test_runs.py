@@ -173,7 +173,7 @@ def test_a_pull_request_builds_and_publishes_nothing_and_one_of_a_fork_does_not_
     repository.play(lambda play: play.pull_request(SECOND, stack.branch, fork=fork))
     repository.end()
     (run,) = repository.state.runs
-    assert (run.jobs["verdict"].result, run.jobs["cells"].result) == (SUCCESS, "skipped" if fork else SUCCESS)
+    assert (run.jobs["verdict"].result, run.jobs["cells"].result) == ((FAILURE, "skipped") if fork else (SUCCESS,) * 2)
     assert bool(repository.state.tested) is not fork
     assert repository.state.published == ()
 

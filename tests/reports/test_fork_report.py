@@ -11,12 +11,10 @@ import pytest
 from ci_compiler.cli.app import run
 from ci_compiler.cli.compile import PROGRAM
 from ci_compiler.github.status import ReportedJob
-from ci_compiler.plan.selection import RunSelection, Selection
 from ci_compiler.reports.fork_report import fork_comment, outcome
-from ci_compiler.reports.summary import not_built
 from tests.github.conftest import github
 from tests.github.state import REPOSITORY, TOKEN, GitHub
-from tests.specs import SMALL, small, spec_of
+from tests.specs import SMALL, small
 
 __all__ = ["github"]
 
@@ -145,27 +143,3 @@ WRONG_REQUESTS = (
         for more in ({"cells": 7}, {"cells": [7]}, {"cells": [{}]}, {"refused": 7}, {"left": [1]}, {"left": {"a": "b"}})
     ),
 )
-
-
-FORKS = {"runs-on": ["self-hosted", "linux", "x64", "forks"], "cpu": ["avx512"], "untrusted": True}
-REBUILT = RunSelection(branch="main", variants=("a",), cells=(), left=("b",))
-
-
-def said(ref: str, *, fork: bool = False, sha: str = COMMIT, **more: Any) -> str:
-    spec = spec_of(small(**more))
-    payload = {"repository": {"fork": fork}, "pull_request": {"head": {"sha": sha}}}
-    return not_built(spec, Selection(branches=(REBUILT,), ref=ref), payload)
-
-
-def test_the_summary_of_a_forks_request_says_what_was_not_built_and_how_it_would_be() -> None:
-    runners = SMALL["runners"] | {"forks": FORKS}
-    assert said("").startswith("2 variants are not built: the pull request is from a fork, whose code no machine")
-    assert said("", runners=runners).endswith(f"with this comment:\n\n```\n/build {COMMIT}\n```\n\n")
-    assert "`x`" not in said("", runners=runners, sha="`x`")
-    assert not_built(spec_of(small()), Selection(), {}) == ""
-
-
-def test_so_does_that_of_a_request_within_a_fork() -> None:
-    assert "this repository is a fork of another one" in said("topic", fork=True)
-    assert said("topic", fork=True, repository="my-org/stack") == ""
-    assert said("topic") == ""

@@ -15,7 +15,8 @@ from ci_compiler.cli.app import run
 from ci_compiler.cli.compile import PROGRAM as COMPILE
 from ci_compiler.outside import LARGEST
 from ci_compiler.plan.pipeline import Plan, plan
-from ci_compiler.reports.summary import SummarisedRun, table, unfinished
+from ci_compiler.plan.selection import GitHubEvent
+from ci_compiler.reports.summary import SummarisedRun, table, unbuilt_request, unfinished
 from ci_compiler.stages import CPU_TEST, GPU_TEST
 from ci_compiler.workflows.artifacts import MANIFEST_FILE, PUBLISHED, RESULT, artifact_name
 from tests.specs import small, spec_of
@@ -191,6 +192,68 @@ def test_a_run_that_lost_what_it_chose_is_not_complete(
 ) -> None:
     assert run(COMPILE, ["summary", str(tmp_path), "--chosen", chosen, "--root", str(tmp_path)]) == status
     assert ("--chosen: is empty" in capsys.readouterr().err) is bool(status)
+
+
+# Requests of which no machine builds anything.
+
+OWN, STRANGER = "my-org/stack", "a-stranger/stack"
+READ_IT = (
+    "1 variant is not built: no machine runs the code of a fork; read the code, push it to a branch of my-org/stack, "
+    "and open a pull request from there"
+)
+FORKED = "1 variant is not built: a-stranger/stack is a fork; if its own machines are to build, set `repository`"
+
+
+def request(head: str, repository: str = OWN, *, fork: bool = False) -> dict[str, Any]:
+    """A pull request from the repository `head` into `repository`."""
+    base, here = {"ref": "main", "repo": {"full_name": repository}}, {"full_name": repository, "fork": fork}
+    return {"repository": here, "pull_request": {"base": base, "head": {"ref": "topic", "repo": {"full_name": head}}}}
+
+
+GROUP = {"base_ref": "refs/heads/main", "head_ref": "refs/heads/queue", "base_sha": "0" * 40}
+NEVER_RAN = f"{NAME}: build and cpu-test and gpu-test left no result in this run"
+
+
+@pytest.mark.parametrize(
+    ("event", "said"),
+    [
+        ({"pull_request": request(STRANGER)}, READ_IT),
+        ({"pull_request": request(STRANGER, STRANGER, fork=True)}, FORKED),
+        ({"merge_group": {"merge_group": GROUP, "repository": {"full_name": STRANGER, "fork": True}}}, FORKED),
+        ({"pull_request": request(OWN)}, NEVER_RAN),
+        ({"merge_group": {"merge_group": GROUP, "repository": {"full_name": OWN, "fork": False}}}, NEVER_RAN),
+    ],
+)
+@pytest.mark.parametrize("chosen", [{"main": [NAME]}, {"main": []}, {}])
+def test_the_verdict_on_what_no_machine_builds_is_green_only_where_nothing_is_to_be_built(
+    event: dict[str, Any],
+    said: str,
+    chosen: dict[str, list[str]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    ((name, payload),) = event.items()
+    (tmp_path / "event.json").write_text(json.dumps(payload), "utf-8")
+    monkeypatch.setenv("GITHUB_EVENT_NAME", name)
+    monkeypatch.setenv("GITHUB_EVENT_PATH", str(tmp_path / "event.json"))
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
+    words = ["summary", str(tmp_path), "--chosen", json.dumps(chosen), "--root", str(tmp_path)]
+    wanted = bool(chosen.get("main"))
+    assert run(COMPILE, words) == int(wanted)
+    lines = capsys.readouterr().err
+    assert (said in lines) is wanted
+    assert ("[fork-not-built]" in lines) is (wanted and said is not NEVER_RAN)
+    shown = (tmp_path / "summary.md").read_text("utf-8")
+    assert (said in shown.replace("\\", "")) is (wanted and said is not NEVER_RAN)
+    assert ("Nothing was to be built." in shown) is not wanted
+
+
+@pytest.mark.parametrize(("declared", "builds"), [(STRANGER, True), (STRANGER.upper(), True), (OWN, False)])
+def test_a_spec_that_names_its_repository_says_whose_requests_are_built(declared: str, builds: bool) -> None:
+    """A repository that is itself a fork may be the one of the spec, and then it builds its own branches."""
+    event = GitHubEvent("pull_request", request(STRANGER, STRANGER, fork=True))
+    assert (unbuilt_request(spec_of(small(repository=declared)), event, 2) is None) is builds
 
 
 # The results of stages, without suites.

@@ -187,7 +187,7 @@ def test_the_names_of_jobs_are_those_of_the_compiled_workflows(tmp_path: Path) -
             assert judged_run(known, replace(ended, by_branch=not by_branch), TODAY).findings
 
 
-def test_the_run_of_a_fork_has_chosen_nothing(decided: Plan, failed: EndedRun) -> None:
+def test_a_run_that_chose_nothing_has_no_failure_that_is_expected(decided: Plan, failed: EndedRun) -> None:
     assert judged_run(decided, replace(failed, chosen={}), TODAY).findings
 
 

@@ -21,7 +21,6 @@ from ci_compiler.sync.fork_code import fork_tree
 from tests.checkers import require
 from tests.github.conftest import github
 from tests.github.state import REPOSITORY, TOKEN, GitHub
-from tests.merges import merge_request
 from tests.recipes.test_affected import Repository
 from tests.repositories import copy_once, init
 from tests.specs import SMALL, small
@@ -321,37 +320,6 @@ def test_a_maintainers_comment_builds_what_the_commit_rebuilds_on_machines_for_u
     assert found["request"]["cells"] == [
         {"title": f"main {CPU}", "pool": "for-forks", "variants": REBUILT, "tests": ["cpu-test"]}
     ]
-
-
-@pytest.mark.parametrize(
-    ("edits", "refused"),
-    [
-        ({OWN: "{ }: 1\n"}, ""),
-        (
-            {".github/ci-matrix.yaml": SPEC.replace('"overlays"', '"jobs": 4, "overlays"'), OWN: "{ }: 1\n"},
-            ".github/ci-matrix.yaml",
-        ),
-        ({TEMPLATE: "{ }: 2\n"}, TEMPLATE),
-        ({COMPILED: "{ }: 2\n", "README.md": "y\n"}, COMPILED),
-    ],
-)
-def test_the_summary_of_a_forks_request_advises_what_will_not_be_refused(
-    edits: dict[str, str | None], refused: str, base: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    commit = forked(base, edits)
-    base.write("others.md", "1\n")
-    base.commit()
-    event = merge_request(base.git, commit, owner="a-stranger/stack")
-    (tmp_path / "event.json").write_text(json.dumps(event), "utf-8")
-    monkeypatch.setenv("GITHUB_EVENT_NAME", "pull_request")
-    monkeypatch.setenv("GITHUB_EVENT_PATH", str(tmp_path / "event.json"))
-    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
-    assert base.ci("choose", "--pull-request") == 0
-    summary = (tmp_path / "summary.md").read_text("utf-8")
-    assert (f"```\n/build {commit}\n```" in summary) == (not refused)
-    if refused:
-        assert f"`/build` would refuse it: {refused} " in summary.replace("\\", "")
-        assert f"pushes {commit} to a branch of this repository, and opens a pull request from there" in summary
 
 
 def test_every_job_checks_out_the_tree_that_was_planned_and_no_other(

@@ -12,13 +12,12 @@ from typing import NamedTuple
 
 from ci_compiler.cli.console import append_to, note
 from ci_compiler.cli.where import carried_of, event_of_run, filter_of, plan_of, root_of
-from ci_compiler.errors import Finding, InputError, StageError
+from ci_compiler.errors import InputError, StageError
 from ci_compiler.git import Git
 from ci_compiler.plan.pause import words_of_cells
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.selection import (
     GitHubEvent,
-    Question,
     Selection,
     asks_again,
     decide,
@@ -29,7 +28,7 @@ from ci_compiler.plan.selection import (
     without,
 )
 from ci_compiler.plan.sharding import FOLDER
-from ci_compiler.reports.summary import left_to_dispatch, not_built, rebuilt_by_branch
+from ci_compiler.reports.summary import left_to_dispatch, rebuilt_by_branch
 from ci_compiler.spec.triggers import RELEASE
 from ci_compiler.spec.versions import decides_versions, with_versions
 from ci_compiler.sync.events import (
@@ -110,9 +109,6 @@ def _of_request(git: Git, decided: Plan, event: GitHubEvent, token: str) -> dict
     answer = _remarked(facts_of_request(git, decided, asked, carried))
     request = decide(decided, event, answer.facts)
     append_to("GITHUB_STEP_SUMMARY", rebuilt_by_branch(request))
-    if event.name == "pull_request":
-        refused = _refused(git, decided, asked) if request.branches and not request.ref else ()
-        append_to("GITHUB_STEP_SUMMARY", not_built(decided.spec, request, event.payload, refused))
     if event.name == "pull_request" and request.ref and any(selection.left for selection in request.branches):
         append_to("GITHUB_STEP_SUMMARY", left_to_dispatch(decided, request))
     commit = git.resolve("HEAD")
@@ -181,13 +177,6 @@ def _without_complete(git: Git, decided: Plan, chosen: Selection, run: _Run) -> 
     for url, names in left.items():
         _remark(f"{counted(len(names), 'variant')} left out, which {url} completed: {', '.join(names)}")
     return rest, {COMPLETE: name}
-
-
-def _refused(git: Git, decided: Plan, asked: Question) -> Sequence[Finding]:
-    """What of a fork's pull request a maintainer's comment could not have built."""
-    from ci_compiler.sync.fork_code import refused_changes  # no other selection needs it
-
-    return refused_changes(git, decided.spec, asked.branch, asked.base, git.resolve("HEAD"))
 
 
 def _remarked(answer: Answer) -> Answer:

@@ -16,14 +16,21 @@ from ci_compiler.errors import Finding, Place
 from ci_compiler.plan.expected import dated_findings
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.selection import profile_of
-from ci_compiler.reports.summary import SummarisedRun, complete, table, unfinished
+from ci_compiler.reports.summary import REQUESTS, SummarisedRun, complete, table, unbuilt_request, unfinished
 from ci_compiler.spec.model import Spec
 from ci_compiler.units import markdown_text
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Appends the table to $GITHUB_STEP_SUMMARY, or prints it. Returns 1 if a stage of a chosen variant never ran."""
+    """Appends the table to $GITHUB_STEP_SUMMARY, or prints it. Returns 1 if a stage of a chosen variant never ran.
+
+    In place of the table of a request of which no machine builds anything, it says so.
+    """
     decided, chosen = plan_of(arguments), chosen_of(arguments)
+    if unbuilt := _unbuilt(decided.spec, chosen):
+        print_findings([unbuilt])
+        _show(f"{markdown_text(unbuilt.message)}.\n")
+        return 1
     summarised = SummarisedRun(
         event=os.environ.get("GITHUB_EVENT_NAME", ""),
         ref=os.environ.get("GITHUB_REF_NAME", ""),
@@ -39,8 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
     findings = tuple(dated_findings(decided.spec, day_of(Clock().now())))
     print_findings(findings)
     text += "\n" * bool(findings) + "".join(f"- {markdown_text(str(finding))}\n" for finding in findings)
-    if not append_to("GITHUB_STEP_SUMMARY", text):
-        print(text, end="")
+    _show(text)
     reports = (unfinished(decided, summarised, branch, names, arguments.results) for branch, names in chosen.items())
     missing = [finding for report in reports for finding in report]
     if arguments.chosen == "":
@@ -50,6 +56,17 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.note and not missing and not decided.spec.profiles.left_out(summarised.profile):
         _note(arguments.note, decided, summarised, chosen, arguments.results)
     return 1 if missing else 0
+
+
+def _unbuilt(spec: Spec, chosen: Mapping[str, Sequence[str]]) -> Finding | None:
+    if os.environ.get("GITHUB_EVENT_NAME") not in REQUESTS:
+        return None
+    return unbuilt_request(spec, event_of_run(), sum(map(len, chosen.values())))
+
+
+def _show(text: str) -> None:
+    if not append_to("GITHUB_STEP_SUMMARY", text):
+        print(text, end="")
 
 
 def _profile(spec: Spec) -> str:
