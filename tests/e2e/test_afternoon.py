@@ -23,7 +23,7 @@ from tests.test_documents import Block, Session, session, steps_of
 from .conftest import on_a_disk
 from .world import PYTHON, TAG, World
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.weekly
 
 if TYPE_CHECKING:
     from .act import Run

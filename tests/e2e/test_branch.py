@@ -53,6 +53,7 @@ def everything(world: World) -> Run:
     return world.dispatch("build-cuda-13_0-cpu.yml", "cuda-13_0", variant="all", publish="true")
 
 
+@pytest.mark.weekly
 def test_a_dispatch_of_all_runs_every_job_and_is_green(everything: Run) -> None:
     stages = [f"{package} / {stage}" for package in NEWER.values() for stage in ("build", "cpu-test")]
     assert everything.ended("success") == sorted([*OWN, *stages])

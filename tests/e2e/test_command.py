@@ -86,7 +86,7 @@ def test_the_artifact_of_the_build_holds_the_files_and_their_hashes(pushed: Run)
     assert list(pushed.json(f"build-{NAME}", "manifest.json")["closure"]) == [FILE]
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 def test_a_wheel_that_fails_its_test_is_not_published(world: WheelWorld, pushed: Run) -> None:  # noqa: ARG001
     world.edit("src/fastpath.py", '"""A module."""', "import no_such_module")
     world.commit("Import what is not there")

@@ -40,7 +40,7 @@ from tests.processes import until
 from tests.runner.test_containers import ORDER, SECRET
 from tests.runner_images.buildah import IMAGES
 
-pytestmark = pytest.mark.weekly  # and alone, with -n 0: beside other processes of xdist they wait for minutes
+pytestmark = pytest.mark.slow
 
 IMAGE = "localhost/ci-engine:1"
 SERVICES = ("169.254.169.254", "169.254.170.2", "169.254.170.23", "100.100.100.200")

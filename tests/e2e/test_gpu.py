@@ -111,6 +111,7 @@ def measured(world: World, with_driver: Run) -> Run:
     return world.dispatch("build-main-sm90.yml", "main", variant=ENGINE)
 
 
+@pytest.mark.weekly
 @pytest.mark.usefixtures("machines_apart")
 def test_a_benchmark_follows_the_tests_and_takes_the_last_publication(measured: Run, with_driver: Run) -> None:
     assert measured.status == 0, measured.log.said

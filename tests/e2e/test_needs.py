@@ -107,6 +107,7 @@ def builds(run: Run) -> list[str]:
     return [entry.variant for entry in ended]
 
 
+@pytest.mark.weekly
 def test_a_pull_request_builds_the_library_once_and_tests_what_needs_it_with_the_new_file(world: LibraryWorld) -> None:
     world.git("checkout", "--quiet", "-b", "two")
     world.change(2)

@@ -23,7 +23,7 @@ from tests.runner.jobs.world import PACKAGES
 from .test_command import WheelWorld
 from .world import HERE, World, in_a_folder
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.weekly
 
 if TYPE_CHECKING:
     from .act import Run

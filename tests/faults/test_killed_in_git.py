@@ -81,6 +81,7 @@ def of_worktree(root: Path) -> Path:
     return root.parent / "linked"
 
 
+@pytest.mark.weekly
 @pytest.mark.parametrize("checkout", [lambda root: root, of_worktree], ids=["main", "linked worktree"])
 def test_a_kill_at_a_random_moment_leaves_nothing_that_git_sees(root: Path, checkout: Callable[[Path], Path]) -> None:
     folder = checkout(root)

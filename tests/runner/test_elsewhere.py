@@ -11,7 +11,7 @@ from tests.backends import wheel
 from tests.backends.project import MANIFEST, leave_result
 from tests.runner.other_systems import PLATFORMS, Elsewhere, a_machine, each_system  # noqa: F401
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.weekly
 
 NAMES = {name: f"fastpath-{wheel.TAG}-cpu-{system}" for name, system in PLATFORMS.items()}
 MACOS, WINDOWS = ("Apple M4", 34.3), ("AMD EPYC 9V74", 17.1)
