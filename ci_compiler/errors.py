@@ -7,12 +7,12 @@ A `Finding` is one problem at one place; an `InputError` carries the findings th
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 from enum import IntEnum
 from os import PathLike, fspath
 from typing import NamedTuple, Self
 
 from ci_compiler.codes import Code, Severity
-from ci_compiler.record import record
 from ci_compiler.secret import hide_secrets
 
 
@@ -67,7 +67,7 @@ def escaped(text: str) -> str:
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
-@record
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """One problem: its `code`, and a one-line `message` that says what is wrong and what is right.
 

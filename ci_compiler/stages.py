@@ -6,9 +6,8 @@ add a row. `stages()` returns the rows in the order in which the stages run and 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
-
-from ci_compiler.record import record
 
 
 class StageKind(StrEnum):
@@ -36,7 +35,7 @@ class TestPolicy(StrEnum):
     NEVER = "never"
 
 
-@record
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
     """One stage: what it needs, what it waits for, and its defaults in a spec.
 

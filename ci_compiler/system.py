@@ -11,10 +11,8 @@ import os
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import IO, Any
-
-from ci_compiler.record import record
 
 if sys.platform == "win32":
     import _winapi
@@ -25,7 +23,7 @@ else:
     import select
 
 
-@record
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OperatingSystem:
     """An operating system.
 

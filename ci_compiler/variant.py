@@ -11,13 +11,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from ci_compiler.files import folders
 from ci_compiler.hardware import BASELINE, CPU, Hardware
 from ci_compiler.hardware.families import DEFAULT, family_of, spelled
-from ci_compiler.record import record
 
 RECIPES, SHARED = folders.RECIPES, folders.SHARED
 """The folders of the recipes and of what they share, from the root of the repository."""
@@ -36,7 +35,7 @@ _NAME = re.compile(
 )
 
 
-@record
+@dataclass(frozen=True, slots=True, kw_only=True)
 class VariantName:
     """The parts of a variant's name: `python` as `3.13`, `toolkit` as `12.8` ('' for a CPU variant).
 
@@ -104,7 +103,7 @@ def toolkit_tag(toolkit: str) -> str:
     return f"{DEFAULT}{toolkit.replace('.', '_')}"
 
 
-@record
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Grammar:
     """How the names of an open matrix spell the values of a cell.
 

@@ -6,7 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ci_compiler.cli.console import note, print_findings
@@ -17,14 +17,13 @@ from ci_compiler.github.access import repository_of
 from ci_compiler.hardware.families import DEFAULT, family_of
 from ci_compiler.outside import is_typed, typed_line
 from ci_compiler.plan.pipeline import plan
-from ci_compiler.record import record
 from ci_compiler.spec.build import parse_spec
 from ci_compiler.spec.model import Spec
 from ci_compiler.update import answers
 from ci_compiler.update.answers import Answered
 
 
-@record
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
     """A question: the option that answers it, its words, and what writes the answer into the spec.
 

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple, TypeVar
 from ci_compiler.codes import Code
 from ci_compiler.errors import nearest
 from ci_compiler.hardware.families import DEFAULT, NONE, Family, Target, facts, family_of
-from ci_compiler.record import record
 
 CPU = NONE
 """The target of a variant for the CPU alone."""
@@ -59,7 +58,10 @@ class Version(NamedTuple):
         return cls(int(major), int(minor))
 
 
-@record
+_NONE = Version(0, 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Gpu:
     """A GPU architecture: the target of its code, the toolkits that support it, the systems that it comes with.
 
@@ -72,9 +74,9 @@ class Gpu:
     architecture: str
     summary: str
     systems: tuple[str, ...]
-    capability: Version = Version(0, 0)
+    capability: Version = _NONE
     products: tuple[str, ...] = ()
-    first_toolkit: Version = Version(0, 0)
+    first_toolkit: Version = _NONE
     last_toolkit: Version | None = None
     driver: int = 0
     dnn: bool = True
@@ -97,7 +99,7 @@ ALL = Gpu(
 """The value on the GPU axis of one build for every GPU that its toolkit supports."""
 
 
-@record
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Toolkit:
     """A toolkit: its attribute in nixpkgs, and the Linux drivers (major versions) that it ships with and needs."""
 
@@ -107,7 +109,7 @@ class Toolkit:
     lowest_driver: int
 
 
-@record
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Isa:
     """A CPU instruction set: compiler flags, the /proc/cpuinfo flags that prove it, the ISAs that its CPUs also run.
 
@@ -153,7 +155,7 @@ class Emulator:
         return str(getattr(isa, self.models)) if isa.system == self.system else ""
 
 
-@record
+@dataclass(frozen=True, slots=True, kw_only=True)
 class System:
     """A Nix system: GitHub's runner labels for its architecture and `os`, its title in documents.
 

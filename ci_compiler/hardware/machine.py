@@ -7,11 +7,10 @@ not given means that the machine does not have it.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ci_compiler.hardware.families import DEFAULT, family_of
-from ci_compiler.record import record
 from ci_compiler.units import gigabytes
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ An ext4 file system has about 98 % of its disk; a machine with 128 GiB of memory
 """
 
 
-@record
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GpuDevice:
     """A GPU that responds: its index, name, compute capability, memory in bytes (0: unknown) and driver version.
 
@@ -67,7 +66,7 @@ class GpuDevice:
         return own is not None and own.runs_code_of(gpu)
 
 
-@record
+@dataclass(frozen=True, slots=True, kw_only=True)
 class UnlistedGpu:
     """A GPU on the PCI bus that no tool lists: lost, without a driver, or of another container or guest.
 
@@ -87,7 +86,7 @@ def bus_place(address: str) -> tuple[str, ...]:
     return tuple(part.lstrip("0") for part in address.lower().partition(".")[0].split(":"))
 
 
-@record
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StorageFolder:
     """A folder that jobs need, and its file system: `device` identifies the file system, sizes are in bytes.
 
@@ -102,7 +101,7 @@ class StorageFolder:
     free: int
 
 
-@record
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NixInstallation:
     """Nix and its effective settings; `source` is where the settings were read.
 
@@ -119,7 +118,7 @@ class NixInstallation:
     problem: str = ""
 
 
-@record
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerRuntime:
     """A container engine; `problem` is the reason why it cannot be used, or ''."""
 
@@ -128,7 +127,7 @@ class ContainerRuntime:
     problem: str = ""
 
 
-@record
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
     """A machine. `isas` follow from `flags`, in the tables' order; `memory` is in bytes; `cores` counts usable ones.
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -15,10 +16,9 @@ from ci_compiler.hardware import Hardware, UnknownHardwareError, read_table
 from ci_compiler.hardware.families import DEFAULT, facts, family_of, files_of
 from ci_compiler.hardware.machine import GpuDevice, Machine, isas_of
 from ci_compiler.hardware.products import UNKNOWN_CPU, ForeignGpuError, cpu, cpu_of, device, is_unstated
-from ci_compiler.record import record
 
 
-@record
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Pasted:
     """What a text names: GPUs, the version of the driver, a CPU by its model or its flags; '' or () if it does not.
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from ci_compiler.record import record
 from ci_compiler.variant import ATTRIBUTE, VariantName
 
 SCHEMA = 1
@@ -32,7 +32,7 @@ class Gain(NamedTuple):
         return f"{self.percent:+z.1f} % ± {self.error:.1f}"
 
 
-@record
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BenchmarkResult:
     """The result of a variant: its gain over the second build `beside`, for each of `DEVICES` that was measured.
 

@@ -10,7 +10,7 @@ as long, and one with more cores is faster until it has as many cores as the pac
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain
 
 from ci_compiler.hardware import CPU
@@ -20,7 +20,6 @@ from ci_compiler.plan.routing import Route
 from ci_compiler.plan.sharding import Shard, waits_for
 from ci_compiler.plan.simulation import TimedJob, tails
 from ci_compiler.plan.suites import bench_of, suites_of
-from ci_compiler.record import record
 from ci_compiler.spec.model import Package, Pool, Spec, in_build_order
 from ci_compiler.spec.packages import BUILDER_CORES
 from ci_compiler.stages import BUILD, PUBLISH, Stage, StageKind, stages
@@ -31,7 +30,7 @@ Recorded = Mapping[tuple[str, str, str], int]
 """Durations of recorded builds and tests in seconds, by branch, variant name and stage."""
 
 
-@record
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedJob(TimedJob):
     """A job of the compiled workflows: a stage of a variant, or a shard of a `suite` of the stage, in a cell."""
 

@@ -7,12 +7,11 @@ it joins, and their tests and publishing are their own.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding
 from ci_compiler.plan.matrix import EVERYWHERE, Cell, Values, Variant, grammar_of
-from ci_compiler.record import record
 from ci_compiler.spec.axes import PARTS, Join
 from ci_compiler.spec.model import Spec
 from ci_compiler.variant import variant_name
@@ -21,7 +20,7 @@ _APART = {"platform", "isa", "accelerator", "branch", *PARTS}
 """The axes that no build can join: they decide which machine builds."""
 
 
-@record
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Build:
     """A job and the variants that it makes, in build order. `name` is the variant's if it makes only one."""
 

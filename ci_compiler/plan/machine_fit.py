@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from ci_compiler.hardware import Hardware
 from ci_compiler.hardware.families import family_of
 from ci_compiler.hardware.families.machines import machines_of
 from ci_compiler.hardware.machine import NOMINAL, Machine, missing_flags
-from ci_compiler.record import record
 from ci_compiler.spec.model import Pool
 from ci_compiler.units import GB, counted, size
 
 
-@record
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PoolFit:
     """Whether a machine suits a pool: what is `missing`, one line each; if nothing is, what to take care of."""
 

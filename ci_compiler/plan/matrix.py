@@ -8,12 +8,12 @@ that fits no axis has a cell of its own.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 from typing import Any, NamedTuple
 
 from ci_compiler.hardware import CPU
-from ci_compiler.record import record
 from ci_compiler.spec.axes import AXES, NO_ACCELERATOR, PARTS, SHORT_FAMILY, Accelerator, SettingRow
 from ci_compiler.spec.command import Command
 from ci_compiler.spec.load import Path_
@@ -33,7 +33,7 @@ class Variant(NamedTuple):
     package: str
 
 
-@record
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
     """A branch and at most one value of each axis, with its variants in build order.
 
@@ -106,7 +106,7 @@ def short_values(cell: Cell | Candidate, python: str) -> Values:
     return tuple((axis, value) for axis, value in values.items() if value)
 
 
-@record
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
     """A branch and values that the spec selects, before they are multiplied by packages.
 

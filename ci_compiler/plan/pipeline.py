@@ -17,7 +17,7 @@ that, as it does for needs: a row may ask for a Python or a toolkit for which no
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError
@@ -29,7 +29,6 @@ from ci_compiler.plan.proof import untested_findings
 from ci_compiler.plan.routing import Route, route
 from ci_compiler.plan.rules import Judged, errors_among, judge
 from ci_compiler.plan.sharding import Shard, shards
-from ci_compiler.record import record
 from ci_compiler.spec.axes import AXES, PARTS, Accelerator
 from ci_compiler.spec.model import Package, Spec
 from ci_compiler.spec.suites import Suite
@@ -133,7 +132,7 @@ def _problem(needs: Needs, package: Package, suite: Suite, wanted: Mapping[str, 
     )
 
 
-@record
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """All decisions about a spec: its cells, what is left out, the routes, the shards, and warnings."""
 

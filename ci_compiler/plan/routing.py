@@ -13,7 +13,7 @@ The build scripts that the spec puts into containers can run on Linux, on a mach
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain, permutations
 
 from ci_compiler.codes import Code
@@ -21,7 +21,6 @@ from ci_compiler.errors import Finding
 from ci_compiler.hardware import CPU, Hardware
 from ci_compiler.plan.matrix import Cell, applying, setting
 from ci_compiler.plan.suites import Bench, benches_of
-from ci_compiler.record import record
 from ci_compiler.spec.axes import Accelerator
 from ci_compiler.spec.model import Pool, RecipeKind, RunsOn, Spec
 from ci_compiler.spec.triggers import PULL_REQUEST
@@ -39,7 +38,7 @@ _FEW = 3
 """The most pools that a message names."""
 
 
-@record
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
     """The pool of each stage of a cell. A stage that is not run is absent, with its reason in `skipped`.
 

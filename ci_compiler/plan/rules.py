@@ -10,7 +10,7 @@ What a variant is built with must exist, and no variant may be built with itself
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain, pairwise
 
 from ci_compiler.backends.protocol import CachePush
@@ -23,7 +23,6 @@ from ci_compiler.plan.needs import Needs
 from ci_compiler.plan.pins import unverified_commits
 from ci_compiler.plan.profiles import unused
 from ci_compiler.plan.releases import release_findings, uses_dnn
-from ci_compiler.record import record
 from ci_compiler.spec.edges import NEEDS, Edge
 from ci_compiler.spec.load import Path_
 from ci_compiler.spec.model import Matrix, Package, RecipeKind, Spec, in_build_order
@@ -31,7 +30,7 @@ from ci_compiler.spec.patterns import matcher
 from ci_compiler.variant import ATTRIBUTE, variant_name
 
 
-@record
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOut:
     """A part of the matrix that is not built, with the reason. An empty `python` or `package` means all of them.
 
@@ -55,7 +54,7 @@ class LeftOut:
         return cls(**place, package=package, code=code, reason=reason, path=path)
 
 
-@record
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
     """The cells that are built, the parts of the matrix that are left out, and the errors and warnings about both."""
 

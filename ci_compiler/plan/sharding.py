@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from ci_compiler.codes import Code
@@ -22,7 +22,6 @@ from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.needs import Needs, hands_files, is_fetched
 from ci_compiler.plan.routing import Route
 from ci_compiler.plan.suites import suite_jobs, suites_of
-from ci_compiler.record import record
 from ci_compiler.spec.axes import python_order
 from ci_compiler.spec.model import Package, Pool, Spec, in_build_order
 from ci_compiler.stages import BUILD, PUBLISH, Stage, StageKind, TestPolicy, stage_of, stages
@@ -44,7 +43,7 @@ UNPUBLISHED = "unpublished"
 """The choice of the dispatch form that builds what is not published yet."""
 
 
-@record
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Shard:
     """The cells of one workflow file with their routes. `name` is the file's name without `.yml`.
 

@@ -9,14 +9,13 @@ function of the jobs and the machine counts.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from heapq import heappop, heappush
 from typing import NamedTuple
 
-from ci_compiler.record import record
 
-
-@record
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TimedJob:
     """A job: the pool that runs it, its duration, and the indexes of the jobs that it needs.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -12,14 +12,13 @@ from ci_compiler.errors import Place, nearest
 from ci_compiler.hardware import CPU
 from ci_compiler.plan.matrix import Candidate, Cell, OpenCells, candidates, grammar_of
 from ci_compiler.plan.rules import Judged, LeftOut
-from ci_compiler.record import record
 from ci_compiler.spec.axes import SHORT_FAMILY
 from ci_compiler.spec.load import Path_
 from ci_compiler.spec.model import Matrix, Package, Spec, in_build_order
 from ci_compiler.spec.patterns import matcher
 
 
-@record
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Unbuilt:
     """A part of the matrix that is left out, and its value on each axis that it has one of."""
 

@@ -12,11 +12,11 @@ import re
 import tarfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from ci_compiler.outside import expected, object_of, open_regular
-from ci_compiler.record import record
 
 SUFFIX = ".oci.tar"
 """How the name of an archive ends."""
@@ -45,7 +45,7 @@ class Descriptor(NamedTuple):
     size: int
 
 
-@record
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Image:
     """A verified image in an archive.
 

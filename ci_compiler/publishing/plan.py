@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from ci_compiler.record import record
 from ci_compiler.units import grouped
 
 DATE = "%Y%m%d"
@@ -48,7 +48,7 @@ class HeldFile(NamedTuple):
     variant: str = ""
 
 
-@record
+@dataclass(frozen=True, slots=True, kw_only=True)
 class UploadPlan:
     """What there is to do for each file, by name.
 
@@ -160,7 +160,7 @@ class HeldVersion(NamedTuple):
     version: str
 
 
-@record
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Nights:
     """Which nights are kept: those of the last `days`, and of each variant no more than `most` (0: no limit).
 

@@ -13,6 +13,7 @@ import hmac
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from html import unescape
@@ -23,7 +24,6 @@ from urllib.parse import quote, unquote_plus, urlsplit
 import requests
 
 from ci_compiler.publishing.stores import Stored, StoredFile
-from ci_compiler.record import record
 from ci_compiler.secret import Secret
 from ci_compiler.units import size
 
@@ -37,7 +37,7 @@ _REFUSED = frozenset({409, 412})
 _TYPES = {".html": "text/html; charset=utf-8", ".json": "application/vnd.pypi.simple.v1+json"}
 
 
-@record
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Keys:
     """The access key of a bucket: its public id, and its secret."""
 

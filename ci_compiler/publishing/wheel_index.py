@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from email.message import Message
 from functools import partial
@@ -34,13 +34,12 @@ from ci_compiler.publishing.plan import (
     taken,
 )
 from ci_compiler.publishing.stores import Store, StoredFile
-from ci_compiler.record import record
 from ci_compiler.units import grouped
 
 _META = {"api-version": "1.0"}
 
 
-@record
+@dataclass(frozen=True, slots=True, kw_only=True)
 class IndexFile:
     """A file on the page of a project: what PEP 691 says of it, and the package, variant and version that it is of.
 

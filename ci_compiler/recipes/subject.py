@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from ci_compiler.hardware import CPU, Gpu, Isa, Toolkit
 from ci_compiler.plan.matrix import Cell, Variant
 from ci_compiler.recipes import nix_text as nix
 from ci_compiler.recipes.capabilities import capabilities_of
 from ci_compiler.recipes.work_arounds import Piece, pieces_in
-from ci_compiler.record import record
 from ci_compiler.spec.axes import SHORT_FAMILY
 from ci_compiler.spec.model import Branch, Package, Source, Spec
 from ci_compiler.spec.packages import Pin
@@ -19,7 +19,7 @@ from ci_compiler.spec.values import variant_values
 from ci_compiler.variant import python_tag, toolkit_tag, variant_name
 
 
-@record
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
     """A variant with its branch, package and hardware. `gpu` and `toolkit` are None for a CPU variant.
 

@@ -6,7 +6,7 @@ The bundled ones are in `ci_compiler.spec.work_arounds`, because the spec names 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -14,7 +14,6 @@ from ci_compiler.hardware import CPU
 from ci_compiler.plan.job_graph import needs_of
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.recipes.capabilities import sets_capabilities
-from ci_compiler.record import record
 from ci_compiler.spec.model import Package, RecipeKind, Spec, WorkAround
 from ci_compiler.spec.work_arounds import table
 from ci_compiler.variant import variant_name
@@ -37,7 +36,7 @@ class Traits(NamedTuple):
     work_arounds: tuple[str, ...]
 
 
-@record
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
     """A piece of a recipe. `overlay`, `post_patch` and `pre_configure` are texts; '' for none.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,6 @@ from ci_compiler.plan.matrix import Cell, Variant
 from ci_compiler.plan.proof import job_title
 from ci_compiler.plan.routing import Route
 from ci_compiler.plan.suites import bench_of, suites_of
-from ci_compiler.record import record
 from ci_compiler.reports.reasons import fill, say
 from ci_compiler.spec.model import Spec
 from ci_compiler.spec.pools import Pool
@@ -30,7 +29,7 @@ TESTED, IN_PART, NEVER, FAILING = "tested", "tested in part", "never tested", "f
 """The words for all tests of a variant together."""
 
 
-@record
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
     """Sentences on the tests of a variant: those that passed or, without a history, that a pool runs; and the others.
 
@@ -82,7 +81,7 @@ def together(first: Evidence, others: Mapping[str, Evidence]) -> Evidence:
     return replace(first, tested=tested, untested=untested, verdict=verdict)
 
 
-@record
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Test:
     """A stage, or the suites of one, with the pool that runs it for a variant, or `because` it is not run.
 

@@ -10,7 +10,7 @@ pool runs, are first, then the newest Python.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from ci_compiler.hardware import CPU, Gpu, Hardware
@@ -19,13 +19,12 @@ from ci_compiler.hardware.families import DEFAULT, family_of
 from ci_compiler.hardware.workloads import Workload
 from ci_compiler.plan.matrix import Cell, Values, Variant, version_in
 from ci_compiler.plan.needs import serves
-from ci_compiler.record import record
 from ci_compiler.spec.axes import AXES, PARTS
 from ci_compiler.spec.model import Spec
 from ci_compiler.units import numbers
 
 
-@record
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Wishes:
     """What the user asks for. An empty `branch`, `python` or `toolkit` means any."""
 
@@ -41,7 +40,7 @@ class Wishes:
         return same and (offer.target == CPU or self.toolkit in {"", offer.toolkit})
 
 
-@record
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
     """What the answer depends on in a machine, except for its driver.
 
@@ -54,7 +53,7 @@ class Profile:
     has_gpu: bool = False
 
 
-@record
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
     """A variant on a branch. `driver` is the lowest one that runs it on the machine's GPU; 0 for a CPU-only variant.
 

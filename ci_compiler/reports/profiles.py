@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.profiles import conditions_of
-from ci_compiler.record import record
 from ci_compiler.reports.without import of_profile
 from ci_compiler.spec.triggers import Profiles
 from ci_compiler.units import counted
 
 
-@record
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileScope:
     """How many variants a profile builds, which tests it leaves out, and whether it publishes."""
 
@@ -25,7 +24,7 @@ class ProfileScope:
         return f"{counted(self.variants, 'variant')}, {without}{'published' if self.published else 'not published'}"
 
 
-@record
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileChange:
     """A profile before and after a change; None where the spec does not declare it."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import InputError, wrong
@@ -12,7 +13,6 @@ from ci_compiler.plan.lookup import BuiltVariant
 from ci_compiler.plan.matrix import Cell, version_in
 from ci_compiler.plan.needs import Needs
 from ci_compiler.plan.pipeline import Plan
-from ci_compiler.record import record
 from ci_compiler.reports.evidence import proofs
 from ci_compiler.reports.finder import Finder
 from ci_compiler.reports.offers import Offer, Profile, Wishes, recalled
@@ -20,7 +20,7 @@ from ci_compiler.spec.build import parse_spec
 from ci_compiler.spec.model import Spec
 
 
-@record
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Recalled:
     """A recalled variant on a branch: why, and what a machine that runs it uses instead (None: nothing runs there)."""
 

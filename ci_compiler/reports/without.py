@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from ci_compiler.hardware import ALL, CPU, Version
 from ci_compiler.plan.handed import HandedFiles
@@ -12,13 +12,12 @@ from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.selection import in_profile, names_of_profile
 from ci_compiler.plan.sharding import shards
-from ci_compiler.record import record
 from ci_compiler.reports.offers import Profile, fits
 from ci_compiler.spec.axes import AXES, PARTS
 from ci_compiler.spec.model import Spec
 
 
-@record
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Substitute:
     """What the users of `variants` dropped variants, which are for `gpus`, get instead.
 

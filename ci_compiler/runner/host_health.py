@@ -10,6 +10,7 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,6 @@ from ci_compiler.hardware.families.machines import Found, found_in, known_machin
 from ci_compiler.hardware.machine import bus_place
 from ci_compiler.hardware.texts import kernel_log, plain
 from ci_compiler.outside import expected
-from ci_compiler.record import record
 from ci_compiler.runner.controller import answers
 from ci_compiler.runner.controller.engine import EngineError
 
@@ -41,7 +41,7 @@ LARGEST = 1_000_000
 _SERVICE = "the host's health service"
 
 
-@record
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GpuVerdict:
     """What the host says of a GPU: its family, name, what jobs can get of it (UUIDs; none if unknown), its faults.
 
@@ -55,7 +55,7 @@ class GpuVerdict:
     remarks: tuple[str, ...] = ()
 
 
-@record
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HostVerdict:
     """What the host says of its GPUs at the time `at` (seconds since 1970), and of those that do not respond.
 

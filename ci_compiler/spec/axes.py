@@ -6,10 +6,10 @@ declared in `axes`.
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
 
 from ci_compiler.hardware.families import NONE
-from ci_compiler.record import record
 from ci_compiler.spec.declare import declared, entries, form, key
 from ci_compiler.spec.forms import BranchNames, IsaNames, PackageName, Python, Reason, VariantPattern
 from ci_compiler.spec.read import read
@@ -90,7 +90,7 @@ class Accelerator(NamedTuple):
         return " ".join(filter(None, self))
 
 
-@record
+@dataclass(frozen=True, slots=True, kw_only=True)
 class When:
     """The cells that something holds for: for each axis, the values of which the cell has one.
 

@@ -11,13 +11,12 @@ which spares every command the time to evaluate them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, field, fields
+from dataclasses import MISSING, dataclass, field, fields
 from functools import cache
 from typing import Any, NamedTuple, TypeVar, dataclass_transform, get_type_hints
 
 from ci_compiler.backends import backends
 from ci_compiler.backends.protocol import Backend
-from ci_compiler.record import record
 from ci_compiler.stages import Stage, stages
 
 Class = TypeVar("Class", bound=type)
@@ -95,7 +94,7 @@ def declared(name: str = "", **rules: Any) -> Callable[[Class], Class]:
     """
 
     def decorate(cls: Class) -> Class:
-        made: Any = record(cls)
+        made: Any = dataclass(frozen=True, slots=True, kw_only=True)(cls)
         made.__form__ = Form(name or _kebab(cls.__name__), rules)
         return made  # type: ignore[no-any-return]
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
-from ci_compiler.record import record
 from ci_compiler.spec.axes import PARTS, Accelerator, AxisName, AxisValue, AxisValues, When, to_when
 from ci_compiler.spec.declare import form
 
@@ -39,7 +39,7 @@ _WrittenEdge = Annotated[
 WrittenEdges = tuple[Annotated[str | _WrittenEdge, form(title="a package, or a mapping with the key package")], ...]
 
 
-@record
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Edge:
     """The variants of a package that a variant is built with; `values` are the axes that it fixes or opens."""
 

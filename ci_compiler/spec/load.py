@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, Never
@@ -21,7 +22,6 @@ from yaml.reader import ReaderError
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError, Place
 from ci_compiler.outside import TooLargeError, bytes_of, why
-from ci_compiler.record import record
 from ci_compiler.secret import TOKEN
 
 Path_ = tuple[str | int, ...]
@@ -40,7 +40,7 @@ _DIRECTIVE = re.compile(r"(?:^|(?<=[\r\x85\u2028\u2029\ufeff]))%\w*", re.MULTILI
 """A line that is a directive in YAML, such as `%YAML 1.1`."""
 
 
-@record
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
     """A parsed spec: its plain value, the places of values and of keys, and the original text of numbers.
 

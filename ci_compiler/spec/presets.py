@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ci_compiler.hardware.families import DEFAULT, NO_TARGETS, NONE, facts, files_of, nixpkgs
-from ci_compiler.record import record
 from ci_compiler.spec.placeholders import OF_A_GPU, OF_AN_ARCHITECTURE, mentioned
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ _TABLES = ("arguments", "environment", "inputs", "attributes", "passthru")
 _LISTS = ("cmake-flags", "build-flags")
 
 
-@record
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Override:
     """What a recipe overrides in one kind of build. Texts may contain placeholders.
 

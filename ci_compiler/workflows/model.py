@@ -13,11 +13,10 @@ https://docs.github.com/actions/reference/workflows-and-actions/workflow-syntax
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field, fields
+from dataclasses import dataclass, field, fields
 from functools import cache
 from typing import Any
 
-from ci_compiler.record import record
 from ci_compiler.workflows.pins import pinned
 from ci_compiler.workflows.writer import Node, Spaced
 
@@ -62,7 +61,7 @@ def input_node(description: str, kind: str = "string", *, required: bool = True,
     return {"description": description, "type": kind, "required": required, **more}
 
 
-@record
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Step(Part):
     """A step of a job or of a composite action."""
 
@@ -72,7 +71,7 @@ class Step(Part):
     continue_on_error: bool | None = None
 
 
-@record
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunStep(Step):
     """A step that runs a script. A composite action must state the `shell`; elsewhere GitHub has a default."""
 
@@ -87,7 +86,7 @@ class RunStep(Step):
             raise ValueError(message)
 
 
-@record
+@dataclass(frozen=True, slots=True, kw_only=True)
 class UsesStep(Step):
     """A step that uses an action: one that is `pinned`, or one of the repository (`./` and its folder)."""
 
@@ -106,7 +105,7 @@ def action_step(name: str, action: str, with_: Mapping[str, Node] | None = None,
     return UsesStep(name=name, uses=pinned(action), with_=with_, **more)
 
 
-@record
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Job(Part):
     """A job with steps."""
 
@@ -124,7 +123,7 @@ class Job(Part):
     steps: Sequence[Step]
 
 
-@record
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CallJob(Part):
     """A job that calls a compiled workflow. GitHub allows it no time limit; the called jobs have theirs.
 
@@ -141,7 +140,7 @@ class CallJob(Part):
     secrets: Mapping[str, str] | None = None
 
 
-@record
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Workflow(Part):
     """A workflow file. Its token may do nothing unless it says so: each job is granted what it needs.
 

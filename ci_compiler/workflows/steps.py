@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ci_compiler.plan.complete import may_be_complete
 from ci_compiler.plan.pause import PAUSE_VARIABLE
-from ci_compiler.record import record
 from ci_compiler.spec.model import Spec
 from ci_compiler.spec.versions import decides_versions
 from ci_compiler.stages import BUILD, Stage
@@ -285,7 +284,7 @@ The pattern matches no name that begins with a dot or has a slash (minimatch), s
 """
 
 
-@record
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
     """What a verdict is about, as parts of expressions.
 

@@ -13,14 +13,13 @@ that need it (https://github.com/actions/runner/issues/491 and 2205).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from ci_compiler.plan.matrix import Cell, Variant
 from ci_compiler.plan.needs import hands_files
 from ci_compiler.plan.proof import job_title
 from ci_compiler.plan.sharding import stages_of, waits_for
 from ci_compiler.plan.suites import Bench, benches, has_rows, legs, longest_minutes
-from ci_compiler.record import record
 from ci_compiler.spec.model import Package, Spec
 from ci_compiler.stages import BUILD, Stage, StageKind
 from ci_compiler.variant import variant_name
@@ -71,7 +70,7 @@ TEST_STEP = "Test"
 """The name of the step that tests, in the job of a test stage."""
 
 
-@record
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
     """What the jobs of a called workflow are for: a package of the cell, or the variant that the caller names (None).
 

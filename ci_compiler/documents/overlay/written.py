@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from ci_compiler.backends.protocol import CachePush
@@ -22,7 +23,6 @@ from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.records import Records
 from ci_compiler.recipes import nix_text as nix
 from ci_compiler.recipes.render import recipes
-from ci_compiler.record import record
 from ci_compiler.reports.evidence import UNKNOWN, Proofs, proofs
 from ci_compiler.reports.offers import branch_levels, python_order, recalled
 from ci_compiler.reports.reasons import listed
@@ -45,7 +45,7 @@ _TAKEN = {
 """The attributes of a variant that are no axis of the spec, and the words of Nix."""
 
 
-@record
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Fetched:
     """Where the recipes of a branch are fetched from: the URL of a git repository, and the commit."""
 
