@@ -56,7 +56,7 @@ def test_a_workflow_grants_nothing_and_its_jobs_what_they_state() -> None:
 
 
 def test_a_job_without_permissions_or_a_time_limit_cannot_be_made() -> None:
-    with pytest.raises(TypeError, match="missing or unknown: permissions, timeout_minutes"):
+    with pytest.raises(TypeError, match="'timeout_minutes' and 'permissions'"):
         Job(name="Job", runs_on="ubuntu-24.04", steps=[])  # type: ignore[call-arg]
 
 
