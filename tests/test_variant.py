@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from ci_compiler.adoption.adopt import adopt
 from ci_compiler.adoption.audit import Audited, audit
 from ci_compiler.adoption.axes import Ground, matrix_of
-from ci_compiler.adoption.exclusions import Key
-from ci_compiler.github.status import BuildResult, ReportedJob, read_jobs
+from ci_compiler.adoption.exclusions import VariantKey
+from ci_compiler.github.status import BuildOutcome, ReportedJob, read_jobs
 from ci_compiler.hardware import CPU, tables
 from ci_compiler.plan.lookup import explain
 from ci_compiler.plan.pipeline import Plan, plan
@@ -147,7 +147,7 @@ def test_status_tells_packages_apart(fleet: Plan) -> None:
     cell = next(cell for cell, _ in shard.cells if cell.isa == "avx2")
     jobs = [ReportedJob(name=f"{job_name(cell)} / torch-audio / build", status="completed", conclusion="failure")]
     (last,) = read_jobs(shard, jobs, url="", started="")
-    assert (last.variant.name, last.result) == (f"torch-audio-{CELL}", BuildResult.FAILED)
+    assert (last.variant.name, last.result) == (f"torch-audio-{CELL}", BuildOutcome.FAILED)
 
 
 def test_one_version_on_two_branches_is_reported_for_its_own_package() -> None:
@@ -192,7 +192,7 @@ def test_an_audit_reads_the_toolkit_in_a_dashed_name(tmp_path: Path, fleet: Plan
 
 def test_an_adopted_exclusion_does_not_take_out_a_package_with_a_longer_name() -> None:
     keys = [
-        Key("main", package, "3.13", "" if gpu == CPU else "12.8", gpu, isa)
+        VariantKey("main", package, "3.13", "" if gpu == CPU else "12.8", gpu, isa)
         for package in ("torch", "torch-audio")
         for gpu in (CPU, "sm80", "sm90")
         for isa in ("avx", "avx2", "avx512")

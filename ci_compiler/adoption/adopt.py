@@ -22,7 +22,7 @@ from ci_compiler.adoption.causes import by_place
 from ci_compiler.adoption.checkouts import read_checkouts
 from ci_compiler.adoption.comparison import compared, opaque
 from ci_compiler.adoption.evaluator import text_of
-from ci_compiler.adoption.exclusions import Key
+from ci_compiler.adoption.exclusions import VariantKey
 from ci_compiler.adoption.facts import learn
 from ci_compiler.adoption.fleet import Fleet, spec_text
 from ci_compiler.adoption.guesses import guessed
@@ -203,7 +203,7 @@ def _exact(fleet: Fleet, compiled: frozenset[str], shown: str) -> tuple[str, Spe
     Variants that the patterns for exclusions leave in are excluded by name; recipes that the axes do not give back are
     listed by name, as are all of them where the axes are wrong. Open matrices are given up first.
     """
-    extra: dict[str, list[Key]] = {}
+    extra: dict[str, list[VariantKey]] = {}
     for _ in range(_ROUNDS):
         text = str(spec_text(fleet, compiled, extra))
         try:
@@ -225,13 +225,13 @@ def _exact(fleet: Fleet, compiled: frozenset[str], shown: str) -> tuple[str, Spe
     return text, spec, judged
 
 
-def _key(branch: str, name: str) -> Key:
+def _key(branch: str, name: str) -> VariantKey:
     """The place of the variant `name` on the axes."""
     parts = VariantName.parse(name)
     if parts is None:
         message = f"{name} is on the axes, and its name is not a variant's"
         raise RuntimeError(message)
-    return Key(branch, parts.package, parts.python, parts.toolkit, parts.target, parts.isa)
+    return VariantKey(branch, parts.package, parts.python, parts.toolkit, parts.target, parts.isa)
 
 
 def _judged(text: str, shown: str, but: Collection[Code] = ()) -> tuple[Spec, Judged]:

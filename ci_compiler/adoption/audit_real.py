@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from ci_compiler.adoption.evaluation_cache import EvaluationCache
 from ci_compiler.adoption.evaluator import find_recipes, name_of, parts_of_message, written
-from ci_compiler.adoption.real_nixpkgs import SECONDS, Evaluated, Outcome, Source, evaluate
+from ci_compiler.adoption.real_nixpkgs import SECONDS, Evaluated, NixpkgsSource, Outcome, evaluate
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, Place, about
 from ci_compiler.plan.job_graph import needs_of
@@ -65,7 +65,7 @@ def evaluate_branch(
     alike = grouped(built, lambda name: (built[name].cell.toolkit, built[name].cell.system))
     for (toolkit, system), same in sorted(alike.items()):
         recipes = {name: paths[name] for name in same}
-        source = Source(folder=folder, pin=plan.spec.branches[branch].pin(toolkit), system=system)
+        source = NixpkgsSource(folder=folder, pin=plan.spec.branches[branch].pin(toolkit), system=system)
         left, cache = deadline - time.monotonic(), EvaluationCache.usual()
         done = evaluate(root, recipes, source, siblings=paths, seconds=left, cache=cache, on_outcomes=count)
         outcomes |= done.outcomes
@@ -92,7 +92,7 @@ def evaluate_pins(plan: Plan, folder: Path | None) -> Iterator[tuple[str, Branch
             for other in cell.variants
             if other.package in needed and packages[other.package].repository is None
         }
-        source = Source(folder=folder, pin=plan.spec.branches[branch].pin(toolkit), system=cell.system)
+        source = NixpkgsSource(folder=folder, pin=plan.spec.branches[branch].pin(toolkit), system=cell.system)
         with written(texts) as root:
             done = evaluate(root, {name: root / f"{name}.nix"}, source, cache=EvaluationCache.usual())
         moved = {key: replace(finding, place=Place(recipe_path(key))) for key, finding in done.findings.items()}

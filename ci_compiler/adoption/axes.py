@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import product as all_of
 from typing import Any
 
-from ci_compiler.adoption.exclusions import BECAUSE, Cover, Key
+from ci_compiler.adoption.exclusions import BECAUSE, Cover, VariantKey
 from ci_compiler.adoption.names import possible
 from ci_compiler.adoption.spec_yaml import flow
 from ci_compiler.hardware import ALL, CPU, Hardware
@@ -45,7 +45,7 @@ class Ground:
     hardware: Hardware
 
 
-def matrix_of(variants: Sequence[Key], ground: Ground) -> dict[str, Any]:
+def matrix_of(variants: Sequence[VariantKey], ground: Ground) -> dict[str, Any]:
     """The matrix of `variants`, all of which the rules allow, as in the spec's document and without Pythons."""
     search = _Search(variants, ground)
     usual, gpus = search.best()
@@ -61,7 +61,7 @@ def _by_system(usual: Usual, hardware: Hardware) -> dict[str, tuple[str, ...]]:
 class _Search:
     """One call of `matrix_of`. `slots` is where each GPU has variants, `able` where the rules allow them."""
 
-    def __init__(self, variants: Sequence[Key], ground: Ground) -> None:
+    def __init__(self, variants: Sequence[VariantKey], ground: Ground) -> None:
         self.ground, self.hardware = ground, ground.hardware
         self.slots = {
             gpu: frozenset((key.branch, key.toolkit, key.isa) for key in keys)
@@ -151,7 +151,8 @@ class _Search:
         if (held, wanted) not in self._costs:
             slots = sorted(held)
             keys = [
-                Key(branch, "", "3", kit, family_of(DEFAULT).example if kit else CPU, isa) for branch, kit, isa in slots
+                VariantKey(branch, "", "3", kit, family_of(DEFAULT).example if kit else CPU, isa)
+                for branch, kit, isa in slots
             ]
             cover = Cover(keys)
             bits = cover.mask(key for key in keys if (key.branch, key.toolkit, key.isa) in wanted)
@@ -162,10 +163,10 @@ class _Search:
 
     # The exclusions.
 
-    def excluded(self, usual: Usual, gpus: Mapping[str, Entry], wanted: frozenset[Key]) -> list[Entry]:
+    def excluded(self, usual: Usual, gpus: Mapping[str, Entry], wanted: frozenset[VariantKey]) -> list[Entry]:
         """The exclusions that the entries need, by patterns, or by name where patterns get long."""
         held = [
-            Key(branch, package, python, kit, gpu, isa)
+            VariantKey(branch, package, python, kit, gpu, isa)
             for gpu, entry in gpus.items()
             for branch, kit, isa in sorted(self._held(usual, gpu, entry))
             for package, on in self.ground.packages.items()
@@ -179,7 +180,7 @@ class _Search:
         return by_name(key for key in held if key not in wanted)
 
 
-def by_name(keys: Iterable[Key]) -> list[Entry]:
+def by_name(keys: Iterable[VariantKey]) -> list[Entry]:
     """Exclusions of `keys` by name."""
     return [_exclusion(key.name, (key.branch,)) for key in keys]
 

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from ci_compiler.adoption.causes import Cause
 from ci_compiler.adoption.evaluation import Evaluation
 from ci_compiler.adoption.evaluator import evaluate, written
-from ci_compiler.adoption.facts import MOST_EVALUATED, Facts
+from ci_compiler.adoption.facts import MOST_EVALUATED, FleetFacts
 from ci_compiler.adoption.names import Row
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, about
@@ -92,7 +92,7 @@ def _cause(package: str, differing: Sequence[tuple[Pair, Sequence[Difference]]])
     )
 
 
-def compared(facts: Facts, spec: Spec, judged: Judged) -> tuple[int, list[Finding]]:
+def compared(facts: FleetFacts, spec: Spec, judged: Judged) -> tuple[int, list[Finding]]:
     """How many recipes are equal to what `spec` compiles, and a finding for each group in which others differ."""
     alike = {rows[0].place: rows for rows in facts.kinds.values()}
     rows = [rows[0] for place, rows in alike.items() if place in facts.evaluations]
@@ -104,7 +104,7 @@ def compared(facts: Facts, spec: Spec, judged: Judged) -> tuple[int, list[Findin
     return equal, [cause.line for cause in found]
 
 
-def opaque(facts: Facts) -> list[Finding]:
+def opaque(facts: FleetFacts) -> list[Finding]:
     """A finding for each cause for which recipes cannot be evaluated, and for those that were not tried."""
     counts = {alike[0].place: len(alike) for alike in facts.kinds.values()}
     same = grouped(facts.opaque.items(), lambda item: _NAME_OR_NUMBER.sub("", item[1].message))

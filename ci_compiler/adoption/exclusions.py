@@ -26,7 +26,7 @@ LONGEST = 200
 """The characters of a pattern in a spec (`spec.forms.VariantPattern`)."""
 
 
-class Key(NamedTuple):
+class VariantKey(NamedTuple):
     """A variant, as its value on each axis; `toolkit` is '' for a CPU variant."""
 
     branch: str
@@ -43,7 +43,7 @@ class Key(NamedTuple):
         return variant_name(self.package, suffix)
 
 
-_AXES = range(len(Key._fields))
+_AXES = range(len(VariantKey._fields))
 _BRANCH, _PACKAGE, _PYTHON, _TOOLKIT, _GPU, _ISA = _AXES
 
 
@@ -68,7 +68,7 @@ _Masks = tuple[int, ...]
 class Cover:
     """Finds exclusions among the variants of `universe`."""
 
-    def __init__(self, universe: Sequence[Key]) -> None:
+    def __init__(self, universe: Sequence[VariantKey]) -> None:
         self.universe = universe
         self.bits = {key: 1 << index for index, key in enumerate(universe)}
         self.masks: list[dict[str, int]] = [{} for _ in _AXES]
@@ -78,7 +78,7 @@ class Cover:
         self.everything = (1 << len(universe)) - 1
         self.cpu = self.masks[_GPU].get(CPU, 0)
 
-    def mask(self, keys: Iterable[Key]) -> int:
+    def mask(self, keys: Iterable[VariantKey]) -> int:
         """`keys` as bits."""
         return reduce(or_, map(self.bits.__getitem__, keys), 0)
 
@@ -102,7 +102,7 @@ class Cover:
 
     # Boxes, by their masks on each axis.
 
-    def _grown(self, seed: Key, wanted: int) -> Iterator[_Masks]:
+    def _grown(self, seed: VariantKey, wanted: int) -> Iterator[_Masks]:
         """The boxes that `seed` grows into, along the axes in every order; the same box is followed once."""
         several = frozenset(axis for axis in _AXES if len(self.masks[axis]) > 1)
         first = tuple(self.masks[axis][seed[axis]] if axis in several else self.everything for axis in _AXES)

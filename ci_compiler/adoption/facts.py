@@ -44,7 +44,7 @@ Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class FleetFacts:
     """What is known of a fleet beyond its names.
 
     `evaluations` are the evaluated recipes, by branch and name; `kinds` the recipes of each kind; `opaque` says why a
@@ -75,7 +75,7 @@ class PackageFacts:
     upstream: Upstream | None = None
 
 
-def learn(rows: Sequence[Row], checkouts: Sequence[AdoptedCheckout], hardware: Hardware) -> Facts:
+def learn(rows: Sequence[Row], checkouts: Sequence[AdoptedCheckout], hardware: Hardware) -> FleetFacts:
     """The facts about `rows`."""
     all_kinds = len(rows) <= ALL_EVALUATED
     kinds = grouped(rows, lambda row: (*row.kind, *[row.name] * all_kinds))
@@ -88,7 +88,7 @@ def learn(rows: Sequence[Row], checkouts: Sequence[AdoptedCheckout], hardware: H
     versions, guesses = _versions(stated), _versions(told)
     by_package = grouped(known, lambda pair: pair[0].package)
     by_toolkit = grouped(known, lambda pair: (pair[0].branch, pair[0].toolkit))
-    return Facts(
+    return FleetFacts(
         kinds=kinds,
         evaluations={row.place: recipe for row, recipe in known},
         left=several[MOST_EVALUATED:],

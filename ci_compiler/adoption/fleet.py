@@ -8,8 +8,8 @@ from functools import cache, cached_property
 from typing import Any
 
 from ci_compiler.adoption.axes import Ground, by_name, matrix_of
-from ci_compiler.adoption.exclusions import Key
-from ci_compiler.adoption.facts import Facts, PackageFacts, most_common
+from ci_compiler.adoption.exclusions import VariantKey
+from ci_compiler.adoption.facts import FleetFacts, PackageFacts, most_common
 from ci_compiler.adoption.guesses import Guessed
 from ci_compiler.adoption.names import Row
 from ci_compiler.adoption.opened import combinations
@@ -34,7 +34,7 @@ class Fleet:
     """The recipes of a spec, and what is known about them."""
 
     rows: Sequence[Row]
-    facts: Facts
+    facts: FleetFacts
     reads: Mapping[str, Reads]
     guessed: Guessed
     spelled: Mapping[str, Any] = field(default_factory=dict)
@@ -98,7 +98,7 @@ class Fleet:
         return tuple(sorted(versions, key=Version.parse))
 
 
-def spec_text(fleet: Fleet, compiled: frozenset[str], extra: Mapping[str, Sequence[Key]]) -> SpecText:
+def spec_text(fleet: Fleet, compiled: frozenset[str], extra: Mapping[str, Sequence[VariantKey]]) -> SpecText:
     """The spec in which the recipes of the packages `compiled` are compiled, and all others the repository's own.
 
     `extra` are variants of each package to exclude by name, beyond what the search for patterns excludes.
@@ -256,7 +256,7 @@ def _needs(fleet: Fleet, name: str, rows: Sequence[Row]) -> tuple[str, ...]:
 
 
 def _matrices(
-    fleet: Fleet, extra: Mapping[str, Sequence[Key]]
+    fleet: Fleet, extra: Mapping[str, Sequence[VariantKey]]
 ) -> tuple[Mapping[str, Any], dict[str, Mapping[str, Any]]]:
     """The general matrix ({}: none), and the own ones of packages that have little in common with it."""
     placed = grouped((row for row in fleet.rows if not row.listed), lambda row: row.package)
@@ -283,14 +283,14 @@ def _short(row: Mapping[str, Sequence[str]]) -> dict[str, object]:
     return {axis: values if values[1:] else values[0] for axis, values in row.items()}
 
 
-def _together(keys: Mapping[str, Sequence[Key]]) -> list[str]:
+def _together(keys: Mapping[str, Sequence[VariantKey]]) -> list[str]:
     """The packages that share the general matrix: those with about the same variants as the largest."""
     cells = {name: {key._replace(package="") for key in mine} for name, mine in keys.items()}
     largest = max(cells, key=lambda name: len(cells[name]))
     return [name for name in cells if _alike(cells[largest], cells[name])]
 
 
-def _alike(one: set[Key], other: set[Key]) -> bool:
+def _alike(one: set[VariantKey], other: set[VariantKey]) -> bool:
     """Whether two packages have about the same variants on the branches that both are on."""
     both = {key.branch for key in one} & {key.branch for key in other}
     here, there = ({key for key in keys if key.branch in both} for keys in (one, other))

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from ci_compiler.adoption.checkouts import AdoptedCheckout
 from ci_compiler.adoption.evaluator import name_of, text_of
-from ci_compiler.adoption.exclusions import Key
+from ci_compiler.adoption.exclusions import VariantKey
 from ci_compiler.adoption.spec_forms import fits
 from ci_compiler.hardware import ALL, CPU, Hardware
 from ci_compiler.hardware.families import FAMILIES, NONE, family_of
@@ -74,9 +74,9 @@ class Row:
         return self.branch, self.name
 
     @property
-    def key(self) -> Key:
+    def key(self) -> VariantKey:
         """Its place on the axes."""
-        return Key(self.branch, self.package, self.python, self.toolkit, self.gpu, self.isa)
+        return VariantKey(self.branch, self.package, self.python, self.toolkit, self.gpu, self.isa)
 
     @property
     def kind(self) -> tuple[str, str, str, str]:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from ci_compiler.adoption.audit_real import BranchEvaluation
 from ci_compiler.adoption.evaluation import Evaluation
 from ci_compiler.adoption.evaluator import evaluate, name_of
-from ci_compiler.adoption.real_nixpkgs import Derivation, Source, patch
+from ci_compiler.adoption.real_nixpkgs import Derivation, NixpkgsSource, patch
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, about
 from ci_compiler.plan.pipeline import Plan
@@ -84,7 +84,7 @@ def patched(root: Path, plan: Plan, real: BranchEvaluation, branch: str, folder:
     standin, failed = evaluate(root, [real.paths[name] for name in real.done.derivations])
     for names, inside in (*own, *alike_inside(standin)):
         cell = real.built[names[0]].cell
-        source = Source(folder=folder, pin=plan.spec.branches[branch].pin(cell.toolkit), system=cell.system)
+        source = NixpkgsSource(folder=folder, pin=plan.spec.branches[branch].pin(cell.toolkit), system=cell.system)
         ended = patch(root, names[0], real.paths, source, inside=inside)
         if _NOT_AN_INPUT.search(ended.err):
             yield Patched(names, (), (), left_out=f"{inside} is not among its inputs, and was not patched")

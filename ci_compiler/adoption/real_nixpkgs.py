@@ -25,7 +25,7 @@ from ci_compiler.adoption.evaluation_cache import EvaluationCache
 from ci_compiler.adoption.evaluator import recipe_folder
 from ci_compiler.adoption.nix_instantiate import Ending
 from ci_compiler.backends.nix_environment import evaluation
-from ci_compiler.backends.nix_store import INSTALL, PROFILE, Store
+from ci_compiler.backends.nix_store import INSTALL, PROFILE, NixStore
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, Place, StageError, about
 from ci_compiler.outside import object_of
@@ -93,7 +93,7 @@ class Evaluated:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class NixpkgsSource:
     """The nixpkgs to evaluate with: `folder`, or else what each recipe fetches.
 
     A recipe with arguments is called with `folder`, or else with `pin`, for `system`.
@@ -107,7 +107,7 @@ class Source:
 def evaluate(
     root: Path,
     recipes: Mapping[str, Path],
-    source: Source,
+    source: NixpkgsSource,
     *,
     siblings: Mapping[str, Path] | None = None,
     seconds: float = SECONDS,
@@ -151,7 +151,13 @@ def evaluate(
 
 
 def patch(
-    root: Path, name: str, siblings: Mapping[str, Path], source: Source, *, inside: str = "", seconds: float = SECONDS
+    root: Path,
+    name: str,
+    siblings: Mapping[str, Path],
+    source: NixpkgsSource,
+    *,
+    inside: str = "",
+    seconds: float = SECONDS,
 ) -> Ended:
     """Unpacks and patches the source of the recipe `name`, one of `siblings`, and does nothing else of its build.
 
@@ -197,7 +203,7 @@ class _Task:
     root: Path
     recipes: Mapping[str, Path]
     siblings: Mapping[str, Path]
-    source: Source
+    source: NixpkgsSource
     scratch: Path
     deadline: float = 0
     patience: float = 0
@@ -224,14 +230,14 @@ class _Task:
         with evaluation() as env:
             ended = ask(command, seconds=left, env=env)
         rows = [row for line in ended.out.splitlines() if (row := _row(line))]
-        store = Store(seconds=left)
+        store = NixStore(seconds=left)
         outcomes = {row["attr"]: self._of_job(store, row) for row in rows if row["attr"] in self.recipes}
         if not outcomes and time.monotonic() < self.deadline:  # it failed as a whole
             outcomes = dict.fromkeys(self.recipes, self._finding(next(iter(self.recipes)), ended.err))
         self.keep(outcomes)
         return outcomes
 
-    def _of_job(self, store: Store, row: Mapping[str, Any]) -> Outcome:
+    def _of_job(self, store: NixStore, row: Mapping[str, Any]) -> Outcome:
         if "error" in row:
             return self._finding(row["attr"], _COLOUR.sub("", row["error"]))
         try:

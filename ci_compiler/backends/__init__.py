@@ -6,12 +6,12 @@ backend is a module and a row.
 
 from __future__ import annotations
 
-from ci_compiler.backends.command import Command
+from ci_compiler.backends.command import CommandBackend
 from ci_compiler.backends.flox import Flox
 from ci_compiler.backends.nix import Nix
 from ci_compiler.backends.protocol import Backend
 
-BACKENDS: tuple[Backend, ...] = (Flox(), Nix(), Command())
+BACKENDS: tuple[Backend, ...] = (Flox(), Nix(), CommandBackend())
 """The table. The first is the default of a spec."""
 
 

@@ -21,7 +21,7 @@ SCRIPT = r"(?!.*(?:^|/)\.{1,2}(?:/|$))[A-Za-z0-9._][A-Za-z0-9._/-]{0,199}"
 """The path of a script in the repository."""
 
 
-class Command(Backend):
+class CommandBackend(Backend):
     """Commands that the spec declares. The files that they make travel as an artifact."""
 
     name = "command"

@@ -10,20 +10,20 @@ from pathlib import Path
 
 from ci_compiler.backends.forms import CACHE_KEY, path_name
 from ci_compiler.backends.job import JobContext, show
-from ci_compiler.backends.nix_store import Store
+from ci_compiler.backends.nix_store import NixStore
 from ci_compiler.backends.protocol import BinaryCache
 from ci_compiler.codes import Code
 from ci_compiler.errors import StageError, failure
 from ci_compiler.variant import is_seed
 
 
-def seeds_of(store: Store, derivation: str) -> dict[str, str]:
+def seeds_of(store: NixStore, derivation: str) -> dict[str, str]:
     """The compiler seeds that `derivation` takes, by their own derivation: one, or none."""
     found = (path for path in store.inputs(derivation) if path.endswith(".drv") and is_seed(path_name(path)))
     return {seed: path for seed in found for path in store.outputs(seed)}
 
 
-def take_seeds(store: Store, job: JobContext, derivation: str, recipe: Path) -> None:
+def take_seeds(store: NixStore, job: JobContext, derivation: str, recipe: Path) -> None:
     """Fetches the seeds that Nix would otherwise build before `derivation`. What the cache lacks is built."""
     cache = _between_builders(job)
     seeds = seeds_of(store, derivation) if cache else {}
@@ -40,7 +40,7 @@ def take_seeds(store: Store, job: JobContext, derivation: str, recipe: Path) -> 
             show(f"{path} is built here; it cannot be fetched from {cache.url}: {why}")
 
 
-def share_seeds(store: Store, job: JobContext, derivation: str, recipe: Path) -> None:
+def share_seeds(store: NixStore, job: JobContext, derivation: str, recipe: Path) -> None:
     """Copies the seeds of `derivation` that the store has to the cache, signed as a build is.
 
     One without a signature stays here, because nobody would take it. Raises StageError.

@@ -66,7 +66,7 @@ class PathInfo(NamedTuple):
     references: tuple[str, ...]
 
 
-class Store:
+class NixStore:
     """This machine's Nix store. Raises InputError if Nix is missing, StageError with Nix' error message.
 
     `seconds` is the time limit of each command that copies or evaluates.

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from ci_compiler.backends.cache_files import AWS, unfetchable, upload
 from ci_compiler.backends.forms import path_name
 from ci_compiler.backends.nix_environment import key_file
-from ci_compiler.backends.nix_store import Store
+from ci_compiler.backends.nix_store import NixStore
 from ci_compiler.backends.protocol import BinaryCache, CachePush
 from ci_compiler.hardware.families import FAMILIES, family_of
 from ci_compiler.process import Ended, find_program
@@ -26,7 +26,7 @@ _DOWNLOAD = re.compile("|".join(family_of(name).downloads for name in FAMILIES))
 """An address from which nixpkgs fetches the product of a vendor of GPUs."""
 
 
-class OwnStore(Store):
+class OwnStore(NixStore):
     """This machine's Nix store; the cache has only what no other cache serves, and what may be redistributed."""
 
     def __init__(self, *, seconds: float) -> None:
@@ -172,7 +172,7 @@ class OwnStore(Store):
             return upload(Path(folder), cache.url, absent, last=last, seconds=self._seconds)
 
 
-def store_of(cache: BinaryCache | None, *, seconds: float) -> Store:
+def store_of(cache: BinaryCache | None, *, seconds: float) -> NixStore:
     """This machine's store, with what it shares with `cache`. Raises InputError if Nix is missing."""
     own = cache is not None and cache.push is CachePush.OWN
-    return (OwnStore if own else Store)(seconds=seconds)
+    return (OwnStore if own else NixStore)(seconds=seconds)

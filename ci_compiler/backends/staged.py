@@ -26,7 +26,7 @@ from tempfile import TemporaryDirectory
 from ci_compiler.backends.cache_files import add_archive, held, sweep, upload, writable
 from ci_compiler.backends.forms import FORMS
 from ci_compiler.backends.nar import base32, text_archive
-from ci_compiler.backends.nix_store import Store
+from ci_compiler.backends.nix_store import NixStore
 from ci_compiler.backends.protocol import BinaryCache
 from ci_compiler.codes import Code
 from ci_compiler.errors import InputError, StageError
@@ -48,7 +48,7 @@ def staged_name(name: str) -> str:
 
 
 def stage(
-    store: Store, cache: BinaryCache, name: str, closure: Mapping[str, str], paths: Sequence[str]
+    store: NixStore, cache: BinaryCache, name: str, closure: Mapping[str, str], paths: Sequence[str]
 ) -> tuple[str, Ended]:
     """Stages `paths` of the closure of a build of `name`; returns the store path of the staged build.
 
@@ -69,7 +69,7 @@ def stage(
 
 
 def fetch_staged(
-    store: Store,
+    store: NixStore,
     cache: BinaryCache,
     path: str,
     *,
@@ -116,7 +116,7 @@ def _opened(path: str) -> Iterator[tuple[Path, Mapping[str, str]]]:
 
 
 def _take(
-    store: Store, cache: BinaryCache, folder: Path, closure: Mapping[str, str], recipe: Path, *, proved: bool
+    store: NixStore, cache: BinaryCache, folder: Path, closure: Mapping[str, str], recipe: Path, *, proved: bool
 ) -> Ended:
     """Copies what the store lacks of `closure`, which has references first; only what is signed, unless `proved`."""
     trust = ("--no-check-sigs",) if proved else ("--option", "extra-trusted-public-keys", " ".join(cache.builder_keys))
@@ -159,7 +159,7 @@ def point(cache: BinaryCache, derivation: str, staged: str, *, seconds: float) -
         return upload(folder, staging(cache), [path], last=(), seconds=seconds)
 
 
-def take(store: Store, cache: BinaryCache, derivation: str, recipe: Path) -> Ended:
+def take(store: NixStore, cache: BinaryCache, derivation: str, recipe: Path) -> Ended:
     """Fetches what an earlier build of `derivation` staged, if a builder signed its outputs."""
     if not cache.builder_keys:
         return Ended(status=1)

@@ -18,7 +18,7 @@ from ci_compiler.backends.forms import CACHE_KEY
 from ci_compiler.backends.job import BuildRecord, JobContext
 from ci_compiler.backends.nar import base32, closure_digest, text_archive
 from ci_compiler.backends.nix_environment import key_file
-from ci_compiler.backends.nix_store import Store
+from ci_compiler.backends.nix_store import NixStore
 from ci_compiler.backends.protocol import BinaryCache
 from ci_compiler.codes import Code
 from ci_compiler.errors import StageError, failure
@@ -41,7 +41,7 @@ def _records(path: str, content: str, tests: Sequence[str]) -> list[Record]:
     return found
 
 
-def attest(store: Store, job: JobContext, build: BuildRecord, paths: Sequence[str], tests: Sequence[str]) -> None:
+def attest(store: NixStore, job: JobContext, build: BuildRecord, paths: Sequence[str], tests: Sequence[str]) -> None:
     """Writes the records that `paths` of a build passed `tests`, if the job has a cache and its key."""
     cache, key = job.cache, job.secrets.get(CACHE_KEY)
     made = _records_of(store, build, paths, tests)
@@ -54,7 +54,7 @@ def attest(store: Store, job: JobContext, build: BuildRecord, paths: Sequence[st
         raise unsigned(build, cache)
 
 
-def attested(store: Store, job: JobContext, build: BuildRecord, paths: Sequence[str], tests: Sequence[str]) -> bool:
+def attested(store: NixStore, job: JobContext, build: BuildRecord, paths: Sequence[str], tests: Sequence[str]) -> bool:
     """Whether the cache has the records that `paths` of a build passed `tests`."""
     wanted = _records_of(store, build, paths, tests)
     return not wanted or (job.cache is not None and _kept(store, job.cache, wanted))
@@ -71,7 +71,7 @@ def key_name(cache: BinaryCache) -> str:
     return " or ".join(key.partition(":")[0] for key in cache.keys)
 
 
-def _records_of(store: Store, build: BuildRecord, paths: Iterable[str], tests: Sequence[str]) -> list[Record]:
+def _records_of(store: NixStore, build: BuildRecord, paths: Iterable[str], tests: Sequence[str]) -> list[Record]:
     """The records about `paths` of a build, whose closure is in the store.
 
     Each with its own content, for whoever has only the path, and with that of its closure.
@@ -83,7 +83,7 @@ def _records_of(store: Store, build: BuildRecord, paths: Iterable[str], tests: S
     return found
 
 
-def _keep(store: Store, cache: BinaryCache, made: Sequence[Record], key: Secret, *, seconds: float) -> Ended:
+def _keep(store: NixStore, cache: BinaryCache, made: Sequence[Record], key: Secret, *, seconds: float) -> Ended:
     """Copies records to the cache, signed. One that somebody else put there without a signature is replaced."""
     paths = [path for path, _ in made]
     with TemporaryDirectory(prefix="ci-runner-tested-") as name, key_file(key) as file:
@@ -98,12 +98,12 @@ def _keep(store: Store, cache: BinaryCache, made: Sequence[Record], key: Secret,
     return ended
 
 
-def tested_there(store: Store, cache: BinaryCache, paths: Sequence[str], tests: Sequence[str]) -> bool:
+def tested_there(store: NixStore, cache: BinaryCache, paths: Sequence[str], tests: Sequence[str]) -> bool:
     """Whether the cache has the records that what it holds of `paths` passed `tests`."""
     held = store.contents(paths, cache.url)
     return _kept(store, cache, [one for path, content in held.items() for one in _records(path, content, tests)])
 
 
-def _kept(store: Store, cache: BinaryCache, wanted: Sequence[Record]) -> bool:
+def _kept(store: NixStore, cache: BinaryCache, wanted: Sequence[Record]) -> bool:
     """Whether the cache has all of these records with a valid signature by its key."""
     return store.verified(cache, [path for path, _ in wanted])

@@ -43,7 +43,7 @@ HOSTED = "hosted"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class CanaryPlace:
     """Where the canary can run: its name among the choices, how a job addresses it, its system, and whose it is."""
 
     name: str
@@ -66,13 +66,13 @@ class Place:
         }
 
 
-def places(own: Spec | None) -> tuple[Place, ...]:
+def places(own: Spec | None) -> tuple[CanaryPlace, ...]:
     """The machines that GitHub hosts, and each pool of the repository's spec whose system has a cell."""
     label = own.hosted if own else "ubuntu-24.04"
-    first = Place(name=HOSTED, where=RunsOn(labels=(label,)), system="x86_64-linux", hosted=True)
+    first = CanaryPlace(name=HOSTED, where=RunsOn(labels=(label,)), system="x86_64-linux", hosted=True)
     pools: Sequence[Pool] = own.pools if own else ()
     return first, *(
-        Place(name=pool.name, where=pool.runs_on, system=pool.system, hosted=bool(pool.hosted))
+        CanaryPlace(name=pool.name, where=pool.runs_on, system=pool.system, hosted=bool(pool.hosted))
         for pool in pools
         if pool.system in ISAS
     )
@@ -123,7 +123,7 @@ def used_features(spec: Spec) -> frozenset[str]:
     return frozenset(FEATURES) - {name for name, one in uses.items() if not one}
 
 
-def _document(chosen: Sequence[Place], toolkit: str) -> dict[str, Node]:
+def _document(chosen: Sequence[CanaryPlace], toolkit: str) -> dict[str, Node]:
     """The spec of the canary's package; all its stages run on the one machine that is chosen."""
     isas: dict[str, Node] = {system: [ISAS[system]] for system in dict.fromkeys(place.system for place in chosen)}
     machines: dict[str, Node] = {

@@ -24,7 +24,7 @@ from ci_compiler.update.answers import Answered
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class OptionQuestion:
     """A question: the option that answers it, its words, and what writes the answer into the spec.
 
     `usual` is the answer of an empty line: None where there is none, '' for what the starter has, which `kept` says.
@@ -58,33 +58,33 @@ TEMPLATE = "What do you build?"
 """The first question, whose answer has the others."""
 
 QUESTIONS = (
-    Question(
+    OptionQuestion(
         option=answers.OWNER,
         words="Who owns the repository on GitHub, or the FloxHub organisation?",
         write=answers.with_owner,
         usual=_owner_of,
     ),
-    Question(
+    OptionQuestion(
         option=answers.GPUS,
         words=f"Which GPUs do your machines have? Products, or the lines of `{_LISTS} -L` and an empty one",
         write=answers.with_gpus,
         kept="the template's",
         asked=lambda spec: spec.is_open or any(pool.gpu for pool in spec.pools),
     ),
-    Question(
+    OptionQuestion(
         option=answers.BUILDER,
         words="Which CPU does the machine that builds have? A model, or `github` for a machine of GitHub",
         write=answers.with_builder,
         kept="the template's",
     ),
-    Question(
+    OptionQuestion(
         option=answers.PUBLISH_TO,
         words="Where do results go? `floxhub`, or the address and the public key of a Nix binary cache",
         write=answers.with_destination,
         kept=answers.FLOXHUB,
         asked=lambda spec: spec.backend.has_recipes,
     ),
-    Question(
+    OptionQuestion(
         option=answers.TOOLKIT,
         words="Where do hosted jobs install ci-compiler from? `git+https://HOST/PATH@COMMIT`, or a wheel with its hash",
         write=answers.with_toolkit,
@@ -100,7 +100,7 @@ def at_terminal() -> bool:
     return is_typed() and sys.stderr.isatty()
 
 
-def answered(text: str, question: Question, given: str | None, root: Path, *, ask: bool) -> str:
+def answered(text: str, question: OptionQuestion, given: str | None, root: Path, *, ask: bool) -> str:
     """The text of a spec with the answer to `question`: `given`, or else asked for, or else the usual one.
 
     A wrong answer of a person is asked for again. Raises InputError for a wrong or missing answer of an option.
@@ -149,7 +149,7 @@ def _line() -> str:
     return line.strip()
 
 
-def _written(text: str, question: Question, spec: Spec, answer: str) -> str:
+def _written(text: str, question: OptionQuestion, spec: Spec, answer: str) -> str:
     made = question.write(spec, text, answer)
     try:
         plan(parse_spec(made.encode(), shown=question.option))

@@ -29,7 +29,7 @@ _TITLE = re.compile(rf"(?!.*\(a selection\)).* \({ALL}\) (\S+) since [0-9a-f ]*"
 """The title of a run that builds what changed, with its profile."""
 
 
-class Standing(NamedTuple):
+class BatchStanding(NamedTuple):
     """The runs of a profile in a shard: `complete` is the commit up to which all is built, `tried` the newest commit.
 
     Both are '' where there is none. `between` are the commits of all runs since, whose builds may have been published
@@ -66,9 +66,9 @@ def _profile_of(title: str) -> str:
     return titled[1] if titled else ""
 
 
-def standing(runs: Iterable[Json], profile: str) -> Standing:
+def standing(runs: Iterable[Json], profile: str) -> BatchStanding:
     """The standing by the runs of a shard, the newest first. It reads no further than the last complete one."""
-    found = Standing()
+    found = BatchStanding()
     for run in runs:
         of_profile, ended = _profile_of(run["display_title"]) == profile, run["status"] == DONE
         if of_profile and ended and run["conclusion"] == SUCCESS:
@@ -79,7 +79,7 @@ def standing(runs: Iterable[Json], profile: str) -> Standing:
     return found
 
 
-def standing_of(client: Client, shard: Shard, profile: str) -> Standing:
+def standing_of(client: Client, shard: Shard, profile: str) -> BatchStanding:
     """The standing of `shard` on its branch. Raises GitHubError, and InputError if GitHub does not have its file."""
     workflow = workflow_ids(client, [shard.path])[shard.path]
     path = f"actions/workflows/{workflow}/runs?event=workflow_dispatch&branch={quote(shard.branch, safe='')}"

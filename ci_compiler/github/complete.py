@@ -22,7 +22,7 @@ LARGEST = 5_000_000
 """The most bytes of a note, which has the names of the variants of a run."""
 
 
-class Wanted(NamedTuple):
+class WantedNotes(NamedTuple):
     """What a run looks for: the notes in artifacts `name`, of runs of the workflow `file` with this `trust`.
 
     `tree` is the git tree of the run for `branch`. `publish`: only notes of runs that published count. The notes of
@@ -38,7 +38,7 @@ class Wanted(NamedTuple):
     own: str
 
 
-def completed(client: Client, plan: Plan, wanted: Wanted) -> dict[str, str]:
+def completed(client: Client, plan: Plan, wanted: WantedNotes) -> dict[str, str]:
     """The variants that an earlier run completed, each with the URL of the run. Raises GitHubError."""
     found: dict[str, str] = {}
     for entry in believed(client, plan, wanted.branch, wanted.trust, wanted.name):
@@ -52,7 +52,7 @@ def completed(client: Client, plan: Plan, wanted: Wanted) -> dict[str, str]:
     return found
 
 
-def _noted(content: bytes, wanted: Wanted) -> list[str]:
+def _noted(content: bytes, wanted: WantedNotes) -> list[str]:
     """The variants in a note; none of one that has another form."""
     try:
         note = object_of(content)

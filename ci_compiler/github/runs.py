@@ -16,7 +16,7 @@ from ci_compiler.github.actions import Json, file_of, seconds_of, stamp
 from ci_compiler.github.client import PER_PAGE, Client
 from ci_compiler.github.dispatch import DONE, SUCCESS
 from ci_compiler.github.errors import GitHubError, Trouble
-from ci_compiler.github.status import SKIPPED, BuildResult, LastBuild, is_own, read_jobs, reported_job
+from ci_compiler.github.status import SKIPPED, BuildOutcome, LastBuild, is_own, read_jobs, reported_job
 from ci_compiler.plan.benchmarks import BenchmarkResult
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.records import (
@@ -233,7 +233,7 @@ def lasts_of(plan: Plan, records: Records, web_host: str) -> Iterator[LastBuild]
                 yield LastBuild(
                     variant=variant,
                     cell=cell,
-                    result=BuildResult(last.result),
+                    result=BuildOutcome(last.result),
                     stages=dict(last.ends),
                     url=records.address(web_host, last.run),
                     started=stamp(last.run.started),
@@ -245,7 +245,7 @@ def _record(run: Run, last: LastBuild) -> Record:
     own = {stage: job for stage, job in last.jobs.items() if stage != PUBLISH.name}  # one job publishes all variants
     return Record(
         run=run,
-        result=BuildResult(last.result).value,
+        result=BuildOutcome(last.result).value,
         ends=dict(last.stages),
         seconds={stage: job.seconds for stage, job in own.items() if job.seconds},
         waited=sum(job.waited for job in own.values()),

@@ -47,7 +47,7 @@ class Setting:
     calls: tuple[str, ...] = ()
 
 
-class Answer(NamedTuple):
+class SettingAnswer(NamedTuple):
     """What GitHub says of a setting, whether that is right, and what would set it."""
 
     found: str
@@ -71,16 +71,16 @@ def to_set(client: Client, secret: str, more: str = "") -> str:
     return f"# gh secret set {secret} --repo {client.access.repository}{more}"
 
 
-def setting(name: str, expected: str, because: str, ask: Callable[[], Answer]) -> Setting:
+def setting(name: str, expected: str, because: str, ask: Callable[[], SettingAnswer]) -> Setting:
     """The setting of which GitHub answers `ask`. Raises GitHubError, but not for a lack of rights."""
     try:
         answer = ask()
     except UnknownError as error:
-        state, answer = SettingState.UNREAD, Answer(str(error), right=False)
+        state, answer = SettingState.UNREAD, SettingAnswer(str(error), right=False)
     except GitHubError as error:
         if error.trouble not in UNSEEN:
             raise
-        state, answer = SettingState.UNREAD, Answer(error.line, right=False)
+        state, answer = SettingState.UNREAD, SettingAnswer(error.line, right=False)
     else:
         state = SettingState.RIGHT if answer.right else SettingState.WRONG
     calls = answer.calls if state is SettingState.WRONG else ()
@@ -169,12 +169,12 @@ class _Environment:
     def path(self) -> str:
         return f"environments/{quote(self.name, safe='')}"
 
-    def branches(self) -> Answer:
+    def branches(self) -> SettingAnswer:
         """Which branches may deploy to it. GitHub creates a missing one for all of them, once a job names it."""
         found, wanted = self.every().get(self.name.casefold()), self.used.branches
         # Assumes `missing-environment`.
         if found is None and not self.used.secrets:
-            return Answer("there is no such environment yet", right=True)
+            return SettingAnswer("there is no such environment yet", right=True)
         if found is None:
             said, policies = "there is no such environment; GitHub creates it for every branch", dict[str, str]()
         elif found.protected is None:
@@ -187,9 +187,9 @@ class _Environment:
         kept = {name for name, number in policies.items() if number}
         adds = (call(self.client, "POST", at, {"name": one, "type": "branch"}) for one in sorted(wanted - kept))
         drops = (call(self.client, "DELETE", f"{at}/{policies[name]}") for name in sorted(kept - wanted))
-        return Answer(said, policies.keys() == wanted, (create, *adds, *drops))
+        return SettingAnswer(said, policies.keys() == wanted, (create, *adds, *drops))
 
-    def reviewers(self, *, wanted: bool) -> Answer:
+    def reviewers(self, *, wanted: bool) -> SettingAnswer:
         """Whether somebody approves its jobs."""
         found = self.every().get(self.name.casefold())
         some = bool(found and found.reviewers)
@@ -198,9 +198,9 @@ class _Environment:
             if wanted
             else "# write `publish: {reviewers: true}` into the spec, or remove the reviewers"
         )
-        return Answer("some" if some else "none", some is wanted, (text,))
+        return SettingAnswer("some" if some else "none", some is wanted, (text,))
 
-    def secrets(self) -> Answer:
+    def secrets(self) -> SettingAnswer:
         """Which of its secrets are there."""
         if self.name.casefold() in self.every():
             what = f"list the secrets of the environment {self.name}"
@@ -209,7 +209,7 @@ class _Environment:
             found = set()
         missing = sorted(self.used.secrets - found - OPTIONAL)
         sets = (to_set(self.client, name, f" --env {in_shell(self.name)}") for name in missing)
-        return Answer(listed(self.used.secrets & found), not missing, (*sets,))
+        return SettingAnswer(listed(self.used.secrets & found), not missing, (*sets,))
 
     def _policies(self, *, protected: bool) -> dict[str, str]:
         """The ids of its policies by the names of their branches; '' for a branch that is protected elsewhere."""
@@ -239,11 +239,11 @@ def secrets(client: Client, needs: Reliance) -> Iterator[Setting]:
         if not inside | wanted:
             continue
 
-        def ask(path: str = path, one: str = one, wanted: Collection[str] = wanted) -> Answer:
+        def ask(path: str = path, one: str = one, wanted: Collection[str] = wanted) -> SettingAnswer:
             found = set(client.pages(f"list the secrets at {path}", path, "secrets", _name_of))
             sets = [to_set(client, name) for name in sorted(set(wanted) - found)]
             drops = [call(client, "DELETE", one.format(name)) for name in sorted(inside & found)]
-            return Answer(listed(found & (inside | set(wanted))), not sets and not drops, (*sets, *drops))
+            return SettingAnswer(listed(found & (inside | set(wanted))), not sets and not drops, (*sets, *drops))
 
         because = f"every workflow on every branch reads a secret of the {place}; environments hold {listed(inside)}"
         yield setting(f"secrets of the {place}", listed(wanted), because, ask)
@@ -291,7 +291,7 @@ def _fixed(client: Client, plan: Plan, needs: Reliance) -> Iterator[Setting]:
             yield setting(name, expected, row["because"], partial(_same, client, f"{_PERMISSIONS}{row['path']}", row))
 
 
-def _same(client: Client, path: str, row: Mapping[str, Any]) -> Answer:
+def _same(client: Client, path: str, row: Mapping[str, Any]) -> SettingAnswer:
     """Whether the values at `path` are those that a row of the table wants."""
     wanted, unless = row["wanted"], row.get("unless", {})
     kept = row.get("keep", ())
@@ -300,12 +300,12 @@ def _same(client: Client, path: str, row: Mapping[str, Any]) -> Answer:
     )
     said = {key: found[key] for key in wanted if found[key] is not None}
     if unless and unless.items() <= found.items():
-        return Answer(_values(unless), right=True)
+        return SettingAnswer(_values(unless), right=True)
     if missing := wanted.keys() - said.keys():
         raise UnknownError(f"GitHub does not say {listed(missing)}")
     right = all(_enough(said[key], value) for key, value in wanted.items())
     body = {key: value for key, value in {**found, **wanted}.items() if value is not None}
-    return Answer(_values(said), right, (call(client, "PUT", path, body),))
+    return SettingAnswer(_values(said), right, (call(client, "PUT", path, body),))
 
 
 def _enough(found: object, wanted: object) -> bool:
@@ -316,12 +316,12 @@ def _values(values: Mapping[str, object]) -> str:
     return ", ".join(f"{key}: {json.dumps(value).strip(chr(34))}" for key, value in values.items())
 
 
-def _allowed(client: Client, actions: Collection[str]) -> Answer:
+def _allowed(client: Client, actions: Collection[str]) -> SettingAnswer:
     """Whether the repository allows every action that the workflows use."""
     what, path = "read which actions are allowed", f"{_PERMISSIONS}/selected-actions"
     found = client.request(what, "GET", _PERMISSIONS, read=lambda one: str(one.get("allowed_actions")))
     if found == "all":
-        return Answer(found, right=True)
+        return SettingAnswer(found, right=True)
 
     def read(answer: Mapping[str, Any]) -> tuple[bool, bool, list[str]]:
         patterns = [typed(str, one) for one in answer["patterns_allowed"]]
@@ -342,7 +342,7 @@ def _allowed(client: Client, actions: Collection[str]) -> Answer:
     calls = [call(client, "PUT", _PERMISSIONS, {"enabled": True, "allowed_actions": "selected"})]
     calls = [*calls[: found != "selected"], call(client, "PUT", path, body)]
     said = f"all but {names}" if refused else "all of them"
-    return Answer(said if found == "selected" else found, found == "selected" and not refused, (*calls,))
+    return SettingAnswer(said if found == "selected" else found, found == "selected" and not refused, (*calls,))
 
 
 def _is_of_github(action: str) -> bool:
@@ -363,21 +363,21 @@ def _branch(client: Client, needs: Reliance, branch: str) -> Iterator[Setting]:
     what, at, rules = f"read the rules of {branch}", quote(branch, safe=""), dict[str, bool]()
     fix = (call(client, "POST", "rulesets", _ruleset(needs)),)
 
-    def required() -> Answer:
+    def required() -> SettingAnswer:
         rules.update(_rules(client, what, at, needs.verdict))
         if "strict" not in rules:
             classic = client.request(what, "GET", f"branches/{at}", read=_classic, absent=frozenset[str]())
             if needs.verdict not in classic:
-                return Answer("not required", right=False, calls=fix)
-        return Answer("required", right=True)
+                return SettingAnswer("not required", right=False, calls=fix)
+        return SettingAnswer("required", right=True)
 
-    def current() -> Answer:
+    def current() -> SettingAnswer:
         strict = rules.get("strict")
         if strict is None:
             path = f"branches/{at}/protection/required_status_checks"
             strict = client.request(what, "GET", path, read=lambda answer: typed(bool, answer["strict"]))
         right = strict or "queue" in rules
-        return Answer("required" if right else "not required", right, fix)
+        return SettingAnswer("required" if right else "not required", right, fix)
 
     because = "only this check waits for all jobs of the pull request"
     found = setting(f"check `{needs.verdict}` on {branch}", "required", because, required)
@@ -436,22 +436,22 @@ def _group(client: Client, name: str, publishing: Collection[str]) -> Setting:
     own = f"{client.access.repository}/"
     wanted = {f"{own}{one}" for one in publishing}
 
-    def ask() -> Answer:
+    def ask() -> SettingAnswer:
         if not client.repository.in_organisation:
-            return Answer("a repository of a user has none", right=False)
+            return SettingAnswer("a repository of a user has none", right=False)
         groups = groups_of(client, owner, f"?visible_to_repository={quote(repository)}")
         found = next((group for group in groups if group.name.casefold() == name.casefold()), None)
         if found is None:
-            return Answer("no group of this name serves the repository", right=False)
+            return SettingAnswer("no group of this name serves the repository", right=False)
         if not wanted:
-            return Answer("it does", right=True)
+            return SettingAnswer("it does", right=True)
         others = {one for one in found.workflows or () if not one.startswith(own)}
         body = {"name": found.name, "restricted_to_workflows": True, "selected_workflows": sorted(wanted | others)}
         fix = call(client, "PATCH", f"/orgs/{owner}/actions/runner-groups/{found.id}", body)
         if found.workflows is None:
-            return Answer("it takes the jobs of every workflow", right=False, calls=(fix,))
+            return SettingAnswer("it takes the jobs of every workflow", right=False, calls=(fix,))
         here = found.workflows - others
-        return Answer(listed(one.removeprefix(own) for one in here), here == wanted, (fix,))
+        return SettingAnswer(listed(one.removeprefix(own) for one in here), here == wanted, (fix,))
 
     because = (
         "a job of any other workflow could reach the machines that publish" if wanted else "pools of the spec are in it"

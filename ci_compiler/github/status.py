@@ -37,7 +37,7 @@ SKIPPED = "skipped"
 CANCELLED = "cancelled"
 
 
-class BuildResult(StrEnum):
+class BuildOutcome(StrEnum):
     """The outcome of the last build of a variant, the most important first."""
 
     FAILED = "failed"
@@ -56,7 +56,7 @@ class LastBuild:
 
     variant: Variant
     cell: Cell
-    result: BuildResult
+    result: BuildOutcome
     stages: Mapping[str, str]
     url: str = ""
     started: str = ""
@@ -108,7 +108,7 @@ def _of_shard(client: Client, plan: Plan, shard: Shard) -> Iterator[LastBuild]:
             break
     for cell, _ in shard.cells:
         for variant in cell.variants:
-            yield found.get(variant.name) or LastBuild(variant=variant, cell=cell, result=BuildResult.NEVER, stages={})
+            yield found.get(variant.name) or LastBuild(variant=variant, cell=cell, result=BuildOutcome.NEVER, stages={})
 
 
 def last_runs(client: Client, plan: Plan, shard: Shard) -> list[Json]:
@@ -165,13 +165,13 @@ def read_jobs(shard: Shard, jobs: Iterable[ReportedJob], *, url: str, started: s
                 yield replace(last, url=url, started=started)
 
 
-def _result(jobs: Collection[ReportedJob]) -> BuildResult:
+def _result(jobs: Collection[ReportedJob]) -> BuildOutcome:
     conclusions = {job.conclusion for job in jobs if job.status == DONE}
     if conclusions - {SUCCESS, CANCELLED}:
-        return BuildResult.FAILED
+        return BuildOutcome.FAILED
     if any(job.status != DONE for job in jobs):
-        return BuildResult.RUNNING
-    return BuildResult.CANCELLED if CANCELLED in conclusions else BuildResult.PASSED
+        return BuildOutcome.RUNNING
+    return BuildOutcome.CANCELLED if CANCELLED in conclusions else BuildOutcome.PASSED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,7 +197,7 @@ def completeness(lasts: Iterable[LastBuild]) -> tuple[Completeness, ...]:
     """The completeness of each branch with variants among `lasts`."""
     builds = []
     for branch, own in grouped(lasts, lambda last: last.cell.branch).items():
-        passed = Counter(last.commit for last in own if last.result is BuildResult.PASSED)
+        passed = Counter(last.commit for last in own if last.result is BuildOutcome.PASSED)
         commit, count = passed.most_common(1)[0] if passed else ("", 0)
         builds.append(Completeness(branch=branch, commit=commit, passed=count, variants=len(own)))
     return tuple(builds)
@@ -217,7 +217,7 @@ def grid(plan: Plan, lasts: Iterable[LastBuild]) -> tuple[list[str], list[list[s
         "python": len(plan.spec.pythons) > 1,
     }
     axes = [axis for axis, divides in several.items() if divides]
-    rows: dict[tuple[str, ...], dict[str, list[BuildResult]]] = {}
+    rows: dict[tuple[str, ...], dict[str, list[BuildOutcome]]] = {}
     for last in lasts:
         cell = last.cell
         key = (cell.branch, cell.listed or cell.target, *(getattr(cell, axis) for axis in axes))
@@ -236,7 +236,7 @@ def _open_grid(plan: Plan, lasts: Iterable[LastBuild]) -> tuple[list[str], list[
         found[axis] = {cell.axes.get(axis, "") for cell in cells}
     axes = [axis for axis, values in found.items() if len(values) > 1 or axis == "branch"]
     listed = ["variant"] if any(cell.listed for cell in cells) else []
-    rows: dict[tuple[str, ...], dict[str, list[BuildResult]]] = {}
+    rows: dict[tuple[str, ...], dict[str, list[BuildOutcome]]] = {}
     for last in lasts:
         own = last.cell.axes
         key = (*(own.get(axis, "") for axis in axes), *([last.cell.listed] if listed else []))
@@ -245,10 +245,10 @@ def _open_grid(plan: Plan, lasts: Iterable[LastBuild]) -> tuple[list[str], list[
     return headers, [[*key, *(in_words(row.get(column, ())) for column in columns)] for key, row in rows.items()]
 
 
-def in_words(results: Iterable[BuildResult]) -> str:
+def in_words(results: Iterable[BuildOutcome]) -> str:
     """The results of a cell's variants in words: the most important, with its share if they differ."""
     counts = Counter(results)
-    worst = next((result for result in BuildResult if counts[result]), None)
+    worst = next((result for result in BuildOutcome if counts[result]), None)
     if worst is None:
         return ""
     return worst.value if counts[worst] == counts.total() else f"{counts[worst]} of {counts.total()} {worst.value}"

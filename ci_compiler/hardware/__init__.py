@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import nearest
-from ci_compiler.hardware.families import DEFAULT, NONE, Family, Target, facts, family_of
+from ci_compiler.hardware.families import DEFAULT, NONE, CodeTarget, Family, facts, family_of
 
 CPU = NONE
 """The target of a variant for the CPU alone."""
@@ -85,7 +85,7 @@ class Gpu:
     adds: str = ""
     family: str = DEFAULT
 
-    def runs_code_of(self, other: Target) -> bool:
+    def runs_code_of(self, other: CodeTarget) -> bool:
         """Whether code that was compiled for `other` runs on this GPU, by the rule of its family."""
         return self.family == other.family and family_of(self.family).runs(self, other)
 

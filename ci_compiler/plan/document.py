@@ -19,7 +19,7 @@ from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.routing import Route
 from ci_compiler.plan.sharding import Shard, job_name, waits_for
 from ci_compiler.plan.suites import bench_of, suites_of
-from ci_compiler.plan.unbuilt import Selection, Unbuilt
+from ci_compiler.plan.unbuilt import SelectedVariants, Unbuilt
 from ci_compiler.register import url
 from ci_compiler.spec.edges import GATHERS, NEEDS
 from ci_compiler.spec.model import Package, Spec
@@ -102,7 +102,7 @@ def document(plan: Plan, branch: str | None = None) -> Row:
         tests=[row for row in _tests(plan) if branch in {None, row["branch"]}],
         left_out=[
             left_out_row(spec, variant)
-            for variant in Selection(spec, plan.judged).left_out()
+            for variant in SelectedVariants(spec, plan.judged).left_out()
             if branch in {None, variant.left_out.branch}
         ],
         warnings=[

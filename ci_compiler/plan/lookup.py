@@ -17,7 +17,7 @@ from ci_compiler.plan.routing import Route
 from ci_compiler.plan.rules import LeftOut
 from ci_compiler.plan.sharding import Shard, job_id
 from ci_compiler.plan.suites import bench_of, suites_of
-from ci_compiler.plan.unbuilt import Selection
+from ci_compiler.plan.unbuilt import SelectedVariants
 from ci_compiler.spec.model import Branch, Spec
 from ci_compiler.stages import stages
 from ci_compiler.units import counted
@@ -111,7 +111,7 @@ def explain(plan: Plan, name: str) -> Explanation:
     if built := tuple(built_variants(plan, name)):
         return Explanation(name=name, built=built)
     wanted = VariantName.parse(name)
-    selection = Selection(plan.spec, plan.judged)
+    selection = SelectedVariants(plan.spec, plan.judged)
     if selection.every and (wanted is None or wanted.package in selection.packages):
         return _not_in(selection, name)
     if wanted is None:
@@ -124,7 +124,7 @@ def explain(plan: Plan, name: str) -> Explanation:
     return Explanation(name=name, absent=tuple(_absent(plan, wanted)))
 
 
-def _not_in(selection: Selection, name: str) -> Explanation:
+def _not_in(selection: SelectedVariants, name: str) -> Explanation:
     """Why `name` is not built by the open matrices."""
     absent = list(selection.absent(name))
     problem = "" if absent else selection.unknown(name)

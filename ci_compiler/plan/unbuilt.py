@@ -36,7 +36,7 @@ class _Selected(NamedTuple):
     cell: Cell
 
 
-class Selection:
+class SelectedVariants:
     """The variants that the open matrices of a spec select, and why some are not built."""
 
     def __init__(self, spec: Spec, judged: Judged) -> None:

@@ -30,7 +30,7 @@ TESTED, IN_PART, NEVER, FAILING = "tested", "tested in part", "never tested", "f
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
+class TestEvidence:
     """Sentences on the tests of a variant: those that passed or, without a history, that a pool runs; and the others.
 
     `verdict`: both in a word, one of those above. `stages`: the names of the tests behind `tested`.
@@ -45,7 +45,7 @@ class Evidence:
         return "; ".join((self.verdict, *self.tested, *self.untested))
 
 
-Proofs = Mapping[tuple[str, str], Evidence]
+Proofs = Mapping[tuple[str, str], TestEvidence]
 """The evidence of variants, by branch and name."""
 
 UNKNOWN: Proofs = MappingProxyType({})
@@ -54,7 +54,7 @@ UNKNOWN: Proofs = MappingProxyType({})
 
 def proofs(
     spec: Spec, cells: Iterable[Cell], routes: Iterable[Route], records: Records | None = None, package: str = ""
-) -> dict[tuple[str, str], Evidence]:
+) -> dict[tuple[str, str], TestEvidence]:
     """The evidence of all variants of `cells`, or of those of `package`. `routes` are those of `cells`.
 
     `records`: the history, if one is given. A stage that only measures is no test.
@@ -67,7 +67,7 @@ def proofs(
     }
 
 
-def together(first: Evidence, others: Mapping[str, Evidence]) -> Evidence:
+def together(first: TestEvidence, others: Mapping[str, TestEvidence]) -> TestEvidence:
     """The evidence of a package and the `others` that are installed with it, by package, where theirs differs."""
 
     def every(of_first: Iterable[str], key: str) -> tuple[str, ...]:
@@ -107,7 +107,7 @@ def _tests(spec: Spec, cell: Cell, variant: Variant, route: Route) -> Iterator[_
         yield _Test(name=bench.title, title=title, stage=bench.stage, is_suite=True, pool=pool, because=because)
 
 
-def _of_variant(spec: Spec, cell: Cell, variant: Variant, route: Route, records: Records | None) -> Evidence:
+def _of_variant(spec: Spec, cell: Cell, variant: Variant, route: Route, records: Records | None) -> TestEvidence:
     trace = records.variants.get((cell.branch, variant.name)) if records else None
     tested: dict[str, str] = {}
     untested, failing = [], False
@@ -132,7 +132,7 @@ def _of_variant(spec: Spec, cell: Cell, variant: Variant, route: Route, records:
     if not tested and (because := spec.packages[variant.package].why_untested(variant.name)):
         untested.append(say("accepted", because=because))
     verdict = FAILING if failing else NEVER if not tested else IN_PART if untested else TESTED
-    return Evidence(tested=tuple(tested.values()), untested=tuple(untested), verdict=verdict, stages=tuple(tested))
+    return TestEvidence(tested=tuple(tested.values()), untested=tuple(untested), verdict=verdict, stages=tuple(tested))
 
 
 def _end(one: Record, test: _Test) -> str:

@@ -47,7 +47,7 @@ class Noted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class FinderStep:
     """The answer from `driver` on, up to the driver of the next step. `best` None: nothing fits.
 
     `doubts`: what has to be checked, because the driver is unknown. `better`: better variants, which need another
@@ -66,13 +66,13 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class FinderAnswer:
     """The answers for a machine by driver: `steps` from driver 0 upwards, and `unknown` for an unknown driver."""
 
-    steps: tuple[Step, ...]
-    unknown: Step
+    steps: tuple[FinderStep, ...]
+    unknown: FinderStep
 
-    def at(self, driver: int) -> Step:
+    def at(self, driver: int) -> FinderStep:
         """The answer with `driver` (0: not known)."""
         return [step for step in self.steps if step.driver <= driver][-1] if driver else self.unknown
 
@@ -153,11 +153,11 @@ class Finder:
         every = sorted((self.hardware.runs([name], system.name) for name in own), key=len)
         return [self.hardware.runs([system.undecided], system.name), *every]
 
-    def answer(self, profile: Profile, wishes: Wishes) -> Answer:
+    def answer(self, profile: Profile, wishes: Wishes) -> FinderAnswer:
         """The best offer for the machine, for each driver that it may have."""
         if profile.gpu and profile.system not in profile.gpu.systems:
-            step = Step(driver=0, best=None, problems=(reasons.impossible(profile),), impossible=True)
-            return Answer(steps=(step,), unknown=step)
+            step = FinderStep(driver=0, best=None, problems=(reasons.impossible(profile),), impossible=True)
+            return FinderAnswer(steps=(step,), unknown=step)
         fitting = [offer for offer in self.fitting(profile, wishes.workload) if wishes.allow(offer)]
         bests = list(_bests(fitting))
         steps = [
@@ -169,9 +169,11 @@ class Finder:
         unknown = replace(steps[-1], why=tuple(why), doubts=reasons.doubts(profile, best))
         if profile.gpu and profile.gpu.last_driver and best and best.target != CPU:
             steps.append(self._after_last_driver(profile, wishes, profile.gpu, best))
-        return Answer(steps=tuple(steps), unknown=unknown)
+        return FinderAnswer(steps=tuple(steps), unknown=unknown)
 
-    def _step(self, profile: Profile, wishes: Wishes, driver: int, best: Offer | None, later: Sequence[Offer]) -> Step:
+    def _step(
+        self, profile: Profile, wishes: Wishes, driver: int, best: Offer | None, later: Sequence[Offer]
+    ) -> FinderStep:
         """The answer with `best`; `later` are the best offers with newer drivers."""
         problems = []
         if profile.has_gpu and (best is None or best.target == CPU):
@@ -180,7 +182,7 @@ class Finder:
         if best is None:
             problems.append(reasons.unserved(self.hardware, profile, self._wanted(wishes)))
         problems += self._passed_over(profile, wishes, driver, best)
-        return Step(
+        return FinderStep(
             driver=driver,
             best=best,
             problems=tuple(problems),
@@ -199,7 +201,7 @@ class Finder:
                 yield reasons.say("recalled", recalled=offer.name, where=offer.branch, because=because)
                 return
 
-    def _after_last_driver(self, profile: Profile, wishes: Wishes, gpu: Gpu, before: Offer) -> Step:
+    def _after_last_driver(self, profile: Profile, wishes: Wishes, gpu: Gpu, before: Offer) -> FinderStep:
         """The answer with a driver that no longer runs the GPU; `before` is the best with the last one that does."""
         fitting = self.fitting(profile, wishes.workload)
         best = next((offer for offer in fitting if offer.target == CPU and wishes.allow(offer)), None)

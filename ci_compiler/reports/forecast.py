@@ -74,7 +74,7 @@ class PoolForecast:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PullRequest:
+class SlowestRequest:
     """The slowest pull request: its branch, the cells that it builds, its duration in seconds."""
 
     branch: str
@@ -112,7 +112,7 @@ class Forecast:
     overdue: int
     waves: tuple[Wave, ...]
     shards: Mapping[str, int]
-    pull_request: PullRequest
+    pull_request: SlowestRequest
     capabilities: Mapping[str, int]
     alone_seconds: int
     alone_end: int
@@ -323,7 +323,7 @@ def _wave(group: Sequence[Sequence[PlannedJob]], machines: Mapping[str, int]) ->
     return Wave(shards=tuple(own[0].shard for own in group), seconds=end_of(jobs, machines))
 
 
-def _pull_requests(plan: Plan, history: History, machines: Mapping[str, int]) -> Iterator[PullRequest]:
+def _pull_requests(plan: Plan, history: History, machines: Mapping[str, int]) -> Iterator[SlowestRequest]:
     """For each branch, the pull request that rebuilds the whole branch; it publishes nothing."""
     for branch in plan.spec.branches:
         shards = [replace(shard, cells=in_request(plan.spec, shard)) for shard in plan.shards if shard.branch == branch]
@@ -331,4 +331,4 @@ def _pull_requests(plan: Plan, history: History, machines: Mapping[str, int]) ->
         wanted = within_limit([part for part in cells if builds(plan.spec, PULL_REQUEST, part[0])], most_cells(plan))
         chosen = {(branch, variant.name) for cell, _ in wanted for variant in cell.variants}
         jobs = jobs_of(plan.spec, shards, chosen=chosen, recorded=history.seconds, publish=False)
-        yield PullRequest(branch=branch, cells=tuple(cell for cell, _ in wanted), seconds=end_of(jobs, machines))
+        yield SlowestRequest(branch=branch, cells=tuple(cell for cell, _ in wanted), seconds=end_of(jobs, machines))

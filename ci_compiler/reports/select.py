@@ -15,8 +15,8 @@ from ci_compiler.plan.needs import Needs
 from ci_compiler.plan.releases import dnn_of
 from ci_compiler.recipes.work_arounds import switched_off
 from ci_compiler.reports import reasons
-from ci_compiler.reports.evidence import UNKNOWN, Evidence, Proofs, together
-from ci_compiler.reports.finder import Finder, Noted, Step
+from ci_compiler.reports.evidence import UNKNOWN, Proofs, TestEvidence, together
+from ci_compiler.reports.finder import Finder, FinderStep, Noted
 from ci_compiler.reports.install import install, shared_suffixes, verify, whole
 from ci_compiler.reports.offers import Offer, Profile, Wishes, runs_with
 from ci_compiler.spec.model import Package, Spec, in_build_order
@@ -27,10 +27,10 @@ class Recommendation:
     """The answer. `best` None: nothing fits. `problems` say why no variant fits a GPU or the whole machine, or which
     variant is recalled that would be better.
 
-    `tests`, `tested` and `untested` are those of `Evidence`, with its verdict first. `doubts` say what to check before
-    `best` is installed, `without` what is switched off in it or left out. `dnn` is the version of its library for
-    neural networks ('': unknown, or without). `runners_up` fit and differ from the best in one axis each. `better` do
-    not fit; if nothing fits, they are the nearest variants. `verify` proves that what `install` installed works.
+    `tests`, `tested` and `untested` are those of `TestEvidence`, with its verdict first. `doubts` say what to check
+    before `best` is installed, `without` what is switched off in it or left out. `dnn` is the version of its library
+    for neural networks ('': unknown, or without). `runners_up` fit and differ from the best in one axis each. `better`
+    do not fit; if nothing fits, they are the nearest variants. `verify` proves that what `install` installed works.
     `impossible`: no such machine exists.
     """
 
@@ -116,9 +116,9 @@ def select(
     )
 
 
-def _proof(known: Proofs, offer: Offer | None, names: Mapping[str, str]) -> Evidence:
+def _proof(known: Proofs, offer: Offer | None, names: Mapping[str, str]) -> TestEvidence:
     """What is known of the tests of what `offer` installs, by package; of none, and where nothing is known, nothing."""
-    nothing = Evidence(verdict="")
+    nothing = TestEvidence(verdict="")
     if not offer:
         return nothing
     proofs = {package: known.get((offer.branch, name), nothing) for package, name in names.items()}
@@ -132,7 +132,7 @@ def _profile(finder: Finder, machine: Machine, device: GpuDevice | None, wishes:
     return profile if profile.system else finder.unknown_cpu(profile, wishes)
 
 
-def _why(spec: Spec, machine: Machine, step: Step) -> Iterator[str]:
+def _why(spec: Spec, machine: Machine, step: FinderStep) -> Iterator[str]:
     """The sentences of `step`, with those on several GPUs and on an unknown CPU."""
     best = step.best
     if best and len({gpu.sm for gpu in machine.gpus}) > 1:
@@ -173,7 +173,7 @@ def _facts(device: GpuDevice | None, driver: int, wishes: Wishes) -> dict[str, o
     return gpu | {"package": wishes.package, "where": reasons.where(wishes)}
 
 
-def _better(step: Step, anywhere: Step, wishes: Wishes) -> tuple[Noted, ...]:
+def _better(step: FinderStep, anywhere: FinderStep, wishes: Wishes) -> tuple[Noted, ...]:
     """Better variants with another driver or other wishes; if there are none, variants that need another CPU."""
     found = [replace(note, note=reasons.fill(note.note, reasons.of_offer(note.offer))) for note in step.better]
     if anywhere.best and anywhere.best != step.best:

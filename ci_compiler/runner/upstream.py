@@ -32,7 +32,7 @@ class NixHole(NamedTuple):
         return numbers[:2] not in known or numbers < known[numbers[:2]]
 
 
-class Upstream(NamedTuple):
+class UpstreamState(NamedTuple):
     """`written`: a day on which this version of the package existed, in seconds since 1970.
 
     `runner`: the lowest version that may still register; with those up to each of `runner_refused`, from a day on, it
@@ -51,13 +51,13 @@ class Upstream(NamedTuple):
 
 
 @cache
-def upstream() -> Upstream:
+def upstream() -> UpstreamState:
     """The facts from `upstream.json`."""
     data = json.loads(Path(__file__).with_name("upstream.json").read_bytes())
     del data["source"]
     data["written"] = int(datetime.fromisoformat(data["written"]).replace(tzinfo=UTC).timestamp())
     data["holes"] = tuple(NixHole(**row | {"fixed": tuple(row["fixed"])}) for row in data["holes"])
-    return Upstream(**data)
+    return UpstreamState(**data)
 
 
 def without_holes() -> str:

@@ -23,7 +23,7 @@ from ci_compiler.sync.carried import changes, other_edits
 from ci_compiler.sync.landing import landings, rebuilt_elsewhere, source_branch, tips
 
 
-class Answer(NamedTuple):
+class EventAnswer(NamedTuple):
     """The facts about an event, and remarks for people: what the facts leave out."""
 
     facts: Facts
@@ -48,16 +48,16 @@ def request_base(git: Git, event: GitHubEvent) -> str:
     raise wrong("event", Code.UNKNOWN_REVISION, f"{message}{git.shallow_hint()}")
 
 
-def facts_of_push(git: Git, decided: Plan, question: Question) -> Answer:
+def facts_of_push(git: Git, decided: Plan, question: Question) -> EventAnswer:
     """What a push to a branch rebuilds there."""
-    return _changed(git, decided, question) if question.base or question.since else Answer(Facts())
+    return _changed(git, decided, question) if question.base or question.since else EventAnswer(Facts())
 
 
-def facts_of_request(git: Git, decided: Plan, question: Question, carried: Mapping[str, str]) -> Answer:
+def facts_of_request(git: Git, decided: Plan, question: Question, carried: Mapping[str, str]) -> EventAnswer:
     """What the checkout rebuilds on each branch when it is merged. `carried` has the texts of the carried files."""
     spec, branch = decided.spec, question.branch
     if not question.base:
-        return Answer(Facts())
+        return EventAnswer(Facts())
     answer = _changed(git, decided, question)
     head = git.resolve("HEAD")
     changed = git.changed(git.merge_base(question.base, head), head)
@@ -76,7 +76,7 @@ def facts_of_request(git: Git, decided: Plan, question: Question, carried: Mappi
         for edit in other_edits(git, heads, dict.fromkeys(heads, head), files)
     ]
     rebuilt = {**answer.facts.rebuilt, **rebuilt_elsewhere(git, decided, carried, heads)}
-    return Answer(Facts(rebuilt), [*answer.remarks, *remarks])
+    return EventAnswer(Facts(rebuilt), [*answer.remarks, *remarks])
 
 
 def changed_since(git: Git, decided: Plan, question: Question, revision: str = "HEAD") -> tuple[Sequence[str], str]:
@@ -121,10 +121,10 @@ def released_tag(git: Git, spec: Spec) -> str:
     raise wrong("event", Code.WRONG_REF, message)
 
 
-def _changed(git: Git, decided: Plan, question: Question) -> Answer:
+def _changed(git: Git, decided: Plan, question: Question) -> EventAnswer:
     names, remark = changed_since(git, decided, question)
     remark = remark or (unseen_files(git, question.base) if question.base else "")
-    return Answer(Facts({question.branch: Rebuilt(names)}), [remark] if remark else [])
+    return EventAnswer(Facts({question.branch: Rebuilt(names)}), [remark] if remark else [])
 
 
 def unseen_files(git: Git, base: str) -> str:

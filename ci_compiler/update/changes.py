@@ -75,21 +75,21 @@ class Nixpkgs:
         return last
 
 
-class Place(NamedTuple):
+class CommitPlace(NamedTuple):
     """A place of the spec that may state a nixpkgs commit: a branch, or one of its toolkits. `row` is its value."""
 
     path: Path_
     row: Mapping[str, Any]
 
 
-def places(spec: Spec, branch: str) -> Iterator[Place]:
+def places(spec: Spec, branch: str) -> Iterator[CommitPlace]:
     """The branch's own place first."""
     row = spec.document.value["branches"][branch]
-    yield Place(("branches", branch), row)
+    yield CommitPlace(("branches", branch), row)
     toolkits = row.get(SHORT_FAMILY)
     for toolkit, entry in toolkits.items() if isinstance(toolkits, dict) else ():
         if entry:
-            yield Place(("branches", branch, SHORT_FAMILY, toolkit), entry)
+            yield CommitPlace(("branches", branch, SHORT_FAMILY, toolkit), entry)
 
 
 def moved_tags(spec: Spec, asked: Asked, remote: Remote) -> Iterator[Finding]:
@@ -163,7 +163,9 @@ def _of_nixpkgs(package: Package, branch: Branch, new: Mapping[str, str]) -> boo
     return package.name not in {*new, *branch.sources} and package.may_be(RecipeKind.COMPILED)
 
 
-def _at(spec: Spec, place: Place, moves: list[Move], commit: str, remote: Remote, nixpkgs: Nixpkgs) -> Iterator[Edit]:
+def _at(
+    spec: Spec, place: CommitPlace, moves: list[Move], commit: str, remote: Remote, nixpkgs: Nixpkgs
+) -> Iterator[Edit]:
     """The edits at one place. A toolkit's place that states neither a commit nor a source needs none."""
     own = place.path[-2] == "branches"
     stated: str = place.row.get(COMMIT, "")

@@ -114,14 +114,14 @@ class Choice(NamedTuple):
     findings: tuple[Finding, ...]
 
 
-class Offered(NamedTuple):
+class OfferedReleases(NamedTuple):
     """The releases of a package by version, without those that were yanked."""
 
     releases: Mapping[str, Release]
     yanked: frozenset[str]
 
 
-Offer = Callable[[Upstream], Offered]
+Offer = Callable[[Upstream], OfferedReleases]
 
 
 def upstream_of(package: Package) -> Upstream | None:
@@ -130,7 +130,7 @@ def upstream_of(package: Package) -> Upstream | None:
     return package.upstream or (Upstream(**known) if known else None)
 
 
-def offered(remote: Remote, upstream: Upstream) -> Offered:
+def offered(remote: Remote, upstream: Upstream) -> OfferedReleases:
     """What `upstream` offers: its tags, or without a repository the versions of the index. Raises InputError."""
     asks_index = upstream.index and (remote.has_index or not upstream.repository)
     listed = remote.index_versions(upstream.index) if asks_index else {}
@@ -139,7 +139,7 @@ def offered(remote: Remote, upstream: Upstream) -> Offered:
         found = releases(upstream, remote.tags(upstream.repository))
     else:
         found = {version: Release(version, "", "") for version in listed if is_final(version)}
-    return Offered({version: one for version, one in found.items() if version not in yanked}, yanked)
+    return OfferedReleases({version: one for version, one in found.items() if version not in yanked}, yanked)
 
 
 class _Led(NamedTuple):
@@ -303,7 +303,7 @@ def _about_toolkits(led: _Led, version: str) -> tuple[Finding, ...]:
     return tuple(led.warning(Code.TOOLKIT_NOT_OF_TORCH, message) for message in messages)
 
 
-def _warned(led: _Led, offer: Offered) -> str:
+def _warned(led: _Led, offer: OfferedReleases) -> str:
     """'', or an error where the branch's own version was yanked and nothing newer of its line is there."""
     if led.now not in offer.yanked:
         return ""

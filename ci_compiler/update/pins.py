@@ -11,7 +11,7 @@ from ci_compiler.recipes.compiled import NIXPKGS
 from ci_compiler.spec.axes import SHORT_FAMILY
 from ci_compiler.spec.model import Branch, Package, RecipeKind, Spec
 from ci_compiler.spec.upstream import Upstream
-from ci_compiler.update.changes import Nixpkgs, Place, places
+from ci_compiler.update.changes import CommitPlace, Nixpkgs, places
 from ci_compiler.update.choice import Offer, in_line, line_of, newest, order, own_recipes, releases, upstream_of
 from ci_compiler.update.editing import Edit
 from ci_compiler.update.registry import image
@@ -46,7 +46,7 @@ def stale_nixpkgs(spec: Spec, remote: Remote, nixpkgs: Nixpkgs) -> Iterator[Stal
 
 
 def _newer_nixpkgs(
-    spec: Spec, branch: Branch, place: Place, now: str, remote: Remote, nixpkgs: Nixpkgs
+    spec: Spec, branch: Branch, place: CommitPlace, now: str, remote: Remote, nixpkgs: Nixpkgs
 ) -> Iterator[StalePin]:
     packages = [package for package in spec.packages.values() if package.on(branch.name)]
     if not any(package.may_be(RecipeKind.COMPILED) or package.may_be(RecipeKind.TEMPLATE) for package in packages):
@@ -85,7 +85,7 @@ def _newer_nixpkgs(
     yield StalePin(f"nixpkgs{kit}", branch.name, now, right, why, tuple(edits))
 
 
-def _is_removable(spec: Spec, branch: Branch, place: Place, name: str) -> bool:
+def _is_removable(spec: Spec, branch: Branch, place: CommitPlace, name: str) -> bool:
     """Whether the source of `name` is stated at `place`, and is that of no toolkit with another nixpkgs commit."""
     others = [other for other in places(spec, branch.name) if other.path != place.path and other.row.get(COMMIT)]
     is_own = place.path[-2] != "branches" or all(name in (other.row.get("sources") or {}) for other in others)

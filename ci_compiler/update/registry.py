@@ -12,7 +12,7 @@ from typing import NamedTuple
 from urllib.parse import urlencode, urlsplit
 
 from ci_compiler.outside import object_of
-from ci_compiler.update.web import PAGE, Bounds, RefusedError, Server, unreachable
+from ci_compiler.update.web import PAGE, Bounds, Server, StatusError, unreachable
 
 _MANIFEST = Bounds(PAGE.seconds, 4_194_304)
 """The specification lets a registry refuse manifests of more than 4 MiB."""
@@ -28,7 +28,7 @@ _ACCEPT = ", ".join(
 _DIGEST = re.compile("sha256:[0-9a-f]{64}")
 
 
-class Image(NamedTuple):
+class ImageReference(NamedTuple):
     """A reference to an image: its registry, the path there, and its tag and digest, '' for those it lacks."""
 
     registry: str
@@ -37,14 +37,14 @@ class Image(NamedTuple):
     digest: str
 
 
-def image(reference: str) -> Image:
+def image(reference: str) -> ImageReference:
     """The parts of a reference as container engines read it: `debian` is `docker.io/library/debian:latest`."""
     named, _, digest = reference.partition("@")
     host, separator, path = named.partition("/")
     if not separator or not (set(host) & set(".:") or host == "localhost"):
         host, path = "docker.io", named if separator else f"library/{named}"
     path, _, tag = path.partition(":")
-    return Image(host, path, tag or ("" if digest else "latest"), digest)
+    return ImageReference(host, path, tag or ("" if digest else "latest"), digest)
 
 
 def digest(reference: str) -> str:
@@ -57,12 +57,12 @@ def digest(reference: str) -> str:
     try:
         try:
             return _ask(server, url, headers)
-        except RefusedError as refused:
+        except StatusError as refused:
             if refused.status != 401:
                 raise
             token = _token(server, refused.headers.get("WWW-Authenticate", ""), is_local=is_local)
         return _ask(server, url, {**headers, "Authorization": f"Bearer {token}"})
-    except RefusedError as refused:
+    except StatusError as refused:
         if refused.status != 404:
             raise
         raise unreachable(reference, f"{server.called} has no tag {parts.tag}") from None

@@ -37,7 +37,7 @@ from ci_compiler.spec.schema import schema
 from ci_compiler.spec.upstream import Upstream
 from ci_compiler.units import counted, grouped
 from ci_compiler.update.changes import Nixpkgs, edits, moved_tags
-from ci_compiler.update.choice import Asked, Choice, Move, Offer, Offered, choose, is_written, leads, offered
+from ci_compiler.update.choice import Asked, Choice, Move, Offer, OfferedReleases, choose, is_written, leads, offered
 from ci_compiler.update.editing import Edit, edited, repeated
 from ci_compiler.update.own import Wanted, source_hash, tried
 from ci_compiler.update.pins import StalePin, stale_actions, stale_images, stale_nixpkgs, stale_own, stale_programs
@@ -350,9 +350,9 @@ def checked(spec: Spec, asked: Asked, remote: Remote, tables: Tables, programs: 
 
 def _offers(remote: Remote) -> Offer:
     """What upstreams offer, each looked up once. One that `remote` keeps as unreachable raises an empty InputError."""
-    known: dict[tuple[str, str, str], Offered | None] = {}
+    known: dict[tuple[str, str, str], OfferedReleases | None] = {}
 
-    def offer(upstream: Upstream) -> Offered:
+    def offer(upstream: Upstream) -> OfferedReleases:
         key = (upstream.repository, upstream.tags, upstream.index)
         if key not in known:
             known[key] = None

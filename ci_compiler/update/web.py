@@ -28,7 +28,7 @@ ARCHIVE = Bounds(1800.0, 1_000_000_000)
 _CHUNK = 1 << 16
 
 
-class RefusedError(InputError):
+class StatusError(InputError):
     """The server answered with an error status."""
 
     def __init__(self, name: str, server: str, status: int, headers: Message) -> None:
@@ -86,7 +86,7 @@ class Server(NamedTuple):
                 answered: HTTPMessage = answer.headers
         except HTTPError as error:
             error.close()
-            raise RefusedError(self.name, self.called, error.code, error.headers) from None
+            raise StatusError(self.name, self.called, error.code, error.headers) from None
         except (OSError, HTTPException, ValueError) as error:
             raise unreachable(self.name, f"{self.called} cannot be read: {error}") from None
         stated = answered.get("Content-Length", "")

@@ -17,11 +17,11 @@ from ci_compiler.workflows.writer import Node
 def workflow(spec: Spec) -> Workflow:
     """`cell.yml`."""
     # Assumes `compiled-cell`.
-    subjects: dict[str, variant.Subject] = {}
+    subjects: dict[str, variant.CalledSubject] = {}
     jobs: dict[str, Job] = {}
     for package in cell_packages(spec):
         needs = tuple(subjects[need] for need in built_after(spec, package.name) if need in subjects)
-        subjects[package.name] = variant.Subject(package=package, needs=needs)
+        subjects[package.name] = variant.CalledSubject(package=package, needs=needs)
         jobs |= variant.jobs(spec, subjects[package.name])
     return Workflow(
         name="cell",

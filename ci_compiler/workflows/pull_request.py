@@ -54,7 +54,7 @@ from ci_compiler.workflows.steps import (
     RESULTS,
     SET_UP_NIX,
     SETUP,
-    Judged,
+    VerdictParts,
     checkout,
     choose_step,
     hosted_job,
@@ -108,7 +108,7 @@ def workflow(spec: Spec, files: Collection[str], shards: Iterable[Shard]) -> Wor
         **builds,
     }
     said = f"needs.{SELECT}.outputs"
-    judged = Judged(ended=ENDED, said=said, chosen=f"{said}.chosen", publish="false")
+    judged = VerdictParts(ended=ENDED, said=said, chosen=f"{said}.chosen", publish="false")
     verdict = verdict_job(spec, CHECK, judged, needs=list(jobs))
     comment = {COMMENT: _comment(spec, [*jobs, VERDICT])} if spec.pull_request.comment else {}
     return Workflow(

@@ -32,7 +32,7 @@ from ci_compiler.workflows.common import (
 from ci_compiler.workflows.model import READ, Job, RunStep, Step, UsesStep, Workflow, action_step, input_node
 from ci_compiler.workflows.steps import (
     FETCH_RESULTS,
-    Judged,
+    VerdictParts,
     checkout,
     choose_step,
     on_hosted,
@@ -223,7 +223,7 @@ def _publication_steps(spec: Spec, secrets: dict[str, str]) -> list[Step]:
 
 def _verdict(spec: Spec) -> Workflow:
     """`shard-verdict.yml`: states whether the run succeeded."""
-    judged = Judged(
+    judged = VerdictParts(
         ended=f"inputs.{RESULTS}",
         said=f"fromJSON(inputs.{SELECTED})",
         chosen=selected("chosen"),

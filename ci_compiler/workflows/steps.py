@@ -285,7 +285,7 @@ The pattern matches no name that begins with a dot or has a slash (minimatch), s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
+class VerdictParts:
     """What a verdict is about, as parts of expressions.
 
     `ended` is how the jobs ended, `said` the object with what the selection said, `chosen` the names of the variants as
@@ -301,7 +301,7 @@ class Judged:
 
 
 def verdict_job(
-    spec: Spec, name: str, judged: Judged, *, needs: Sequence[str] | None = None, after: Sequence[UsesStep] = ()
+    spec: Spec, name: str, judged: VerdictParts, *, needs: Sequence[str] | None = None, after: Sequence[UsesStep] = ()
 ) -> Job:
     """The job `name`, which succeeds if every job that is judged succeeded or was skipped, and fails otherwise.
 
@@ -332,7 +332,7 @@ def verdict_job(
     )
 
 
-def _note_complete(judged: Judged) -> UsesStep:
+def _note_complete(judged: VerdictParts) -> UsesStep:
     """The step by which later runs find what a run completed that succeeded."""
     name = f"{judged.said}.{COMPLETE}"
     return upload("Note what is complete", expression(name), COMPLETE_FILE, if_=expression(f"{name} != ''"))
@@ -343,7 +343,7 @@ def verdict_permissions(spec: Spec) -> Permissions:
     return MAY_LIST_JOBS if spec.expected_failures else READ
 
 
-def _first_of_verdict(spec: Spec, judged: Judged) -> RunStep:
+def _first_of_verdict(spec: Spec, judged: VerdictParts) -> RunStep:
     expects = bool(spec.expected_failures)
     return RunStep(
         name="No chosen job was cancelled" if expects else "Every chosen job succeeded",
@@ -358,7 +358,7 @@ def _first_of_verdict(spec: Spec, judged: Judged) -> RunStep:
     )
 
 
-def _judge(judged: Judged, values: Mapping[str, str], options: Sequence[str]) -> RunStep:
+def _judge(judged: VerdictParts, values: Mapping[str, str], options: Sequence[str]) -> RunStep:
     """The step that fails unless the spec expects every failure of the run. It runs if something failed."""
     return RunStep(
         name="Every failure is expected",

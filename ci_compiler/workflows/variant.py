@@ -71,14 +71,14 @@ TEST_STEP = "Test"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
+class CalledSubject:
     """What the jobs of a called workflow are for: a package of the cell, or the variant that the caller names (None).
 
     `needs` are the packages of the cell that it needs, directly and transitively.
     """
 
     package: Package | None = None
-    needs: tuple[Subject, ...] = ()
+    needs: tuple[CalledSubject, ...] = ()
 
     @property
     def name(self) -> str:
@@ -153,13 +153,13 @@ def workflow(spec: Spec) -> Workflow:
     """`variant.yml`."""
     return Workflow(
         name="variant",
-        on={"workflow_call": {"inputs": _inputs(spec), "outputs": outputs(spec, [Subject()])}},
+        on={"workflow_call": {"inputs": _inputs(spec), "outputs": outputs(spec, [CalledSubject()])}},
         env=environment(spec),
-        jobs=jobs(spec, Subject()),
+        jobs=jobs(spec, CalledSubject()),
     )
 
 
-def jobs(spec: Spec, subject: Subject) -> dict[str, Job]:
+def jobs(spec: Spec, subject: CalledSubject) -> dict[str, Job]:
     """The jobs of `subject` by id: one per stage, and those of its test suites."""
     makers = {StageKind.BUILD: _build, StageKind.TEST: _test}
     found: dict[str, Job] = {}
@@ -173,7 +173,7 @@ def jobs(spec: Spec, subject: Subject) -> dict[str, Job]:
     return found
 
 
-def outputs(spec: Spec, subjects: Iterable[Subject]) -> dict[str, Node]:
+def outputs(spec: Spec, subjects: Iterable[CalledSubject]) -> dict[str, Node]:
     """The outputs of a called workflow, each under the id of its job, which no other job can set.
 
     The job that publishes compares the artifacts with them. A build reports the digest of its manifest, a test that of
@@ -200,7 +200,7 @@ _REPORTED = {StageKind.BUILD: MANIFEST_OUTPUT, StageKind.TEST: "result"}
 
 def reported_as(spec: Spec, cell: Cell, variant: Variant) -> dict[Stage | Bench, str]:
     """The names of the outputs of the called workflow of `cell` that are for `variant`, by what reports them."""
-    subject = Subject(package=None if cell.called else spec.packages[variant.package])
+    subject = CalledSubject(package=None if cell.called else spec.packages[variant.package])
     stages = {stage: subject.job(stage) for stage in stages_of(spec)}
     return stages | {bench: subject.suites(bench) for bench in subject.benches(spec)}
 
@@ -213,7 +213,7 @@ def _inputs(spec: Spec) -> dict[str, Node]:
     }
 
 
-def _build(spec: Spec, subject: Subject, stage: Stage) -> Job:
+def _build(spec: Spec, subject: CalledSubject, stage: Stage) -> Job:
     steps: list[Step] = [NOTE_NOT_BUILT, _keep(spec, "Keep the manifest and the log", subject, stage, "build-output/")]
     # Assumes `attestation-sbom`.
     sbom = {"subject-checksums": SUBJECTS, "predicate-type": SBOM_TYPE, "predicate-path": SBOM}
@@ -237,7 +237,7 @@ def _build(spec: Spec, subject: Subject, stage: Stage) -> Job:
     )
 
 
-def _build_step(spec: Spec, subject: Subject) -> RunStep:
+def _build_step(spec: Spec, subject: CalledSubject) -> RunStep:
     """The step that builds, with the staged builds of what it needs."""
     step = build_step(gets_files=subject.gets_files(spec))
     staged = [
@@ -255,7 +255,7 @@ def _staged(spec: Spec) -> tuple[str, ...]:
     return ("staged",) if spec.cache and spec.backend.has_recipes else ()
 
 
-def _test(spec: Spec, subject: Subject, stage: Stage) -> Job:
+def _test(spec: Spec, subject: CalledSubject, stage: Stage) -> Job:
     waits, left = waits_for(spec, stage), left_out(spec, stage)
     env = {"BESIDE": subject.beside(stage)} if stage.neighbours else None
     command = stage.command.format(stage=stage, manifest=MANIFEST, beside=BESIDE_MANIFEST)
@@ -280,7 +280,7 @@ def _test(spec: Spec, subject: Subject, stage: Stage) -> Job:
     )
 
 
-def _before_test(spec: Spec, subject: Subject, stage: Stage, env: Mapping[str, str] | None = None) -> list[Step]:
+def _before_test(spec: Spec, subject: CalledSubject, stage: Stage, env: Mapping[str, str] | None = None) -> list[Step]:
     """The steps that bring what was built to a machine that tests it; `env` names the second variant, if any."""
     fetched = [_fetch_manifest(spec, subject)]
     fetched += [_fetch_second_manifest(spec, subject, stage)] if stage.neighbours else []
@@ -299,7 +299,7 @@ def _beside(stage: Stage) -> Iterator[str]:
         yield f"--beside-manifest {BESIDE_MANIFEST}"
 
 
-def _suites(spec: Spec, subject: Subject, bench: Bench) -> Job:
+def _suites(spec: Spec, subject: CalledSubject, bench: Bench) -> Job:
     """The job of the test suites that need `bench`: one leg for each shard of a suite of the package."""
     test = suite_step(MANIFEST, gets_files=subject.gets_files(spec))
     keep = _keep(spec, "Keep the report", subject, f"{bench.job}-{expression('strategy.job-index')}", "test-output/")
@@ -328,18 +328,18 @@ def _suites(spec: Spec, subject: Subject, bench: Bench) -> Job:
     )
 
 
-def _keep(spec: Spec, name: str, subject: Subject, stage: Stage | str, path: str) -> UsesStep:
+def _keep(spec: Spec, name: str, subject: CalledSubject, stage: Stage | str, path: str) -> UsesStep:
     """The step that uploads what `stage` left at `path`, also after a failure."""
     return upload(name, artifact_expression(stage, subject.name, spec.branches), path)
 
 
-def _fetch_manifest(spec: Spec, subject: Subject) -> UsesStep:
+def _fetch_manifest(spec: Spec, subject: CalledSubject) -> UsesStep:
     artifact = artifact_expression(BUILD, subject.name, spec.branches)
     files: dict[str, Node] = {"name": artifact, "path": "build-output"}
     return action_step("Fetch the manifest", "actions/download-artifact", files)
 
 
-def _fetch_second_manifest(spec: Spec, subject: Subject, stage: Stage) -> UsesStep:
+def _fetch_second_manifest(spec: Spec, subject: CalledSubject, stage: Stage) -> UsesStep:
     """The step that fetches the manifest of the other variant, if the run built it: a pattern may match nothing."""
     artifact = artifact_expression(BUILD, subject.neighbour(stage), spec.branches)
     # Assumes `artifact-merged`.

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 
 from ci_compiler.adoption.adopt import SHOWN, Adopted, adopt
 from ci_compiler.adoption.axes import Ground, matrix_of
-from ci_compiler.adoption.exclusions import Key
+from ci_compiler.adoption.exclusions import VariantKey
 from ci_compiler.adoption.spec_forms import sri
 from ci_compiler.adoption.spec_yaml import flow, scalar
 from ci_compiler.adoption.taking import differing
@@ -676,7 +676,7 @@ def ground(branches: Iterable[str], packages: Mapping[str, tuple[str, ...]], pyt
     )
 
 
-def check_matrix(keys: Iterable[Key]) -> None:
+def check_matrix(keys: Iterable[VariantKey]) -> None:
     """Asserts that the matrix of `keys` compiles to exactly them and that no entry is superfluous."""
     keys = list(keys)
     spec = bundled_spec()
@@ -707,7 +707,7 @@ def check_matrix(keys: Iterable[Key]) -> None:
     )
     judged = judge(spec_of(document))
     made = {
-        Key(
+        VariantKey(
             branch=cell.branch,
             package=v.package,
             python=cell.python,
@@ -723,7 +723,7 @@ def check_matrix(keys: Iterable[Key]) -> None:
 
 
 KEYS = [
-    Key(branch=c.branch, package=v.package, python=c.python, toolkit=c.toolkit, gpu=c.target, isa=c.isa)
+    VariantKey(branch=c.branch, package=v.package, python=c.python, toolkit=c.toolkit, gpu=c.target, isa=c.isa)
     for c, v in CELLS
 ]
 
@@ -736,7 +736,7 @@ def test_the_matrix_is_exact_with_a_few_recipes_missing(missing: set[int]) -> No
 
 @given(st.sets(st.sampled_from(KEYS), min_size=1, max_size=8), st.sampled_from([("3.13",), ("3.11", "3.12", "3.13")]))
 @settings(max_examples=20, deadline=None)
-def test_the_matrix_is_exact_with_only_a_few_recipes(keys: set[Key], pythons: tuple[str, ...]) -> None:
+def test_the_matrix_is_exact_with_only_a_few_recipes(keys: set[VariantKey], pythons: tuple[str, ...]) -> None:
     check_matrix(sorted(key._replace(python=pythons[sum(map(ord, key.isa)) % len(pythons)]) for key in keys))
 
 
@@ -775,7 +775,7 @@ def test_exclusions_are_as_a_person_would_write_them(lost: object, expected: lis
 def test_toolkits_are_told_apart_by_name() -> None:
     branches, gpus, isas = ("one", "two"), ("sm80", "sm90"), ("avx2", "avx512")
     keys = [
-        Key(branch, "p", "3.13", cuda, gpu, isa)
+        VariantKey(branch, "p", "3.13", cuda, gpu, isa)
         for branch in branches
         for cuda in ("12.8", "12.9", "13.0")
         for gpu in gpus
@@ -795,7 +795,7 @@ def test_toolkits_are_told_apart_by_name() -> None:
 
 def test_variants_are_excluded_by_name_where_patterns_would_be_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ci_compiler.adoption.axes.MOST_LINES", 0)
-    keys = [Key("main", "p", "3.13", "12.8", gpu, isa) for gpu in ("sm80", "sm90") for isa in ("avx2", "avx512")]
+    keys = [VariantKey("main", "p", "3.13", "12.8", gpu, isa) for gpu in ("sm80", "sm90") for isa in ("avx2", "avx512")]
     made = Ground(kits={"main": ("12.8",)}, pythons={"main": ("3.13",)}, packages={"p": ("main",)}, hardware=tables())
     lost = keys.pop()
     matrix = matrix_of(

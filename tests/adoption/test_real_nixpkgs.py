@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ci_compiler.adoption.evaluation_cache import EvaluationCache
-from ci_compiler.adoption.real_nixpkgs import Evaluated, Source, evaluate
+from ci_compiler.adoption.real_nixpkgs import Evaluated, NixpkgsSource, evaluate
 from ci_compiler.cli.app import run
 from ci_compiler.cli.compile import PROGRAM
 from ci_compiler.spec.packages import Pin
@@ -205,7 +205,7 @@ def test_since_alone_is_refused(repository: Path, words: list[str], capsys: pyte
 def evaluated(folder: Path, text: str, **more: object) -> Evaluated:
     """What one recipe evaluates to with the miniature."""
     (folder / "a.nix").write_text(text, "utf-8")
-    source = Source(folder=NIXPKGS, pin=Pin(), system="x86_64-linux")
+    source = NixpkgsSource(folder=NIXPKGS, pin=Pin(), system="x86_64-linux")
     return evaluate(folder, {"a": folder / "a.nix"}, source, **more)  # type: ignore[arg-type]
 
 
@@ -251,7 +251,7 @@ def several(folder: Path, texts: dict[str, str], **more: object) -> Evaluated:
     """What recipes evaluate to with the miniature, as many of them as possible in one process."""
     for name, text in texts.items():
         (folder / f"{name}.nix").write_text(text, "utf-8")
-    source = Source(folder=NIXPKGS, pin=Pin(), system="x86_64-linux")
+    source = NixpkgsSource(folder=NIXPKGS, pin=Pin(), system="x86_64-linux")
     return evaluate(folder, {name: folder / f"{name}.nix" for name in texts}, source, **more)  # type: ignore[arg-type]
 
 
@@ -359,7 +359,7 @@ def fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
     return {name: tmp_path / f"{name}.nix" for name in ("good", "bad")}
 
 
-REAL = Source(folder=None, pin=Pin(), system="x86_64-linux")
+REAL = NixpkgsSource(folder=None, pin=Pin(), system="x86_64-linux")
 
 
 def test_recipes_evaluate_with_the_nixpkgs_that_they_fetch(tmp_path: Path, fetched: dict[str, Path]) -> None:

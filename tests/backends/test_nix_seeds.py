@@ -9,7 +9,7 @@ import pytest
 
 from ci_compiler.backends.job import JobContext
 from ci_compiler.backends.nix_seeds import seeds_of, share_seeds, take_seeds
-from ci_compiler.backends.nix_store import Store
+from ci_compiler.backends.nix_store import NixStore
 from ci_compiler.backends.own_store import OwnStore
 from ci_compiler.secret import Secret
 from ci_compiler.spec.model import Cache
@@ -92,7 +92,7 @@ CASES: dict[str, Case] = {
 def test_a_seed_is_taken_and_shared(nix: Programs, name: str, capsys: pytest.CaptureFixture[str]) -> None:
     call, job, answers, commands, said = CASES[name]
     nix.answer({**ANSWERS, **answers})
-    found = outcome(lambda: call(Store(seconds=60), job, DERIVATION, Path("torch.nix")))
+    found = outcome(lambda: call(NixStore(seconds=60), job, DERIVATION, Path("torch.nix")))
     assert (found or capsys.readouterr().out) == said
     assert nix.commands == commands
 
@@ -105,6 +105,6 @@ def test_a_cache_that_does_not_answer_is_no_reason_to_fail(nix: Programs, capsys
 
 def test_the_seeds_of_a_derivation_are_derivations_that_are_called_so(nix: Programs) -> None:
     nix.answer(ANSWERS)
-    assert seeds_of(Store(seconds=60), DERIVATION) == {f"{SEED}.drv": SEED}
+    assert seeds_of(NixStore(seconds=60), DERIVATION) == {f"{SEED}.drv": SEED}
     nix.answer({f"{NIX} store cat {DERIVATION}": derived(NUMPY, uses={SEED: "out"})})
-    assert seeds_of(Store(seconds=60), DERIVATION) == {}
+    assert seeds_of(NixStore(seconds=60), DERIVATION) == {}

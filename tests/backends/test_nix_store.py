@@ -13,7 +13,7 @@ import pytest
 
 from ci_compiler.backends import nix_store
 from ci_compiler.backends.nar import text_archive
-from ci_compiler.backends.nix_store import PathInfo, Store, reachable, signing
+from ci_compiler.backends.nix_store import NixStore, PathInfo, reachable, signing
 from ci_compiler.errors import InputError, StageError
 from ci_compiler.process import Ended
 from ci_compiler.secret import Secret
@@ -46,7 +46,7 @@ TRUSTED = f"--option trusted-public-keys {KEY}"
 VERIFY = f"{NIX} store verify {FRESH} {TRUSTED} --store {URL} --no-contents"
 SIGNATURE = f"cache-1:{'A' * 86}=="
 
-Case = tuple[Callable[[Store], object], Mapping[str, str], object, list[str]]
+Case = tuple[Callable[[NixStore], object], Mapping[str, str], object, list[str]]
 
 CASES: dict[str, Case] = {
     "a recipe": (
@@ -319,12 +319,12 @@ def test_a_question_is_these_commands_and_this_answer(
     call, answers, result, commands = CASES[case]
     monkeypatch.chdir(tmp_path)
     nix.answer(answers)
-    assert call(Store(seconds=60)) == result
+    assert call(NixStore(seconds=60)) == result
     assert nix.commands == commands
     assert not list(nix.temporary.iterdir())
 
 
-WRONG: dict[str, tuple[Callable[[Store], object], Mapping[str, str], str]] = {
+WRONG: dict[str, tuple[Callable[[NixStore], object], Mapping[str, str], str]] = {
     "a recipe with an error": (
         lambda store: store.instantiate(RECIPE),
         {"*": f"echo {DERIVATION}; {fails('undefined variable')}"},
@@ -373,7 +373,7 @@ def test_an_error_of_nix_is_one_of_the_stage(nix: Programs, case: str) -> None:
     call, answers, message = WRONG[case]
     nix.answer(answers)
     with pytest.raises(StageError) as raised:
-        call(Store(seconds=60))
+        call(NixStore(seconds=60))
     assert str(raised.value) == message
 
 
@@ -381,7 +381,7 @@ def test_a_program_that_is_missing_is_named(nix: Programs, monkeypatch: pytest.M
     monkeypatch.setattr(nix_store, "PROFILE", str(nix.folder / "none"))
     (nix.folder / "nix-instantiate").unlink()
     with pytest.raises(InputError) as raised:
-        Store(seconds=60)
+        NixStore(seconds=60)
     assert str(raised.value) == (
         "nix-instantiate: nix-instantiate is not on PATH; install Nix (`apt install nix-bin` on Debian, or see "
         "https://nixos.org/download) [program-missing]"
@@ -390,7 +390,7 @@ def test_a_program_that_is_missing_is_named(nix: Programs, monkeypatch: pytest.M
 
 def test_a_program_that_takes_too_long_is_ended(nix: Programs) -> None:
     nix.answer({"*": "exec sleep 600"})
-    assert Store(seconds=0.1).cat(NUMPY, URL).said == "nix did not end within 0 s, and was ended"
+    assert NixStore(seconds=0.1).cat(NUMPY, URL).said == "nix did not end within 0 s, and was ended"
 
 
 DERIVED = rf"""Derive([("dev","{BUILT}-dev","",""),("out","{BUILT}","","")],[("{DERIVATION}",["dev","out"])],
@@ -402,7 +402,7 @@ STRUCTURED = r'Derive([("out","","r:sha256","")],[],[],"","",[],[("__json","{\"n
 
 @pytest.mark.parametrize("there", [True, False])
 def test_a_derivation_is_read_from_its_file_or_as_nix_prints_it(nix: Programs, tmp_path: Path, there: bool) -> None:
-    store, derivation = Store(seconds=60), str(tmp_path / "torch.drv")
+    store, derivation = NixStore(seconds=60), str(tmp_path / "torch.drv")
     nix.answer({f"{NIX} store cat {derivation}": says(DERIVED)})
     if there:
         Path(derivation).write_text(DERIVED, "utf-8")
@@ -418,7 +418,7 @@ def test_of_structured_attributes_the_texts_count_and_unknown_outputs_are_asked_
     derivation = tmp_path / "torch.drv"
     derivation.write_text(STRUCTURED, "utf-8")
     nix.answer({"*": says(NUMPY, BUILT)})
-    store = Store(seconds=60)
+    store = NixStore(seconds=60)
     assert store.attributes(str(derivation)) == {"name": "torch"}
     assert store.outputs(str(derivation)) == (BUILT, NUMPY)
     assert nix.commands == ["nix-store --query --outputs HERE/torch.drv"]
@@ -430,7 +430,7 @@ def test_of_structured_attributes_the_texts_count_and_unknown_outputs_are_asked_
 )
 def test_the_modules_of_a_package_are_evaluated(nix: Programs, answer: str, modules: tuple[str, ...]) -> None:
     nix.answer({"*": answer})
-    assert Store(seconds=60).python_modules(RECIPE) == modules
+    assert NixStore(seconds=60).python_modules(RECIPE) == modules
     (command,) = nix.commands
     start, end = "nix-instantiate --eval --strict --json --expr { recipe }: ", ".requiredPythonModules"
     assert command.startswith(start)
@@ -440,7 +440,7 @@ def test_the_modules_of_a_package_are_evaluated(nix: Programs, answer: str, modu
 def test_many_paths_are_asked_for_in_several_commands(nix: Programs) -> None:
     paths = [path(f"{number}") for number in range(1001)]
     nix.answer({"*--hash*": 'shift 2; echo "$*"', "*--references*": 'shift 2; echo "$*"'})
-    store = Store(seconds=60)
+    store = NixStore(seconds=60)
     assert store.contents(paths) == {one: one for one in paths}
     assert store.references(paths) == tuple(paths)
     assert [len(command.split()) - 3 for command in nix.commands] == [500, 500, 1] * 2
@@ -457,10 +457,10 @@ def test_many_paths_are_asked_for_in_several_commands(nix: Programs) -> None:
     ],
 )
 def test_what_is_known_of_paths_holds_until_the_store_changes(
-    nix: Programs, change: Callable[[Store], object], asked: int
+    nix: Programs, change: Callable[[NixStore], object], asked: int
 ) -> None:
     nix.answer({"*--requisites*": says(NUMPY), "*--dump-db*": says(*DUMPED[6:])})
-    store = Store(seconds=60)
+    store = NixStore(seconds=60)
     store.closures([NUMPY])
     change(store)
     store.closures([NUMPY])
@@ -476,9 +476,9 @@ def test_what_is_known_of_paths_holds_until_the_store_changes(
     ],
 )
 def test_a_valid_signature_is_verified_once_until_the_cache_changes(
-    nix: Programs, change: Callable[[Store], object], asked: int
+    nix: Programs, change: Callable[[NixStore], object], asked: int
 ) -> None:
-    store = Store(seconds=60)
+    store = NixStore(seconds=60)
     assert store.signed(CACHE, [NUMPY])
     change(store)
     assert store.signed(CACHE, [NUMPY])
@@ -496,7 +496,7 @@ def test_what_is_there_unsigned_and_is_not_the_same_is_replaced(
     cache = Cache(url=f"file://{tmp_path}/cache", public_key=KEY)
     nix.answer({"*verify*": fails("unsigned"), "*--requisites *": says(NUMPY)})
     nix.answer({"nix-store *cache* --dump-db *": says(*there), "nix-store --dump-db *": says(*DUMPED[6:])})
-    store = Store(seconds=60)
+    store = NixStore(seconds=60)
     refused = store.push(CACHE, [NUMPY], SECRET, RECIPE)
     assert refused == Ended(status=1, err=f"error: another build of {NUMPY} is there, and is not signed; remove it")
     folder = 'folder=$(expr "$*" : ".*file://\\([^?]*\\)"); mkdir "$folder/nar"; cd "$folder"; '
@@ -516,7 +516,7 @@ def test_builds_are_compared_file_by_file(nix: Programs) -> None:
     shell = "".join(char if char.isalnum() or char in "-()" else f"\\{ord(char):03o}" for char in archive)
     nix.answer({f"{NIX} store dump-path {FRESH} *": f"printf '{shell.replace('here', 'else')}'"})
     nix.answer({f"{NIX} store dump-path *": f"printf '{shell}'"})
-    store = Store(seconds=60)
+    store = NixStore(seconds=60)
     assert store.difference(CACHE, NUMPY) == "1 of 1 file: ."
     assert nix.commands == [f"{NIX} store dump-path {NUMPY}", f"{NIX} store dump-path {WHERE} {NUMPY}"]
     nix.answer({f"{NIX} store dump-path {FRESH} *": fails("no such path")})
@@ -547,7 +547,7 @@ def told(*arguments: str) -> list[str]:
 def test_a_derivation_is_read_as_nix_reads_it(world: World) -> None:
     world.write("flake", "{ }\n")
     world.write(VISION, recipe(VISION, "1.0", needs=TORCH, extra=ODD))
-    store = Store(seconds=60)
+    store = NixStore(seconds=60)
     derivation = store.instantiate(world.root / f".flox/pkgs/{VISION}.nix")
     assert list(store.outputs(derivation)) == told("--outputs", derivation)
     inputs = store.inputs(derivation)
@@ -563,7 +563,7 @@ def test_a_derivation_is_read_as_nix_reads_it(world: World) -> None:
 def test_paths_are_described_as_nix_describes_them_here_and_in_a_cache(world: World) -> None:
     cache = world.cache()
     world.nix_build(f".flox/pkgs/{VISION}.nix", "--no-out-link")
-    store = Store(seconds=60)
+    store = NixStore(seconds=60)
     outputs = store.outputs(store.instantiate(world.root / f".flox/pkgs/{VISION}.nix"))
     paths = told("--requisites", *outputs)
     assert len(paths) > len(outputs)
@@ -581,7 +581,7 @@ def test_paths_are_described_as_nix_describes_them_here_and_in_a_cache(world: Wo
 
 def test_a_path_that_is_gone_is_no_longer_known(world: World) -> None:
     world.nix_build(f".flox/pkgs/{TORCH}.nix", "--no-out-link")
-    store = Store(seconds=60)
+    store = NixStore(seconds=60)
     (*_, path) = store.outputs(store.instantiate(world.root / f".flox/pkgs/{TORCH}.nix"))
     assert path in store.closures([path])[path]
     assert store.delete([path]).status == 0

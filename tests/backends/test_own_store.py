@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ci_compiler.backends.nix_store import Store
+from ci_compiler.backends.nix_store import NixStore
 from ci_compiler.backends.own_store import OwnStore, store_of
 from ci_compiler.backends.protocol import CachePush
 from ci_compiler.process import Ended
@@ -232,7 +232,7 @@ def test_absent_paths_are_copied_without_the_rest_of_the_closure(
 
 @pytest.mark.usefixtures("nix")
 def test_the_spec_says_what_is_shared() -> None:
-    assert [type(store_of(cache, seconds=60)) for cache in (None, CACHE, OWN)] == [Store, Store, OwnStore]
+    assert [type(store_of(cache, seconds=60)) for cache in (None, CACHE, OWN)] == [NixStore, NixStore, OwnStore]
     OwnStore(seconds=60).check_push(OWN)
     bucket = Cache(url="s3://cache", public_key=KEY)
     assert str(outcome(lambda: OwnStore(seconds=60).check_push(bucket))).startswith("aws: aws is not on PATH; ")

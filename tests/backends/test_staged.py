@@ -11,7 +11,7 @@ import pytest
 
 from ci_compiler.backends.cache_files import add_archive, entry, held
 from ci_compiler.backends.nar import text_archive
-from ci_compiler.backends.nix_store import Store
+from ci_compiler.backends.nix_store import NixStore
 from ci_compiler.backends.staged import fetch_staged, point, stage, staged_name, staging, take
 from ci_compiler.process import Ended
 from ci_compiler.spec.model import Cache
@@ -70,7 +70,7 @@ def test_a_staged_build_states_its_closure_and_old_ones_go(
     os.utime(entry(store, old), (0, 0))
     nix.answer({**answers, "nix-store --add *": f'cp "$2/closure.json" {tmp_path}/; {says(STAGED)}'})
     cache = Cache(url=URL, public_key=KEY, staging=f"file://{store}")
-    path_, ended = stage(Store(seconds=60), cache, "torch", CLOSURE, [TORCH])
+    path_, ended = stage(NixStore(seconds=60), cache, "torch", CLOSURE, [TORCH])
     assert (path_, ended.said) == (staged, said)
     assert nix.commands == [command.format("file://HERE/staging") for command in commands]
     assert list(held(store)) == []
@@ -178,7 +178,7 @@ FETCHES: dict[str, tuple[Mapping[str, str], Mapping[str, str] | None, Sequence[s
 def test_a_staged_build_is_fetched_and_checked(nix: Programs, build: Path, name: str) -> None:
     answers, closure, signed, said, commands = FETCHES[name]
     nix.answer({**answers, **{command: answer for command, answer in ANSWERS.items() if command not in answers}})
-    ended = fetch_staged(Store(seconds=60), KEYED, str(build), recipe=RECIPE, closure=closure, signed=signed)
+    ended = fetch_staged(NixStore(seconds=60), KEYED, str(build), recipe=RECIPE, closure=closure, signed=signed)
     assert (ended.status, ended.said) == (1 if said else 0, said.format(build))
     assert nix.commands == [FETCHED, *commands, DISCARDED]
 
@@ -190,14 +190,14 @@ def test_what_is_no_staged_build_is_refused(nix: Programs, tmp_path: Path, text:
     (tmp_path / "torch-staged").mkdir()
     if text is not None:
         (tmp_path / "torch-staged/closure.json").write_text(text, "utf-8")
-    ended = fetch_staged(Store(seconds=60), KEYED, f"{tmp_path}/torch-staged", recipe=RECIPE)
+    ended = fetch_staged(NixStore(seconds=60), KEYED, f"{tmp_path}/torch-staged", recipe=RECIPE)
     assert ended == Ended(status=1, err=f"error: {tmp_path}/torch-staged is not a staged build")
     assert nix.commands == [FETCHED, DISCARDED]
 
 
 def test_a_staged_build_that_is_gone_says_why(nix: Programs) -> None:
     nix.answer({"*": fails("no such path")})
-    assert fetch_staged(Store(seconds=60), KEYED, STAGED, recipe=RECIPE).said == "no such path"
+    assert fetch_staged(NixStore(seconds=60), KEYED, STAGED, recipe=RECIPE).said == "no such path"
     assert nix.commands == [f"{NIX} copy {FRESH} --from {URL} {STAGED}"]
 
 
@@ -231,13 +231,13 @@ def test_without_a_pointer_nothing_is_taken(
 ) -> None:
     nix.answer({"*store cat *": answer})
     cache = Cache(url=URL, public_key=KEY, builder_keys=keys)
-    assert take(Store(seconds=60), cache, DERIVATION, RECIPE).status == 1
+    assert take(NixStore(seconds=60), cache, DERIVATION, RECIPE).status == 1
     assert nix.commands == commands
 
 
 def test_what_a_pointer_leads_to_is_taken_if_a_builder_signed_it(nix: Programs) -> None:
     nix.answer({f"*{POINTER}": says(STAGED), f"*cat {DERIVATION}": derived(TORCH), f"*{STAGED}": fails("gone")})
-    assert take(Store(seconds=60), KEYED, DERIVATION, RECIPE).said == "gone"
+    assert take(NixStore(seconds=60), KEYED, DERIVATION, RECIPE).said == "gone"
     assert nix.commands == [
         f"{NIX} store cat {FRESH} --store {URL} {POINTER}",
         f"{NIX} store cat {DERIVATION}",

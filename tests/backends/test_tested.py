@@ -12,7 +12,7 @@ import pytest
 from ci_compiler.backends import tested
 from ci_compiler.backends.job import JobContext
 from ci_compiler.backends.nar import base32, closure_digest
-from ci_compiler.backends.nix_store import Store
+from ci_compiler.backends.nix_store import NixStore
 from ci_compiler.backends.tested import attest, attested, key_name, unsigned
 from ci_compiler.secret import Secret
 from ci_compiler.spec.model import Cache
@@ -62,7 +62,7 @@ COPY = f"{NIX} copy {FRESH} --from file://ci-runner-tested --to {URL} {RECORDS}"
 TESTS = ["cpu-test", "gpu-test"]
 DENIED = f"torch: it cannot be copied to {URL}: denied [publish-failed]"
 
-Case = tuple[Callable[[Store], object], Mapping[str, str], object, Sequence[str]]
+Case = tuple[Callable[[NixStore], object], Mapping[str, str], object, Sequence[str]]
 
 CASES: dict[str, Case] = {
     "records that are there": (lambda store: attested(store, JOB, BUILD, [TORCH], TESTS), {}, True, [*ASK, KEPT]),
@@ -127,7 +127,7 @@ CASES: dict[str, Case] = {
 def test_records_are_these_commands_and_this_answer(nix: Programs, name: str) -> None:
     call, answers, result, commands = CASES[name]
     nix.answer({**answers, **ANSWERS})
-    assert outcome(lambda: call(Store(seconds=60))) == result
+    assert outcome(lambda: call(NixStore(seconds=60))) == result
     assert nix.commands == list(commands)
 
 
@@ -135,7 +135,7 @@ def test_records_that_somebody_else_wrote_are_replaced(nix: Programs, tmp_path: 
     cache = Cache(url=f"file://{tmp_path}/cache", public_key=KEY)
     nix.answer({"*verify*": fails("unsigned"), **ANSWERS})
     nix.answer({"*store sign*": 'cd "$(expr "$*" : ".*file://\\([^ ]*\\)")"; echo info >nix-cache-info'})
-    said = str(outcome(lambda: attest(Store(seconds=60), JOB._replace(cache=cache), BUILD, [TORCH], ["cpu-test"])))
+    said = str(outcome(lambda: attest(NixStore(seconds=60), JOB._replace(cache=cache), BUILD, [TORCH], ["cpu-test"])))
     assert said.endswith("is another key [publish-unsigned]")
     written = [record(content, "cpu-test")[11:43] for content in (HASH, WHOLE)]
     assert sorted(file.stem for file in (tmp_path / "cache").glob("*.narinfo")) == sorted(written)

@@ -18,7 +18,7 @@ from ci_compiler.cli.app import run
 from ci_compiler.cli.compile import PROGRAM
 from ci_compiler.cli.program import Program
 from ci_compiler.cli.runner import PROGRAM as RUNNER
-from ci_compiler.github.status import BuildResult
+from ci_compiler.github.status import BuildOutcome
 from ci_compiler.hardware.workloads import Workload
 from ci_compiler.plan.limits import Limit, limit
 from ci_compiler.spec.build import starters
@@ -440,7 +440,7 @@ def test_help_is_a_command_too(name: str, capsys: pytest.CaptureFixture[str], mo
 
 @pytest.mark.parametrize(
     ("command", "flag", "values"),
-    [("status", "--result", BuildResult), ("select", "--workload", Workload), ("init", "--template", starters())],
+    [("status", "--result", BuildOutcome), ("select", "--workload", Workload), ("init", "--template", starters())],
 )
 def test_the_choices_that_are_declared_are_those_of_the_code(command: str, flag: str, values: Iterable[str]) -> None:
     """They are declared, since the modules that know them take long to import."""

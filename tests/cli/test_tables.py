@@ -18,7 +18,7 @@ from ci_compiler.cli.app import run
 from ci_compiler.cli.compile import PROGRAM as COMPILE
 from ci_compiler.cli.console import table
 from ci_compiler.cli.runner import PROGRAM as RUNNER
-from ci_compiler.github.status import BuildResult, LastBuild, grid
+from ci_compiler.github.status import BuildOutcome, LastBuild, grid
 from ci_compiler.plan.pipeline import plan
 from ci_compiler.spec.build import bundled_spec
 
@@ -143,7 +143,7 @@ def test_rows_of_other_commands_are_whole_at_80_columns(name: str) -> None:
 
 
 def test_the_grid_of_the_status_is_whole_at_80_columns() -> None:
-    decided, results = plan(bundled_spec()), cycle(BuildResult)
+    decided, results = plan(bundled_spec()), cycle(BuildOutcome)
     lasts = [
         LastBuild(variant=variant, cell=cell, result=next(results), stages={})
         for cell in decided.judged.cells

@@ -13,7 +13,7 @@ import pytest
 
 from ci_compiler.documents.site.page import page as written
 from ci_compiler.github.benchmarks import LastBenchmark
-from ci_compiler.github.status import BuildResult, LastBuild
+from ci_compiler.github.status import BuildOutcome, LastBuild
 from ci_compiler.plan.benchmarks import BenchmarkResult, Gain
 from ci_compiler.plan.lookup import explain
 from ci_compiler.plan.pipeline import Plan, plan
@@ -128,7 +128,7 @@ def test_the_last_runs_are_shown_where_they_are_known(page: Page, tmp_path: Path
     last = LastBuild(
         variant=cell.variants[0],
         cell=cell,
-        result=BuildResult.FAILED,
+        result=BuildOutcome.FAILED,
         stages={"build": "success", "cpu-test": "timed_out"},
         url="https://example.org/1",
         started="2026-11-21T10:00:00Z",
@@ -169,7 +169,7 @@ def test_what_is_installed_together_shows_each_result_that_differs(page: Page, t
     lasts = [
         LastBuild(variant=variant, cell=cell, result=result, stages={"build": end}, started="2026-11-21T10:00:00Z")
         for variant, result, end in zip(
-            cell.variants, (BuildResult.PASSED, BuildResult.FAILED), ("success", "failure"), strict=True
+            cell.variants, (BuildOutcome.PASSED, BuildOutcome.FAILED), ("success", "failure"), strict=True
         )
     ]
     shown = "[...document.querySelectorAll('#answer .run')].map((one) => one.textContent)"

@@ -7,7 +7,7 @@ import yaml
 
 from ci_compiler.cli.app import run
 from ci_compiler.cli.compile import PROGRAM
-from ci_compiler.github.status import BuildResult, LastBuild, grid, in_words, status
+from ci_compiler.github.status import BuildOutcome, LastBuild, grid, in_words, status
 from ci_compiler.plan.pipeline import Plan, plan
 from ci_compiler.plan.sharding import job_id, job_name
 from ci_compiler.stages import PUBLISH
@@ -175,11 +175,11 @@ def test_a_branch_is_complete_if_every_variant_passed_from_one_commit(
 
 
 def test_shards_that_were_never_pushed_never_ran(github: GitHub, stack: Plan) -> None:
-    assert {last.result for last in lasts(github, stack).values()} == {BuildResult.NEVER}
+    assert {last.result for last in lasts(github, stack).values()} == {BuildOutcome.NEVER}
 
 
 def test_the_worst_result_of_a_cell_is_shown_with_its_share() -> None:
-    passed, failed, never = BuildResult.PASSED, BuildResult.FAILED, BuildResult.NEVER
+    passed, failed, never = BuildOutcome.PASSED, BuildOutcome.FAILED, BuildOutcome.NEVER
     assert in_words([passed, passed]) == "passed"
     assert in_words([passed, failed, never]) == "1 of 3 failed"
     assert in_words([never, passed]) == "1 of 2 passed"

@@ -11,7 +11,7 @@ from ci_compiler.plan.document import document
 from ci_compiler.plan.lookup import explain
 from ci_compiler.plan.pipeline import Plan, plan
 from ci_compiler.plan.rules import judge
-from ci_compiler.plan.unbuilt import Selection
+from ci_compiler.plan.unbuilt import SelectedVariants
 from tests.plan.test_open_matrix import ARM, X86
 from tests.plan.test_open_matrix import document as open_document
 from tests.plan.test_public_matrices import planned
@@ -111,10 +111,10 @@ LEFT_OUT: list[dict[str, Any]] = [
 
 def selection(
     packages: dict[str, Any] | None = None, exclude: list[dict[str, Any]] | None = None, **more: Any
-) -> Selection:
+) -> SelectedVariants:
     matrix = {"values": VALUES} | ({"exclude": exclude} if exclude else {})
     decided = plan(spec_of(open_document(matrix, packages, **more)))
-    return Selection(decided.spec, decided.judged)
+    return SelectedVariants(decided.spec, decided.judged)
 
 
 def test_every_part_that_is_left_out_has_its_rule_its_reason_and_its_axes() -> None:
@@ -152,7 +152,7 @@ def test_the_short_form_has_the_values_that_decide() -> None:
     matrix = small()["matrix"] | {"gpus": {"cpu": {}, "sm90": {}, "sm61": {}}}
     matrix["exclude"] = [{"variants": "torchvision-*-cpu-avx2", "because": "Not wanted."}]
     spec = spec_of(small(matrix=matrix, branches={"main": small()["branches"]["main"] | {"cuda": "13.0"}}))
-    found = list(Selection(spec, judge(spec)).left_out())
+    found = list(SelectedVariants(spec, judge(spec)).left_out())
     by_isa = [{"branch": "main", "family": "cuda", "toolkit": "13.0", "target": "sm61", "isa": isa} for isa in ISAS]
     cpu = {"branch": "main", "python": "3.13", "family": "cpu", "isa": "avx2"}
     assert [one.axes for one in found] == [*by_isa, cpu]
@@ -221,7 +221,7 @@ def test_values_that_are_not_selected_together_are_compared_with_the_nearest(nam
 def test_each_target_that_cannot_be_built_has_the_reason_of_its_own() -> None:
     values = {"platform": X86, "accelerator": ["cpu", "cuda 12.8 sm103", "cuda 13.0 sm61"]}
     decided = plan(spec_of(open_document({"values": values})))
-    found = Selection(decided.spec, decided.judged)
+    found = SelectedVariants(decided.spec, decided.judged)
     assert {one.left_out.target: one.left_out.code for one in found.left_out()} == {
         "sm103": "gpu-needs-newer-cuda",
         "sm61": "gpu-dropped-by-cuda",

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ci_compiler.github.status import BuildResult
+from ci_compiler.github.status import BuildOutcome
 from ci_compiler.plan.benchmarks import Gain
 from ci_compiler.plan.records import Record, Records, Run, Trace
 from ci_compiler.reports.history_file import LARGEST, RESULTS, parsed, text_of
@@ -72,7 +72,7 @@ def test_the_machine_of_the_last_result_of_each_test_is_kept() -> None:
 
 
 def test_the_results_are_those_of_status() -> None:
-    assert set(RESULTS) == {one.value for one in BuildResult} - {"never"}
+    assert set(RESULTS) == {one.value for one in BuildOutcome} - {"never"}
     assert len({one[0] for one in RESULTS}) == len(RESULTS)
 
 

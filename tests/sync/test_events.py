@@ -16,7 +16,7 @@ from ci_compiler.plan.pipeline import Plan, plan
 from ci_compiler.plan.selection import Facts, GitHubEvent, Question, Rebuilt, question
 from ci_compiler.spec.build import parse_spec
 from ci_compiler.sync.events import (
-    Answer,
+    EventAnswer,
     changed_since,
     dispatched_onto,
     facts_of_push,
@@ -86,7 +86,7 @@ def edited(repository: Repository, **files: str) -> str:
 
 def test_a_push_rebuilds_what_changed_since_its_base_and_each_other_commit(repository: Repository) -> None:
     git, first = Git(repository.root), repository.git("rev-parse", "HEAD")
-    assert facts_of_push(git, PLAN, Question("main")) == Answer(Facts())
+    assert facts_of_push(git, PLAN, Question("main")) == EventAnswer(Facts())
     second = edited(repository, a="1\n")
     edited(repository, b="1\n")
     for asked, names in (
@@ -97,7 +97,7 @@ def test_a_push_rebuilds_what_changed_since_its_base_and_each_other_commit(repos
         (Question("main", base=second, since=(first,)), [B, A]),
         (Question("next", since=("HEAD", first)), [A, B]),
     ):
-        assert facts_of_push(git, PLAN, asked) == Answer(Facts({asked.branch: Rebuilt(names)}), [])
+        assert facts_of_push(git, PLAN, asked) == EventAnswer(Facts({asked.branch: Rebuilt(names)}), [])
     assert changed_since(git, PLAN, Question("main", base=first), second) == ([A], "")
 
 
@@ -118,7 +118,7 @@ def test_everything_changed_since_a_commit_that_is_gone(repository: Repository, 
     assert changed_since(git, PLAN, asked) == ([A, B], remark)
     if asked.since:
         answer = facts_of_push(git, PLAN, asked)
-        assert answer == Answer(Facts({"next": Rebuilt([A, B])}), [remark])
+        assert answer == EventAnswer(Facts({"next": Rebuilt([A, B])}), [remark])
 
 
 def test_a_change_of_more_files_than_github_sees_is_remarked(
@@ -185,9 +185,9 @@ def test_without_the_merge_of_the_request_nothing_is_compared(repository: Reposi
 
 def test_a_request_counts_where_it_is_merged(repository: Repository) -> None:
     git, first = Git(repository.root), repository.git("rev-parse", "HEAD")
-    assert facts_of_request(git, PLAN, Question("main"), carried(document())) == Answer(Facts())
+    assert facts_of_request(git, PLAN, Question("main"), carried(document())) == EventAnswer(Facts())
     edited(repository, a="1\n")
-    expected = Answer(Facts({"main": Rebuilt([A])}), [])
+    expected = EventAnswer(Facts({"main": Rebuilt([A])}), [])
     assert facts_of_request(git, PLAN, Question("main", base=first), carried(document())) == expected
     text = document("2.0")
     edited(repository, **{FILE: text})

@@ -32,7 +32,7 @@ from ci_compiler.reports.summary import left_to_dispatch, rebuilt_by_branch
 from ci_compiler.spec.triggers import RELEASE
 from ci_compiler.spec.versions import decides_versions, with_versions
 from ci_compiler.sync.events import (
-    Answer,
+    EventAnswer,
     dispatched_onto,
     facts_of_push,
     facts_of_request,
@@ -163,11 +163,11 @@ def _without_complete(git: Git, decided: Plan, chosen: Selection, run: _Run) -> 
         return chosen, {COMPLETE: name}
     from ci_compiler.github.access import access  # PyGithub is slow to import
     from ci_compiler.github.client import Client
-    from ci_compiler.github.complete import Wanted, completed
+    from ci_compiler.github.complete import WantedNotes, completed
     from ci_compiler.github.errors import GitHubError
 
     client = Client(access({**os.environ, TOKEN: run.token}, git.root), say=note)
-    wanted = Wanted(name, run.file, run.trust, run.branch, tree, run.publish, os.environ.get("GITHUB_RUN_ID", ""))
+    wanted = WantedNotes(name, run.file, run.trust, run.branch, tree, run.publish, os.environ.get("GITHUB_RUN_ID", ""))
     try:
         complete = completed(client, decided, wanted)
     except GitHubError as error:
@@ -179,7 +179,7 @@ def _without_complete(git: Git, decided: Plan, chosen: Selection, run: _Run) -> 
     return rest, {COMPLETE: name}
 
 
-def _remarked(answer: Answer) -> Answer:
+def _remarked(answer: EventAnswer) -> EventAnswer:
     for text in answer.remarks:
         _remark(text)
     return answer

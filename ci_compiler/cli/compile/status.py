@@ -19,7 +19,7 @@ from ci_compiler.github.benchmarks import benchmark_row, benchmark_tables, bench
 from ci_compiler.github.client import Client
 from ci_compiler.github.errors import GitHubError, Trouble
 from ci_compiler.github.status import (
-    BuildResult,
+    BuildOutcome,
     LastBuild,
     completeness,
     expectation_lines,
@@ -90,7 +90,7 @@ def _print_grid(decided: Plan, client: Client, lasts: Sequence[LastBuild], today
         else:
             note(one)
     counts = Counter(last.result for last in lasts)
-    note(", ".join(f"{counts[result]} {result.value}" for result in BuildResult if counts[result]))
+    note(", ".join(f"{counts[result]} {result.value}" for result in BuildOutcome if counts[result]))
 
 
 def _print_benchmarks(arguments: argparse.Namespace, decided: Plan, client: Client, branch: str | None) -> int:

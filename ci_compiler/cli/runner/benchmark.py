@@ -18,7 +18,7 @@ from ci_compiler.runner.jobs.benchmark.report import HEADERS, as_json, remarks, 
 from ci_compiler.runner.jobs.benchmark.results import DEVICES
 from ci_compiler.runner.jobs.benchmark.run import Settings, benchmark, write
 from ci_compiler.runner.jobs.manifest import expect, read_manifest
-from ci_compiler.runner.jobs.setting import Job, Secrets
+from ci_compiler.runner.jobs.setting import Secrets, StageJob
 from ci_compiler.runner.jobs.subject import SmokeSubject, of_manifest, of_python
 from ci_compiler.runner.targets import package_of
 from ci_compiler.spec.model import Spec
@@ -90,5 +90,5 @@ def _of_manifest(spec: Spec, path: Path, branch: str, scratch: Path, name: str, 
     if name:
         expect(manifest, path, name=name)
     scratch.mkdir()
-    job = Job(spec, Path.cwd())
+    job = StageJob(spec, Path.cwd())
     return of_manifest(job, manifest.name, branch, BENCHMARK, path, {}, scratch=scratch, needs=needs)

@@ -11,7 +11,7 @@ from ci_compiler.cli.stage import offered_to, reported, reproducible
 from ci_compiler.cli.where import branch_of, root_of, spec_of
 from ci_compiler.runner.jobs.build import LOG, Given, build, staged_builds
 from ci_compiler.runner.jobs.joined import build_joined
-from ci_compiler.runner.jobs.setting import Job, Secrets
+from ci_compiler.runner.jobs.setting import Secrets, StageJob
 from ci_compiler.runner.targets import find
 from ci_compiler.runner.versions import decided_versions
 from ci_compiler.spec.versions import VARIABLE, decides_versions, with_versions
@@ -27,7 +27,7 @@ def run(arguments: argparse.Namespace, secrets: Secrets) -> int:
         spec = with_versions(spec, decided_versions(spec, root, [branch]))
     built = find(spec, arguments.name, branch)
     given = Given(staged_builds(arguments.staged), offered_to(built, arguments))
-    job = Job(spec, root, secrets, shared=not arguments.unshared)
+    job = StageJob(spec, root, secrets, shared=not arguments.unshared)
     if built.cell.joined:
         digests = build_joined(job, built, arguments.out, given)
         append_to("GITHUB_OUTPUT", f"manifests={json.dumps(digests)}\n")

@@ -11,13 +11,13 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
 from ci_compiler.outside import object_of, reading
 from ci_compiler.runner.jobs.second_build import fetch, fetch_second
-from ci_compiler.runner.jobs.setting import Job, Secrets
+from ci_compiler.runner.jobs.setting import Secrets, StageJob
 
 
 @reported
 def run(arguments: argparse.Namespace, _: Secrets) -> int:
     """Fetches and prints the store path; returns 1 if that fails."""
-    job = Job(spec_of(arguments), root_of(arguments))
+    job = StageJob(spec_of(arguments), root_of(arguments))
     if arguments.beside and not arguments.beside_manifest:
         raise wrong("--beside", Code.WRONG_OPTION, "needs --beside-manifest, the file for the manifest of that build")
     manifest, fetched = fetch(job, arguments.manifest, _digest(arguments.digest, arguments.manifest.parent.name))

@@ -11,7 +11,7 @@ from ci_compiler.errors import failure
 from ci_compiler.runner.jobs.manifest import expect, read_manifest
 from ci_compiler.runner.jobs.publish import publish
 from ci_compiler.runner.jobs.publish_run import candidates, results_by_hand
-from ci_compiler.runner.jobs.setting import Job, Secrets
+from ci_compiler.runner.jobs.setting import Secrets, StageJob
 from ci_compiler.runner.targets import find
 
 
@@ -27,6 +27,6 @@ def run(arguments: argparse.Namespace, secrets: Secrets) -> int:
     (one,) = candidates(built.spec, [(built.cell, built.route)], [arguments.name], results)
     if one.because:
         raise failure(arguments.name, Code.NO_TEST_RECORD, f"{one.because}, by the results in {arguments.results}")
-    outcome = publish(Job(spec, root, secrets), one, arguments.out, again=arguments.again)
+    outcome = publish(StageJob(spec, root, secrets), one, arguments.out, again=arguments.again)
     print(f"{arguments.name}: {outcome.result}")
     return 0

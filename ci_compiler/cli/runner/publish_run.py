@@ -16,7 +16,7 @@ from ci_compiler.runner.jobs.publish_run import (
     read_results,
     reported_outputs,
 )
-from ci_compiler.runner.jobs.setting import Job, Secrets
+from ci_compiler.runner.jobs.setting import Secrets, StageJob
 
 
 @reported
@@ -34,7 +34,7 @@ def run(arguments: argparse.Namespace, secrets: Secrets) -> int:
     results = read_results(arguments.results, shard.branch, arguments.commit, reported_there)
     results = replace(results, well=ended_well(every, arguments.needs))
     found = list(candidates(decided.spec, cells, chosen_of(arguments).get("", []), results, shard.cells))
-    lines, failures = publish_run(Job(decided.spec, root, secrets), found, arguments.out, again=arguments.again)
+    lines, failures = publish_run(StageJob(decided.spec, root, secrets), found, arguments.out, again=arguments.again)
     print("\n".join(lines) or "nothing to publish")
     if failures:
         raise StageError(failures)

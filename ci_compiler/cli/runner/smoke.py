@@ -14,7 +14,7 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, Place
 from ci_compiler.judgement import CheckVerdict
 from ci_compiler.runner.jobs.reproduce import smoke_command
-from ci_compiler.runner.jobs.setting import Job, Secrets
+from ci_compiler.runner.jobs.setting import Secrets, StageJob
 from ci_compiler.runner.jobs.smoke import LOG, WAY_LOG, smoke
 from ci_compiler.runner.jobs.subject import SmokeSubject, of_manifest, of_python
 from ci_compiler.stages import stage_of
@@ -51,7 +51,7 @@ def _subject(arguments: argparse.Namespace, scratch: Path) -> SmokeSubject:
     given = {name: value for name, value in expected.items() if value is not None}
     if arguments.python is not None:
         return of_python(spec, arguments.name, arguments.branch, stage, arguments.python, given)
-    job = Job(spec, Path.cwd(), shared=not arguments.unshared)
+    job = StageJob(spec, Path.cwd(), shared=not arguments.unshared)
     return of_manifest(
         job, arguments.name, arguments.branch, stage, arguments.manifest, given, scratch=scratch, needs=arguments.needs
     )

@@ -12,7 +12,7 @@ from ci_compiler.cli.where import root_of, spec_of
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, Place
 from ci_compiler.runner.jobs.reproduce import suite_command
-from ci_compiler.runner.jobs.setting import Job, Secrets
+from ci_compiler.runner.jobs.setting import Secrets, StageJob
 from ci_compiler.runner.jobs.subject import of_manifest
 from ci_compiler.runner.jobs.suite import LOG, run_suite, shard_of, suite_of
 from ci_compiler.runner.targets import package_of
@@ -26,7 +26,7 @@ def run(arguments: argparse.Namespace, _: Secrets) -> int:
     shard = shard_of(arguments.shard)
     suite = suite_of(package_of(spec, name), arguments.suite)
     with TemporaryDirectory(prefix="ci-runner-suite-", ignore_cleanup_errors=True) as scratch:
-        job, path = Job(spec, Path.cwd()), arguments.manifest
+        job, path = StageJob(spec, Path.cwd()), arguments.manifest
         subject = of_manifest(
             job, name, arguments.branch, suite.stage, path, {}, scratch=Path(scratch), needs=arguments.needs
         )

@@ -23,7 +23,7 @@ from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.proof import is_imported_only
 from ci_compiler.plan.releases import dnn_of
 from ci_compiler.plan.sharding import FOLDER
-from ci_compiler.plan.unbuilt import Selection
+from ci_compiler.plan.unbuilt import SelectedVariants
 from ci_compiler.recipes.work_arounds import switched_off
 from ci_compiler.reports import reasons
 from ci_compiler.reports.evidence import Proofs, proofs
@@ -186,7 +186,7 @@ def _tested(cell: Cell, known: Proofs) -> list[str]:
 
 def _left_out(plan: Plan) -> Iterator[dict[str, Any]]:
     """What is left out; of open matrices, with the values of all axes."""
-    for variant in Selection(plan.spec, plan.judged).left_out():
+    for variant in SelectedVariants(plan.spec, plan.judged).left_out():
         row = left_out_row(plan.spec, variant)
         axes = row.pop("axes")
         yield row | ({"axes": axes, "opened": True} if variant.opened else {})

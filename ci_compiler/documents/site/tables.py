@@ -16,7 +16,7 @@ from ci_compiler.hardware.products import known_gpus
 from ci_compiler.hardware.workloads import Workload
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.reports.evidence import Proofs
-from ci_compiler.reports.finder import Answer, Finder, Step
+from ci_compiler.reports.finder import Finder, FinderAnswer, FinderStep
 from ci_compiler.reports.offers import Offer, Profile, Wishes, branch_order, fits, needed_driver, runs_code
 from ci_compiler.spec.model import Spec
 
@@ -160,12 +160,12 @@ class Tables:
         answers = {id(profile): self._answer(finder.answer(profile, wishes)) for profile in self._profiles.values()}
         return [[answers[id(profile)] for profile in profiles.values()] for profiles in self._machines.values()]
 
-    def _answer(self, answer: Answer) -> int:
+    def _answer(self, answer: FinderAnswer) -> int:
         """`[driver, step]` with the lowest driver of each step; the last entry is for an unknown driver."""
         steps = [[step.driver, self._step(step)] for step in answer.steps]
         return self._answers.index([*steps, [None, self._step(answer.unknown)]])
 
-    def _step(self, step: Step) -> int:
+    def _step(self, step: FinderStep) -> int:
         parts = {
             "best": step.best and self._cell(step.best),
             "nearest": step.nearest and self._cell(step.nearest),

@@ -29,7 +29,7 @@ NO_TARGETS = "(?!)"
 """The pattern of the targets of a family that has none: its code is compiled on the machine that runs it."""
 
 
-class Target(Protocol):
+class CodeTarget(Protocol):
     """What a rule is given of a target."""
 
     @property
@@ -80,12 +80,12 @@ def files_of(name: str) -> Mapping[str, Path]:
     return {family: path for family, path in files.items() if path.is_file()}
 
 
-def runs_what_it_is_named(machine: Target, built: Target) -> bool:
+def runs_what_it_is_named(machine: CodeTarget, built: CodeTarget) -> bool:
     """The rule of a family without an order: the same target, or code for all."""
     return built.name in {machine.name, ALL}
 
 
-def _each(target: Target) -> tuple[Target, ...]:
+def _each(target: CodeTarget) -> tuple[CodeTarget, ...]:
     """The targets that `target` names."""
     parts = target.name.split(",")
     return tuple(NamedTarget(part, target.family) for part in parts) if parts[1:] else (target,)
@@ -164,7 +164,7 @@ class Family(NamedTuple):
         """How indices of packages spell the family with `toolkit`: `cu130`, `rocm7.1`, `cpu`; the name without one."""
         return spelled(self.tag, toolkit, family=self.name) if toolkit else self.name
 
-    def runs(self, machine: Target, built: Target) -> bool:
+    def runs(self, machine: CodeTarget, built: CodeTarget) -> bool:
         """Whether `machine` runs code for `built`. If either is several targets: each of `machine`, one of `built`."""
         if built.name in {self.name, machine.name}:
             return True

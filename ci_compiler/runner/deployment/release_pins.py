@@ -19,7 +19,7 @@ ARCHITECTURES = {"x86_64-linux": "amd64", "aarch64-linux": "arm64"}
 """The architecture of a Nix system, as container engines and Kubernetes (`kubernetes.io/arch`) name it."""
 
 
-class Archive(NamedTuple):
+class PinnedArchive(NamedTuple):
     """An archive in an image: its URL by architecture, and its SHA-256 where that is known."""
 
     version: str
@@ -40,7 +40,7 @@ class ReleasePins(NamedTuple):
     base: str
     snapshot: str
     controller: str
-    archives: Mapping[str, Archive]
+    archives: Mapping[str, PinnedArchive]
 
 
 @cache
@@ -58,11 +58,11 @@ def pins() -> ReleasePins:
     )
 
 
-def _archive(row: Mapping[str, Any]) -> Archive:
+def _archive(row: Mapping[str, Any]) -> PinnedArchive:
     version = row["version"]
     machines: Mapping[str, str] = row["machines"]
     urls = {arch: row["url"].format(version=version, machine=machine) for arch, machine in machines.items()}
-    return Archive(version=version, urls=urls, sha256=row["sha256"])
+    return PinnedArchive(version=version, urls=urls, sha256=row["sha256"])
 
 
 def build_arguments(backend: str) -> dict[str, str]:

@@ -31,7 +31,7 @@ from ci_compiler.runner.jobs.device_code import compared
 from ci_compiler.runner.jobs.files import output_folder, write_json
 from ci_compiler.runner.jobs.manifest import Builder, Manifest, of_plan
 from ci_compiler.runner.jobs.needed import HandedOver, Offered, hand_over
-from ci_compiler.runner.jobs.setting import Job
+from ci_compiler.runner.jobs.setting import StageJob
 from ci_compiler.runner.jobs.summary import add_row, reporting
 from ci_compiler.runner.targets import find
 from ci_compiler.spec.model import Repository, Spec
@@ -56,7 +56,7 @@ class Given(NamedTuple):
 NOTHING = Given()
 
 
-def build(job: Job, name: str, branch: str, out: Path, given: Given = NOTHING) -> tuple[Manifest, str]:
+def build(job: StageJob, name: str, branch: str, out: Path, given: Given = NOTHING) -> tuple[Manifest, str]:
     """Builds `name` of `branch` in the checkout of `job`, and writes the log and the manifest to `out`.
 
     Returns the manifest and the digest of its file. A failed build leaves the log and no manifest. Raises InputError
@@ -101,7 +101,7 @@ def staged_builds(text: str) -> tuple[str, ...]:
 
 
 def _build(
-    job: Job, built: BuiltVariant, out: Path, given: Given, handed: HandedOver
+    job: StageJob, built: BuiltVariant, out: Path, given: Given, handed: HandedOver
 ) -> tuple[Manifest, tuple[str, ...]]:
     """The manifest of the build, and remarks about other builds of the same derivation."""
     spec = job.spec

@@ -31,7 +31,7 @@ from ci_compiler.runner.jobs.build import (
 from ci_compiler.runner.jobs.files import output_folder
 from ci_compiler.runner.jobs.manifest import Manifest
 from ci_compiler.runner.jobs.needed import HandedOver, hand_over
-from ci_compiler.runner.jobs.setting import Job, values_of
+from ci_compiler.runner.jobs.setting import StageJob, values_of
 from ci_compiler.runner.jobs.summary import reporting
 from ci_compiler.spec.model import Spec
 from ci_compiler.stages import BUILD
@@ -48,7 +48,7 @@ def members(spec: Spec, built: BuiltVariant) -> tuple[BuiltVariant, ...]:
     return tuple(by_name[variant.name] for _, variant in build.variants)
 
 
-def build_joined(job: Job, built: BuiltVariant, out: Path, given: Given = NOTHING) -> dict[str, str]:
+def build_joined(job: StageJob, built: BuiltVariant, out: Path, given: Given = NOTHING) -> dict[str, str]:
     """Runs the build that makes `built` and others, and writes the manifest of each to a folder of `out` with its name.
 
     Returns the digests of the manifests by name. Raises InputError and StageError, also if the script leaves other
@@ -82,7 +82,7 @@ def _joins_another(one: BuiltVariant) -> bool:
 
 
 def _run(
-    job: Job, every: Sequence[BuiltVariant], out: Path, handed: HandedOver
+    job: StageJob, every: Sequence[BuiltVariant], out: Path, handed: HandedOver
 ) -> list[tuple[Manifest, tuple[str, ...]]]:
     spec, (leader, *others) = job.spec, leader_first(every)
     commit = commit_of(spec, job.root, leader)

@@ -25,7 +25,7 @@ from ci_compiler.plan.needs import hands_files, is_fetched
 from ci_compiler.plan.pipeline import plan
 from ci_compiler.runner.jobs.files import by_digest
 from ci_compiler.runner.jobs.manifest import Manifest, read_manifest
-from ci_compiler.runner.jobs.setting import Job, values_of
+from ci_compiler.runner.jobs.setting import StageJob, values_of
 from ci_compiler.spec.model import Spec
 from ci_compiler.stages import BUILD
 from ci_compiler.workflows.artifacts import MANIFEST_FILE, artifact_name
@@ -127,7 +127,7 @@ def pattern(names: Sequence[str]) -> str:
     return f"{{{','.join(names)}}}" if len(names) > 1 else "".join(names)
 
 
-def hand_over(job: Job, every: Sequence[BuiltVariant], offered: Offered, scratch: Path) -> HandedOver:
+def hand_over(job: StageJob, every: Sequence[BuiltVariant], offered: Offered, scratch: Path) -> HandedOver:
     """What the variants of one build need, each package in a folder of its own below the folder `scratch`.
 
     Several variants of a package, and what is gathered, have a folder each below that of the package. What the run
@@ -168,7 +168,7 @@ def _link(at: Path, folder: Path) -> None:
         shutil.copytree(folder, at)
 
 
-def _fetched(job: Job, one: BuiltVariant, folder: Path) -> str:
+def _fetched(job: StageJob, one: BuiltVariant, folder: Path) -> str:
     """Fetches the published files of `one` to `folder`; returns their content."""
     folder.mkdir(parents=True)
     programs = job.programs(job.spec.timeouts[BUILD], built=one, folder=folder)

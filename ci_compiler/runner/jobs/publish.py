@@ -22,7 +22,7 @@ from ci_compiler.runner.jobs.files import output_folder, write_json
 from ci_compiler.runner.jobs.manifest import Manifest, expect, of_plan
 from ci_compiler.runner.jobs.needed import needed_names
 from ci_compiler.runner.jobs.sbom import sbom_of
-from ci_compiler.runner.jobs.setting import Job, taking_secrets
+from ci_compiler.runner.jobs.setting import StageJob, taking_secrets
 from ci_compiler.runner.jobs.summary import add_row, reporting
 from ci_compiler.runner.targets import find
 from ci_compiler.spec.model import Spec
@@ -56,7 +56,7 @@ class PassedTests(NamedTuple):
     elsewhere: Collection[str] = ()
 
 
-class Candidate(NamedTuple):
+class PublishCandidate(NamedTuple):
     """A variant of a run: its manifest with its folder, and why it must not be published ('': it may be).
 
     `evidence` is what publishing then relies on. `refused` says what is wrong with a manifest that is not the one that
@@ -73,7 +73,12 @@ class Candidate(NamedTuple):
 
 
 def publish(
-    job: Job, candidate: Candidate, out: Path, *, again: bool = False, known: ContainedVariants | None = None
+    job: StageJob,
+    candidate: PublishCandidate,
+    out: Path,
+    *,
+    again: bool = False,
+    known: ContainedVariants | None = None,
 ) -> Outcome:
     """Publishes the build of `candidate` from the checkout of `job`, and writes the outcome to `out`.
 
@@ -97,13 +102,13 @@ def publish(
     return outcome
 
 
-def write_outcome(candidate: Candidate, outcome: Outcome, out: Path) -> None:
+def write_outcome(candidate: PublishCandidate, outcome: Outcome, out: Path) -> None:
     """Writes `outcome` to the folder `out`."""
     output_folder(out, (PUBLISHED,))
     write_json(out / PUBLISHED, {"name": candidate.name, **outcome._asdict()})
 
 
-def upload(job: Job, candidate: Candidate, known: ContainedVariants) -> None:
+def upload(job: StageJob, candidate: PublishCandidate, known: ContainedVariants) -> None:
     """Uploads a variant of a whole release, so that the last one that gets there shows all. Raises as `publish`."""
     if candidate.manifest is None:
         raise InputError(candidate.refused)
@@ -112,7 +117,9 @@ def upload(job: Job, candidate: Candidate, known: ContainedVariants) -> None:
 
 
 @contextmanager
-def _proved(job: Job, manifest: Manifest, candidate: Candidate, known: ContainedVariants) -> Iterator[BackendPrograms]:
+def _proved(
+    job: StageJob, manifest: Manifest, candidate: PublishCandidate, known: ContainedVariants
+) -> Iterator[BackendPrograms]:
     """The programs that may publish the build: it is what the commit says, and so is what its closure contains."""
     built, evidence = find(job.spec, manifest.name, manifest.branch), candidate.evidence
     planned = of_plan(built)
@@ -152,7 +159,9 @@ def _required(one: BuiltVariant, manifest: Manifest) -> tuple[str, ...]:
     return tuple(required_tests(one.spec, one.cell, one.variant, one.route))
 
 
-def _publish(job: Job, manifest: Manifest, candidate: Candidate, known: ContainedVariants, *, again: bool) -> Outcome:
+def _publish(
+    job: StageJob, manifest: Manifest, candidate: PublishCandidate, known: ContainedVariants, *, again: bool
+) -> Outcome:
     evidence = candidate.evidence
     with _proved(job, manifest, candidate, known) as programs:
         if not again and (shown := programs.published(manifest, evidence.tests)):
@@ -172,6 +181,6 @@ def is_published(spec: Spec, root: Path, branch: str, name: str, *, tested: bool
     """
     built = find(spec, name, branch)
     with taking_secrets(spec.publishing_secrets) as secrets:
-        programs = Job(spec, root, secrets).programs(_LOOK_UP_MINUTES, built=built)
+        programs = StageJob(spec, root, secrets).programs(_LOOK_UP_MINUTES, built=built)
         tests = tuple(required_tests(built.spec, built.cell, built.variant, built.route)) if tested else ()
         return programs.is_published(name, built.version, built.recipe, tests)

@@ -34,8 +34,8 @@ from ci_compiler.plan.suites import Bench, benches, joined_packages, legs, suite
 from ci_compiler.runner.jobs.contained import ContainedVariants
 from ci_compiler.runner.jobs.files import by_digest, digest_of, found_in
 from ci_compiler.runner.jobs.manifest import Manifest, expect, read_manifest
-from ci_compiler.runner.jobs.publish import Candidate, Outcome, PassedTests, publish, upload, write_outcome
-from ci_compiler.runner.jobs.setting import Job
+from ci_compiler.runner.jobs.publish import Outcome, PassedTests, PublishCandidate, publish, upload, write_outcome
+from ci_compiler.runner.jobs.setting import StageJob
 from ci_compiler.runner.jobs.summary import add_row
 from ci_compiler.runner.targets import package_of
 from ci_compiler.spec.model import Pool, Spec
@@ -252,7 +252,7 @@ def candidates(
     chosen: Collection[str],
     results: RunResults,
     among: Sequence[tuple[Cell, Route]] = (),
-) -> Iterator[Candidate]:
+) -> Iterator[PublishCandidate]:
     """The variants of `cells` that the run chose, each with whether it may be published.
 
     `among` are all cells of the shard, of which what they need may be published by another job.
@@ -284,11 +284,11 @@ def candidates(
                 evidence = PassedTests(tuple(tests[name]), claims[name], needed, elsewhere)
             manifest, folder = results.manifests.get(name, (None, Path()))
             refused = results.refused.get(name, ())
-            yield Candidate(name, because, evidence, refused, manifest, folder, incomplete=name in lacking)
+            yield PublishCandidate(name, because, evidence, refused, manifest, folder, incomplete=name in lacking)
 
 
 def publish_run(
-    job: Job, found: Sequence[Candidate], out: Path, *, again: bool = False
+    job: StageJob, found: Sequence[PublishCandidate], out: Path, *, again: bool = False
 ) -> tuple[tuple[str, ...], tuple[Finding, ...]]:
     """Publishes the candidates that may be, and writes the outcome of each to a folder of `out` with its name.
 

@@ -22,7 +22,7 @@ from ci_compiler.plan.lookup import BuiltVariant
 from ci_compiler.runner.jobs.build import manifest_of
 from ci_compiler.runner.jobs.files import write_json
 from ci_compiler.runner.jobs.manifest import Builder, Manifest, expect, read_manifest
-from ci_compiler.runner.jobs.setting import Job
+from ci_compiler.runner.jobs.setting import StageJob
 from ci_compiler.runner.targets import find
 from ci_compiler.stages import BENCHMARK, BUILD, stages
 from ci_compiler.variant import SHARED, recipe_path, variant_name
@@ -31,7 +31,9 @@ PUBLICATIONS = 5
 """The most commits that are searched for the last publication. For each, the recipe is evaluated."""
 
 
-def fetch_second(job: Job, manifest: Manifest, neighbour: str, path: Path) -> tuple[Manifest | None, tuple[str, ...]]:
+def fetch_second(
+    job: StageJob, manifest: Manifest, neighbour: str, path: Path
+) -> tuple[Manifest | None, tuple[str, ...]]:
     """Makes a second build available next to that of `manifest`, and writes its manifest to `path`.
 
     The variant `neighbour` ('': none) comes before the last publication, unless the spec has a floor. A manifest that
@@ -58,7 +60,7 @@ def fetch_second(job: Job, manifest: Manifest, neighbour: str, path: Path) -> tu
 class _Search(NamedTuple):
     """The search for a second build next to that of `manifest`, as in `fetch_second`."""
 
-    job: Job
+    job: StageJob
     manifest: Manifest
     neighbour: str
     path: Path
@@ -116,7 +118,7 @@ def _unknown(built: BuiltVariant) -> Builder:
     return Builder(system=built.cell.system, cpu="", cores=0)
 
 
-def fetch(job: Job, path: Path, digest: str | None = None) -> tuple[Manifest, bool]:
+def fetch(job: StageJob, path: Path, digest: str | None = None) -> tuple[Manifest, bool]:
     """Fetches the closure of the manifest at `path` unless it is there; also returns whether it was fetched.
 
     `digest` is that of the manifest, if it is known. Raises InputError if the file has another or is not a manifest,

@@ -42,7 +42,7 @@ def taking_secrets(declared: Iterable[str] = ()) -> Iterator[Secrets]:
         os.environ.update(before)
 
 
-class Job(NamedTuple):
+class StageJob(NamedTuple):
     """The job of a stage, in the checkout at `root`.
 
     Unless it is `shared`, it writes nothing to the cache, and reads it only if everybody may.

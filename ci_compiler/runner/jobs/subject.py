@@ -18,7 +18,7 @@ from ci_compiler.runner.jobs.expectation import Expectation, expectation
 from ci_compiler.runner.jobs.files import write_json
 from ci_compiler.runner.jobs.manifest import Manifest, expect, read_manifest
 from ci_compiler.runner.jobs.needed import Offered, hand_over
-from ci_compiler.runner.jobs.setting import Job, environment, values_of
+from ci_compiler.runner.jobs.setting import StageJob, environment, values_of
 from ci_compiler.runner.targets import find
 from ci_compiler.spec.model import Spec
 from ci_compiler.spec.suites import SmokeTest
@@ -110,7 +110,7 @@ class SmokeSubject:
 
 
 def of_manifest(
-    job: Job,
+    job: StageJob,
     name: str,
     branch: str,
     stage: Stage,

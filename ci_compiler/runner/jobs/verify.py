@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeVar
 from ci_compiler.backends.checkout import JobCheckout
 from ci_compiler.backends.forms import FORMS, path_name
 from ci_compiler.backends.nar import hex_digest
-from ci_compiler.backends.nix_store import Store
+from ci_compiler.backends.nix_store import NixStore
 from ci_compiler.backends.own_store import store_of
 from ci_compiler.backends.protocol import BinaryCache
 from ci_compiler.backends.tested import key_name, tested_there
@@ -58,7 +58,7 @@ class Verifier:
     spec: Spec
     built: tuple[BuiltVariant, ...]
     cache: BinaryCache
-    store: Store
+    store: NixStore
     checkout: JobCheckout
     commit: str
     repository: str

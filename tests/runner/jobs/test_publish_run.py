@@ -15,7 +15,7 @@ import pytest
 from ci_compiler.plan.pipeline import plan
 from ci_compiler.plan.suites import Bench
 from ci_compiler.runner.jobs.manifest import Manifest, read_manifest
-from ci_compiler.runner.jobs.publish import Candidate
+from ci_compiler.runner.jobs.publish import PublishCandidate
 from ci_compiler.runner.jobs.publish_run import RunResults, candidates
 from ci_compiler.stages import CPU_TEST, GPU_TEST, Stage
 from tests.runner.jobs.world import PYTHON, TORCH, VISION, World, ci_runner
@@ -49,7 +49,7 @@ class Results:
         found = self.found(*chosen).items()
         return {package: one.because.replace(self.part[0].suffix, "*") for package, one in found}
 
-    def found(self, *chosen: str) -> dict[str, Candidate]:
+    def found(self, *chosen: str) -> dict[str, PublishCandidate]:
         """The chosen packages, each as a candidate for publishing."""
         results = RunResults(manifests=self.manifests, records=self.records, suites=self.suites)
         names = [self.names[package] for package in chosen or self.names]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ci_compiler.backends.nix_store import Store
+from ci_compiler.backends.nix_store import NixStore
 from ci_compiler.errors import StageError
 from ci_compiler.runner.jobs.publish import is_published
 from tests.checkers import require
@@ -18,8 +18,8 @@ NAME = "pytorch-python313-cpu-avx2"
 @pytest.fixture
 def _nothing_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """A recipe with one output, which no cache has."""
-    monkeypatch.setattr(Store, "instantiate", lambda *_: "/nix/store/x.drv")
-    monkeypatch.setattr(Store, "outputs", lambda *_: ("/nix/store/00000000000000000000000000000000-x",))
+    monkeypatch.setattr(NixStore, "instantiate", lambda *_: "/nix/store/x.drv")
+    monkeypatch.setattr(NixStore, "outputs", lambda *_: ("/nix/store/00000000000000000000000000000000-x",))
 
 
 @pytest.mark.usefixtures("_nothing_is_there")

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ci_compiler.hardware.families import Family, Target, runs_what_it_is_named
+from ci_compiler.hardware.families import CodeTarget, Family, runs_what_it_is_named
 from ci_compiler.hardware.families.cann.series import WORDS, series_of
 
 if TYPE_CHECKING:
     from ci_compiler.hardware.families.machines import Machines
 
 
-def _runs(machine: Target, built: Target) -> bool:
+def _runs(machine: CodeTarget, built: CodeTarget) -> bool:
     """Whether code for `built` runs on `machine`: they are of one series."""
     return series_of(built.name) == series_of(machine.name) or runs_what_it_is_named(machine, built)
 

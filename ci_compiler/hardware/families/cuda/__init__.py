@@ -11,7 +11,7 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from ci_compiler.hardware.families import ALL, Family, Target, facts
+from ci_compiler.hardware.families import ALL, CodeTarget, Family, facts
 
 if TYPE_CHECKING:
     from ci_compiler.hardware.families.machines import Machines
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _TARGET = re.compile(r"sm_?(?P<major>[1-9][0-9]?)(?P<minor>[0-9])(?P<features>[af]?)(?P<ptx>\+ptx)?")
 
 
-def _runs(machine: Target, built: Target) -> bool:
+def _runs(machine: CodeTarget, built: CodeTarget) -> bool:
     """Whether code for `built` runs on `machine`.
 
     A cubin runs on its own major capability from its own minor one on, and so does all code with `f`; code with `a`

@@ -13,7 +13,7 @@ from fnmatch import fnmatch
 from functools import cache
 from typing import TYPE_CHECKING
 
-from ci_compiler.hardware.families import ALL, Family, Target, facts
+from ci_compiler.hardware.families import ALL, CodeTarget, Family, facts
 
 if TYPE_CHECKING:
     from ci_compiler.hardware.families.machines import Machines
@@ -26,7 +26,7 @@ _ID = re.compile(
 )
 
 
-def _runs(machine: Target, built: Target) -> bool:
+def _runs(machine: CodeTarget, built: CodeTarget) -> bool:
     """Whether code for `built` runs on `machine`: the same processor, or a generic one that covers it.
 
     A feature that the code leaves open runs with either setting; one that it fixes must be the machine's.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ci_compiler.hardware.families import Family, Target, facts, runs_what_it_is_named
+from ci_compiler.hardware.families import CodeTarget, Family, facts, runs_what_it_is_named
 
 if TYPE_CHECKING:
     from ci_compiler.hardware.families.machines import Machines
@@ -16,7 +16,7 @@ _SPIRV = "spir64"
 """SPIR-V, which the driver compiles for the GPU when code is first used."""
 
 
-def _runs(machine: Target, built: Target) -> bool:
+def _runs(machine: CodeTarget, built: CodeTarget) -> bool:
     """Whether code for `built` runs on `machine`: the same GPU, or SPIR-V, which runs on each."""
     return built.name == _SPIRV or runs_what_it_is_named(machine, built)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ci_compiler.plan.benchmarks import SCHEMA, Gain, in_words, over
-from ci_compiler.runner.jobs.benchmark.results import BESIDE, CPU, DEVICES, OWN, Measurement, Results, Times
+from ci_compiler.runner.jobs.benchmark.results import BESIDE, CPU, DEVICES, OWN, ArmTimes, Measurement, Results
 from ci_compiler.runner.jobs.subject import SmokeSubject
 from ci_compiler.units import size
 
@@ -107,7 +107,7 @@ def rows(report: Report) -> Iterator[tuple[str, ...]]:
     yield "size", "", *sizes, ""
 
 
-def _times(times: Times | None) -> str:
+def _times(times: ArmTimes | None) -> str:
     """A median with its deviation: `2.31 ms ± 0.02`."""
     if times is None:
         return ""
@@ -151,7 +151,7 @@ def _measurement_json(one: Measurement) -> dict[str, Any]:
     return {"name": one.name, "device": one.device, "unit": "s", "arms": _arms_json(one.arms)} | gain
 
 
-def _arms_json(arms: Mapping[str, Times]) -> dict[str, Any]:
+def _arms_json(arms: Mapping[str, ArmTimes]) -> dict[str, Any]:
     return {
         arm: {
             "first": None if times.first is None else _rounded(times.first),

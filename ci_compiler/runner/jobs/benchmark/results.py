@@ -74,7 +74,7 @@ Outputs = Mapping[str, Sequence[Output]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Times:
+class ArmTimes:
     """The seconds of one arm: of the first call (the median of the rounds; None: unknown), and of each round."""
 
     first: float | None
@@ -97,7 +97,7 @@ class Measurement:
 
     name: str
     device: str
-    arms: Mapping[str, Times]
+    arms: Mapping[str, ArmTimes]
 
     @property
     def gain(self) -> Gain | None:
@@ -123,7 +123,7 @@ class Results:
 
     runs: int
     devices: Mapping[str, Outputs]
-    imports: Mapping[str, Times]
+    imports: Mapping[str, ArmTimes]
     sizes: Mapping[str, int]
     dispatch: Mapping[str, str]
 
@@ -146,10 +146,10 @@ class Results:
         return overall((arms[OWN].steady, arms[BESIDE].steady) for arms in both)
 
 
-def import_times(prime: Output, outputs: Iterable[Output]) -> Times | None:
+def import_times(prime: Output, outputs: Iterable[Output]) -> ArmTimes | None:
     """The times of the import: `first` is that of the first process, for which files may be read from disk."""
     steady = [output.imported for output in outputs if output.imported is not None]
-    return Times(first=prime.imported, steady=tuple(steady)) if steady else None
+    return ArmTimes(first=prime.imported, steady=tuple(steady)) if steady else None
 
 
 def _names(outputs: Outputs) -> list[str]:
@@ -162,14 +162,14 @@ def _measurements(device: str, outputs: Outputs) -> Iterable[Measurement]:
         yield Measurement(name=name, device=device, arms={arm: times for arm, times in found.items() if times})
 
 
-def _times(name: str, rounds: Sequence[Output]) -> Times | None:
+def _times(name: str, rounds: Sequence[Output]) -> ArmTimes | None:
     """The times of an arm; None if it did not make the measurement in every round."""
     readings = [output.readings.get(name) for output in rounds]
     made = [reading for reading in readings if reading and not reading.skipped]
     if not made or len(made) < len(readings):
         return None
     firsts = [reading.first for reading in made if reading.first is not None]
-    return Times(first=median(firsts) if firsts else None, steady=tuple(reading.steady for reading in made))
+    return ArmTimes(first=median(firsts) if firsts else None, steady=tuple(reading.steady for reading in made))
 
 
 def _skipped(device: str, outputs: Outputs) -> Iterable[Skipped]:

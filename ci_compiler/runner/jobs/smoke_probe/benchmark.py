@@ -18,7 +18,7 @@ from .shared import Script, devices_of, reported, torch_module
 from .timing import measure
 
 
-class Benchmark(Script):
+class BenchmarkRun(Script):
     """Measures what is wanted, and writes each result at once."""
 
     def run(self) -> None:
@@ -76,4 +76,4 @@ def _size(folder: str) -> int:
     return size
 
 
-main = Benchmark.main
+main = BenchmarkRun.main
