@@ -23,7 +23,7 @@ _NAME = re.compile(r"[a-z0-9](?:[a-z0-9_.-]{0,62}[a-z0-9])?")
 _LEVEL = re.compile(r"[A-Z0-9][A-Z0-9 ]{0,15}")
 
 
-class Measurement(NamedTuple):
+class Sample(NamedTuple):
     """One measurement in one process: the first call and the median of the steady state, or why it was left out."""
 
     name: str
@@ -39,7 +39,7 @@ class Output(NamedTuple):
     protocol wants them.
     """
 
-    readings: dict[str, Measurement]
+    readings: dict[str, Sample]
     imported: float | None = None
     size: int = 0
     dispatch: str = ""
@@ -48,7 +48,7 @@ class Output(NamedTuple):
 
 def read_output(raw: bytes, device: str) -> Output:
     """The output of a process that measured on `device`. Lines that are no measurements are ignored."""
-    readings: dict[str, Measurement] = {}
+    readings: dict[str, Sample] = {}
     problems: list[str] = []
     facts: dict[str, Any] = {}
     if len(raw) > MOST_BYTES:
@@ -96,21 +96,21 @@ def _facts(row: dict[str, Any]) -> dict[str, Any]:
     return {"imported": _seconds(row["import"]), "size": size, "dispatch": dispatch}
 
 
-def _reading(row: dict[str, Any], device: str) -> Measurement:
+def _reading(row: dict[str, Any], device: str) -> Sample:
     name = row["name"]
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise ValueError("a name has at most 64 small letters, digits, '-', '_' and '.'")
     if row["device"] != device:
         raise ValueError(f"it ran to measure on the {device}")
     if "skipped" in row:
-        return Measurement(name=name, skipped=_text(str(row["skipped"])) or "no reason is given")
+        return Sample(name=name, skipped=_text(str(row["skipped"])) or "no reason is given")
     seconds = row["seconds"]
     if type(seconds) in {int, float}:
         seconds = [seconds]
     if type(seconds) is not list or not 1 <= len(seconds) <= _MOST_SAMPLES:
         raise ValueError(f"`seconds` is a number, or a list of 1 to {_MOST_SAMPLES:,} numbers")
     first = None if row.get("first") is None else _seconds(row["first"])
-    return Measurement(name=name, first=first, steady=median(map(_seconds, seconds)))
+    return Sample(name=name, first=first, steady=median(map(_seconds, seconds)))
 
 
 def _seconds(value: Any) -> float:
