@@ -24,11 +24,13 @@ ROOT = Path(__file__).parents[1]
 
 FREE = (
     "ci_compiler/cli/commands.json",  # the names of the starters
+    "ci_compiler/adoption/standin/python.nix",  # what nixpkgs' torch has
     "ci_compiler/codes.py",
     "ci_compiler/findings.toml",
     "ci_compiler/hardware/families/",
     "ci_compiler/spec/axes.py",
     "ci_compiler/spec/reasons.toml",  # what people write, and what is right
+    "ci_compiler/spec/releases.json",  # the arguments of nixpkgs' torch
     "ci_compiler/spec/schema.json",  # compiled from the declared keys
     "ci_compiler/spec/shorthand/",
     "ci_compiler/spec/starters/",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -99,6 +100,37 @@ def test_an_upgrade_says_what_to_write_instead_of_a_key_that_is_gone(
     (error,) = (line for line in capsys.readouterr().err.splitlines() if repr(path[-1]) in line)
     assert f"{'.'.join(path[:-1])} has no key {path[-1]!r}; it is gone: " in error
     assert instead in error
+
+
+UNDECLARED = {"xpu": "xpu 2026.0 bmg", "metal": "metal", "vulkan": "vulkan", "cann": "cann 8.3 ascend910b"}
+"""Families of which earlier versions knew facts, each with an accelerator of it."""
+
+
+@pytest.mark.parametrize(("family", "accelerator"), UNDECLARED.items())
+def test_an_upgrade_shows_the_declaration_of_a_family_that_is_no_longer_known(
+    tmp_path: Path, capsys: Out, family: str, accelerator: str
+) -> None:
+    command = {"build": "b.sh", "files": ["dist/*"], "install": "i", "publish": "p"}
+    document = small(
+        backend="command",
+        packages={"ext": {"command": command, "untested": "It is an example."}},
+        branches={"main": {"versions": {"ext": "1.0"}}},
+        matrix={"values": {"platform": "x86_64-linux", "accelerator": ["cpu", accelerator]}},
+    )
+    spec = tmp_path / ".github/ci-matrix.yaml"
+    spec.parent.mkdir()
+    text = yaml.safe_dump(document)
+    spec.write_text(text, "utf-8")
+    assert ci(tmp_path, "upgrade") == 2
+    (error,) = (line for line in capsys.readouterr().err.splitlines() if line.startswith("error: "))
+    found = re.fullmatch(
+        rf"error: \.github/ci-matrix\.yaml:[0-9]+:[0-9]+: '{family}' is a family of which nothing is known here; "
+        rf"declare it: (?P<lines>hardware: .*), and write {family} \[unknown-family\]",
+        error,
+    )
+    assert found, error
+    spec.write_text(f"{text}\n{found['lines']}\n", "utf-8")
+    assert ci(tmp_path, "upgrade", "--write") == 0
 
 
 def test_an_upgrade_asks_for_a_newer_toolkit_in_hosted_jobs(root: Path, capsys: Out) -> None:

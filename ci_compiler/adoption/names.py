@@ -27,17 +27,14 @@ from ci_compiler.variant import VariantName
 
 _PYTHON = re.compile(r"3\.(9|1[0-5])")  # what a spec can hold (`spec.forms.Python`)
 _FAMILIES = [family_of(name) for name in FAMILIES if name != NONE]
-_NAMED = "|".join(word for family in _FAMILIES for word in (family.name, *family.aliases))
+_NAMED = "|".join(family.name for family in _FAMILIES)
 _PREFIXES = "|".join(family.prefix for family in _FAMILIES if family.prefix)
 _AXIS = re.compile(
     rf"(?P<package>.+?)-(?:(?:python|py)3?\d|(?:{_NAMED})(?:\d|\b)|(?:{_PREFIXES})_?\d|cpu\b|darwin\b|linux\b|arm64\b"
     r"|aarch64\b|x86)"
 )
 _SYSTEM = re.compile(r"\b(?:x86_64|aarch64)-(?:linux|darwin)\b")
-_ON_MACOS = "|".join(
-    word for family in _FAMILIES if family.only_on == "macOS" for word in (family.name, *family.aliases)
-)
-_DARWIN = re.compile(rf"(?:^|-)(?:darwin|macos|{_ON_MACOS})(?:-|$)")
+_DARWIN = re.compile(r"(?:^|-)(?:darwin|macos)(?:-|$)")
 ARM = re.compile(r"(?:^|-)(?:arm64|aarch64|armv\d\w*)(?:[.-]|$)")
 LONGEST_PACKAGE = 40
 

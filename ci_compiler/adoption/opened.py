@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 from typing import Any, NamedTuple
 
 from ci_compiler.adoption.names import Row
@@ -23,13 +22,16 @@ from ci_compiler.variant import Grammar, variant_name
 _MOST_ROWS = 6
 """The rows that an open matrix may always have; it may have more for as many names of other families."""
 
+_FAMILIES = tuple(name for name in FAMILIES if name not in {DEFAULT, NONE})
+"""The families that the short form lacks."""
+
 _SYSTEM_WORDS = {"darwin": "aarch64-darwin", "macos": "aarch64-darwin", "linux": "x86_64-linux"}
 Combination = Mapping[str, tuple[str, ...]]
 """A row of an open matrix: the values of each axis."""
 
 
 class _Read(NamedTuple):
-    """What a name tells: the package, the values, the axes in the order of the name, and how two values are spelled.
+    """What a name tells: the package, the values, the axes in the order of the name, and how the platform is spelled.
 
     `compact`: the toolkit is spelled without dots, as `rocm71`.
     """
@@ -38,7 +40,6 @@ class _Read(NamedTuple):
     values: Mapping[str, str]
     order: Sequence[str]
     platform: str
-    family: str
     compact: bool
 
 
@@ -127,15 +128,9 @@ def _is_spelled(row: Row, grammar: Grammar) -> bool:
     return variant_name(row.package, grammar.suffix(dict(row.values))) == row.name
 
 
-@cache
-def _families() -> dict[str, str]:
-    """The families that the short form lacks, by each of their names."""
-    return {word: name for name in FAMILIES if name not in {DEFAULT, NONE} for word in (name, *family_of(name).aliases)}
-
-
 def _read(name: str, hardware: Hardware) -> _Read | None:
     """What `name` tells, if it is of a family that the short form lacks."""
-    words = "|".join(_families())
+    words = "|".join(_FAMILIES)
     start = re.search(rf"-(?:python\d|(?:{words})\d*(?:_\d+)*(?:-|$)|(?:{'|'.join(_SYSTEM_WORDS)})-(?:{words}))", name)
     if not start:
         return None
@@ -163,10 +158,10 @@ def _read(name: str, hardware: Hardware) -> _Read | None:
 def _values(package: str, said: Mapping[str, str], platforms: Mapping[str, str]) -> _Read | None:
     if "family" not in said:
         return None
-    family = family_of(_families()[said["family"]])
+    family = family_of(said["family"])
     if "target" in said and not family.is_target(said["target"]):
         return None
-    values = dict(said) | {"family": family.name}
+    values = dict(said)
     if "python" in said:
         values["python"] = f"{said['python'][0]}.{said['python'][1:]}"
     if "toolkit" in said:
@@ -174,14 +169,14 @@ def _values(package: str, said: Mapping[str, str], platforms: Mapping[str, str])
     if "platform" in said:
         values["platform"] = platforms[said["platform"]]
     compact = values.get("toolkit", "") != said.get("toolkit", "").replace("_", ".")
-    return _Read(package, values, list(said), said.get("platform", ""), said["family"], compact)
+    return _Read(package, values, list(said), said.get("platform", ""), compact)
 
 
 def _toolkit(family: str, text: str) -> str:
     """The version of a toolkit that is spelled `text`: 7.1 for 7_1, and for 71 if the family has such a toolkit."""
     series = facts(family, "toolkits")["toolkits"] if has_facts(family, "toolkits") else ()
     known = next((one for one in series if one.replace(".", "") == text), "")
-    return known or re.sub(r"^(20\d\d)(\d)$", r"\1.\2", text.replace("_", "."))
+    return known or text.replace("_", ".")
 
 
 def _spelling(reads: Sequence[_Read], *, hidden: bool) -> tuple[dict[str, Any], Grammar]:
@@ -191,11 +186,8 @@ def _spelling(reads: Sequence[_Read], *, hidden: bool) -> tuple[dict[str, Any], 
     tags = {"platform": words.pop()} if len(words) == 1 and words <= _SYSTEM_WORDS.keys() else {}
     if tags:
         keys["axes"] = {"platform": {"tag": tags["platform"]}}
-    if named := {
-        read.values["family"]: f"{read.family}{'{digits}' if read.compact else ''}"
-        for read in reads
-        if read.compact or read.family != read.values["family"]
-    }:
+    named = {family: f"{family}{{digits}}" for read in reads if read.compact for family in [read.values["family"]]}
+    if named:
         keys["accelerators"] = {family: {"tag": word} for family, word in named.items()}
     order = ["python", "accelerator", "isa", *["platform"] * (not hidden)]
     if any("platform" in read.order and read.order.index("platform") < read.order.index("family") for read in reads):

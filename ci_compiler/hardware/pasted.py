@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
 from ci_compiler.hardware import Hardware, UnknownHardwareError, read_table
 from ci_compiler.hardware.families import DEFAULT, facts, family_of, files_of
 from ci_compiler.hardware.machine import GpuDevice, Machine, isas_of
-from ci_compiler.hardware.products import UNKNOWN_CPU, ForeignGpuError, cpu, cpu_of, device, is_unstated
+from ci_compiler.hardware.products import UNKNOWN_CPU, ForeignGpuError, cpu, cpu_of, device, is_unstated, undescribed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +43,12 @@ def read(hardware: Hardware, text: str) -> Pasted:
     """What `text` names: words in few lines, the output of tools, or words in many lines."""
     words = [line for line in (_plain(line[:_LONGEST_LINE]) for line in re.split(r"\r?\n", text)) if line]
     said = _words(hardware, words) if len(words) <= tools()["few-lines"] else None
-    return said or _printed(hardware, text, words)
+    found = said or _printed(hardware, text, words)
+    others = undescribed(hardware)
+    if others and not found.gpus and any(re.search(tools()["other-gpu"], line, re.IGNORECASE) for line in words):
+        known = " or ".join(["none", *others])
+        return replace(found, none=False, problem=f"it names a GPU of which nothing is known here; give --gpu: {known}")
+    return found
 
 
 def _printed(hardware: Hardware, text: str, lines: list[str]) -> Pasted:
@@ -170,7 +175,8 @@ def tools() -> Mapping[str, Any]:
     gpu = [form for family in files_of("tools.json") for form in facts(family, "tools")["gpu"]]
     own = read_table("tools.json")
     some = [form for family in files_of("tools.json") if (form := facts(family, "tools").get("integrated"))]
-    return {**facts(DEFAULT, "tools"), **own, "gpu": gpu, "integrated": "|".join([own["integrated"], *some])}
+    more = {"gpu": gpu, "integrated": "|".join([own["integrated"], *some]), "other-gpu": facts(".", "others")["named"]}
+    return {**facts(DEFAULT, "tools"), **own, **more}
 
 
 def _plain(line: str) -> str:

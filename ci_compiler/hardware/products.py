@@ -16,7 +16,7 @@ from functools import cache
 from typing import Any
 
 from ci_compiler.hardware import Gpu, Hardware, UnknownHardwareError, Version, read_table
-from ci_compiler.hardware.families import DEFAULT, facts, family_of, files_of
+from ci_compiler.hardware.families import DEFAULT, FAMILIES, facts, family_of, files_of
 from ci_compiler.hardware.machine import GpuDevice, Machine
 
 NO_GPU = ("none", "no", "cpu")
@@ -133,6 +133,11 @@ def _named(hardware: Hardware) -> Mapping[str, str]:
     rows = [name for name, gpu in hardware.gpus.items() if not any(gpu.capability)]
     aliases = ((alias, one.name) for one in hardware.families.values() for alias in one.aliases if one.name in rows)
     return {**dict(aliases), **{name: name for name in rows}}
+
+
+def undescribed(hardware: Hardware) -> list[str]:
+    """The rows of families without facts, of whose GPUs nothing is known but that a fleet builds for them."""
+    return [name for name, gpu in hardware.gpus.items() if gpu.family not in FAMILIES]
 
 
 def _target(hardware: Hardware, text: str) -> tuple[str, str]:
@@ -286,6 +291,7 @@ def as_data(hardware: Hardware) -> dict[str, Any]:
         "gpu": gpus.as_data(),
         "foreign": [pattern.pattern for pattern in _foreign()],
         "named": dict(_named(hardware)),
+        "undescribed": undescribed(hardware),
         "families": [
             {"targets": _typed(name).replace("(?P<", "(?<"), "gpu": _products(name).as_data()}
             for name in _listing(hardware)

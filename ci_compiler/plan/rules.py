@@ -242,8 +242,7 @@ def _check_backend(spec: Spec, cells: Iterable[Cell]) -> Iterator[Finding]:
         elif spec.backend.has_recipes and compiled and cell.family not in {CPU, *files_of("nixpkgs.json")}:
             why = f"no recipe is compiled for {cell.family}: its arguments are not known"
         elif spec.backend.has_recipes and compiled and not _is_for_targets(cell):
-            of = "a toolkit and of targets" if family_of(cell.family).has_targets else "no toolkit"
-            why = f"a compiled recipe for {cell.family} is that of {of}"
+            why = f"a compiled recipe for {cell.family} is that of a toolkit and of targets"
         elif spec.backend.has_recipes and compiled and not cell.python and spec.packages[variant.package].set != "top":
             why = "a compiled recipe of a Python package is that of a Python"
         if why and (variant.package, why) not in seen:
@@ -254,8 +253,8 @@ def _check_backend(spec: Spec, cells: Iterable[Cell]) -> Iterator[Finding]:
 
 def _is_for_targets(cell: Cell) -> bool:
     """Whether `cell` says what its code is compiled with and for; `all` is known where a table has the targets."""
-    if not family_of(cell.family).has_targets:
-        return not cell.toolkit
+    if cell.family == CPU:
+        return True
     all_known = cell.target != ALL.name or has_facts(cell.family, "gpus")
     return bool(cell.toolkit and cell.target != cell.family and all_known)
 

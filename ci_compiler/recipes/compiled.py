@@ -81,8 +81,6 @@ def _target(subject: Subject) -> str:
 def _named(gpu: Gpu, *, more: str = "") -> str:
     """The architecture and the name of a GPU with what there is to say of it; its name alone if that is all."""
     family = family_of(gpu.family)
-    if not family.has_targets:
-        return f"GPUs with {family.title}"
     if gpu.name in gpu.architecture:
         return f"{family.vendor} {gpu.name}"
     return f"{family.vendor} {gpu.architecture} ({gpu.name}{more})"

@@ -138,7 +138,6 @@ def _piece(name: str, row: Mapping[str, Any]) -> Piece:
         exports=row.get("exports", {}),
         post_patch=_text(row, "post-patch"),
         pre_configure=_text(row, "pre-configure"),
-        pre_build=tuple(row.get("pre-build", ())),
         cached=row.get("cached", {}),
         without=row.get("without", ""),
     )

@@ -68,7 +68,7 @@ def value_lists(value: Mapping[str, Any]) -> Mapping[str, tuple[str, ...]]:
 
 
 class Accelerator(NamedTuple):
-    """A family, a toolkit of it and a target: `cuda 12.8 sm90`, `rocm 7.1`, `metal`. A part that is not given is ''."""
+    """A family, a toolkit of it and a target: `cuda 12.8 sm90`, `rocm 7.1`, `cuda`. A part that is not given is ''."""
 
     family: str
     toolkit: str = ""
@@ -317,7 +317,7 @@ class Matrix:
         minItems=1,
         default=(),
         published=False,
-        examples=[[{"platform": "aarch64-darwin", "accelerator": "metal"}, {"accelerator": ["cpu", "cuda 13.0"]}]],
+        examples=[[{"platform": "aarch64-linux", "accelerator": "cpu"}, {"accelerator": ["cpu", "cuda 13.0"]}]],
     )
     exclude: tuple[Exclusion, ...] = key(
         "Variants that the axes produce and nobody wants. Excluded variants are recorded with the reason.",

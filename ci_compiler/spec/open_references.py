@@ -274,8 +274,6 @@ def _pools(spec: Spec) -> Iterator[Finding]:
             message = f"unknown GitHub-hosted machine {pool.hosted!r}{nearest(pool.hosted, hosted())}"
             why = why_unknown((*root, "hosted"), pool.hosted)
             yield spec.finding((*root, "hosted"), Code.UNKNOWN_VALUE, why or message)
-        elif pool.hosted and (said := family_of(pool.accelerator.partition(" ")[0]).not_hosted):
-            yield spec.finding((*root, "accelerator"), Code.WRONG_VALUE, said)
         for key, names in (("builds", pool.builds), ("runs", pool.runs)):
             for index, name in enumerate(names):
                 if name not in known_platforms(spec):

@@ -112,9 +112,9 @@ class Pool:
     gpu: Word = key("GPU architecture of its GPUs.", examples=["sm90"], default="")
     accelerator: str = key(
         "The accelerator of its machines, in place of `gpu`: a family, and the target if it has any.",
-        title="a family and a target (rocm gfx942), or a family (metal)",
+        title="a family and a target (rocm gfx942), or a family (rocm)",
         pattern="^[a-z][a-z0-9_]*( [A-Za-z0-9][A-Za-z0-9_:.+-]*)?$",
-        examples=["rocm gfx942", "metal"],
+        examples=["rocm gfx942", "rocm"],
         default="",
     )
     gpus: int = key(

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ci_compiler.hardware.families import DEFAULT, NO_TARGETS, NONE, facts, files_of, nixpkgs
+from ci_compiler.hardware.families import DEFAULT, NONE, facts, files_of
 from ci_compiler.spec.placeholders import OF_A_GPU, OF_AN_ARCHITECTURE, mentioned
 
 if TYPE_CHECKING:
@@ -106,24 +106,17 @@ def override_in(package: Package, family: str) -> Override:
 
 
 def override_of(package: Package, family: str) -> Override:
-    """What they override in builds of `family`: the presets' values, then its own.
-
-    Without targets, it leaves out the entries that name the toolkit or a target.
-    """
+    """What they override in builds of `family`: the presets' values, then its own."""
     kind = "cpu" if family == NONE else "gpu"
-    # What `Family.has_targets` says, without the family's module, which most specs do not need.
-    without = OF_A_GPU if family != NONE and nixpkgs(family)["target"] == NO_TARGETS else frozenset()
     base, preset = presets(family)[BASE], presets(family)[package.preset]
     own = {key: getattr(package, key.replace("-", "_"), {}) for key in (*_TABLES, *_LISTS)}
     layers = [base, own] if preset is base else [base, preset, own]
 
     def table(key: str) -> Mapping[str, Any]:
-        rows = (row for layer in layers for row in layer.get(key, {}).get(kind, {}).items())
-        return {name: value for name, value in rows if not mentioned(value) & without}
+        return {name: value for layer in layers for name, value in layer.get(key, {}).get(kind, {}).items()}
 
     def listed(key: str) -> tuple[str, ...]:
-        items = (item for layer in layers for item in layer.get(key, {}).get(kind, ()))
-        return tuple(item for item in items if not mentioned(item) & without)
+        return tuple(item for layer in layers for item in layer.get(key, {}).get(kind, ()))
 
     tables, lists = {key: table(key) for key in _TABLES}, {key: listed(key) for key in _LISTS}
     values = [tables["arguments"], tables["environment"], tables["attributes"], *lists.values()]

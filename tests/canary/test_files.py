@@ -189,7 +189,7 @@ def test_a_workflow_of_that_name_that_is_not_the_canarys_is_kept(
 
 def test_pools_of_machines_that_github_hosts_count_as_hosted_and_other_platforms_are_left_out() -> None:
     pools = {"own": POOLS["builder"], "arm": {"hosted": "ubuntu-24.04-arm"}, "mac": {"hosted": "macos-26"}}
-    matrix = {"values": {"platform": ["x86_64-linux", "aarch64-linux"], "accelerator": ["cpu", "vulkan"]}}
+    matrix = {"values": {"platform": ["x86_64-linux", "aarch64-linux"], "accelerator": ["cpu", "rocm"]}}
     command = {"build": "b.sh", "files": ["*.whl"], "install": "pip install a", "publish": "true"}
     document = small(
         runners=pools,

@@ -160,7 +160,7 @@ def test_rows_of_an_open_matrix_are_multiplied_and_each_combination_comes_once()
         ("rocm gfx90a", ["rocm 7.1 gfx90a", "rocm 7.2 gfx90a"]),
         ("rocm 6.4 gfx90a", ["rocm 6.4 gfx90a"]),
         ("cuda", ["cuda 12.8", "cuda 13.0"]),
-        ("metal", ["metal"]),
+        ("gl", ["gl"]),
         (["rocm 7.1 gfx942", "rocm 7.1"], ["rocm 7.1 gfx942", "rocm 7.1 gfx1100"]),
     ],
 )
@@ -170,6 +170,7 @@ def test_a_family_stands_for_what_the_branch_lists_for_it_else_the_spec(
     spec = opened(
         {"values": {"platform": X86, "accelerator": named}},
         accelerators={"rocm": {"toolkits": ["7.0"], "targets": ["gfx942", "gfx1100"]}},
+        hardware={"families": {"gl": {"targets": []}}},
         branches={
             "main": {
                 "cuda": ["12.8", "13.0"],

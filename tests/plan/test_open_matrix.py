@@ -97,17 +97,17 @@ def test_rows_and_conditions_may_name_branches() -> None:
     branches = {name: {"versions": {"ext": version}} for name, version in (("main", "2.0"), ("old", "1.0"))}
     made = decided(
         {
-            "values": {"accelerator": ["cpu", "vulkan"]},
+            "values": {"accelerator": ["cpu", "rocm"]},
             "rows": [{"platform": X86}, {"platform": ARM, "branch": "main"}],
-            "exclude": [{"when": {"branch": "old", "accelerator": "vulkan"}, "because": "It came later."}],
+            "exclude": [{"when": {"branch": "old", "accelerator": "rocm"}, "because": "It came later."}],
         },
         branches=branches,
     )
     assert [(cell.branch, cell.suffix) for cell in made.judged.cells] == [
         ("main", f"cpu-{X86}"),
-        ("main", f"vulkan-{X86}"),
+        ("main", f"rocm-{X86}"),
         ("main", f"cpu-{ARM}"),
-        ("main", f"vulkan-{ARM}"),
+        ("main", f"rocm-{ARM}"),
         ("old", f"cpu-{X86}"),
     ]
 
@@ -301,7 +301,7 @@ def test_pools_build_and_run_platforms_and_families_without_facts() -> None:
         {"platform": ["x86_64-musl", "aarch64-android"], "accelerator": "cpu"},
         {"platform": "aarch64-darwin", "accelerator": "metal"},
     ]
-    hardware = {"families": {"npu": {}}, "platforms": {"x86_64-musl": {"title": "Alpine"}}}
+    hardware = {"families": {"npu": {}, "metal": {}}, "platforms": {"x86_64-musl": {"title": "Alpine"}}}
     made = decided({"rows": rows}, {"ext": {"memory": 6}}, hardware=hardware, runners=POOLS)
     found = {
         cell.suffix: tuple(

@@ -196,7 +196,9 @@ def test_a_finding_points_at_the_wrong_entry(case: str) -> None:
 def test_what_the_backend_cannot_build_is_an_error_said_once(
     values: dict[str, Any], recipes: dict[str, str], said: str
 ) -> None:
-    document = small(packages={"pytorch": {"attribute": "torch"} | recipes}, matrix={"values": values})
+    hardware = {"families": {"xpu": {}}}
+    packages = {"pytorch": {"attribute": "torch"} | recipes}
+    document = small(packages=packages, matrix={"values": values}, hardware=hardware)
     document["branches"]["main"]["versions"] = {"pytorch": "2.8.0"}
     found = findings(document)
     assert [one.code for one in found] == ["backend-cannot"] * bool(said)

@@ -212,17 +212,20 @@ def test_a_job_waits_for_the_build_and_the_stages_that_it_follows(
 # Files of other kinds of matrices.
 
 
+GL = {"families": {"gl": {"title": "OpenGL", "targets": []}}}
+
+
 def named(matrix: dict[str, Any], packages: dict[str, Any] | None = None, **more: Any) -> dict[str, tuple[str, int]]:
     """The title and the number of variants of each shard."""
-    made = decided(matrix, packages, **more)
+    made = decided(matrix, packages, hardware=GL, **more)
     return {shard.name: (shard.title, len(shard.variants)) for shard in made.shards}
 
 
 def test_a_file_of_an_open_matrix_has_the_name_of_its_accelerator() -> None:
-    accelerators = ["cpu", "metal", "cuda 13.0", "cuda 13.0 sm90", "rocm 7.1 gfx942:xnack+"]
+    accelerators = ["cpu", "gl", "cuda 13.0", "cuda 13.0 sm90", "rocm 7.1 gfx942:xnack+"]
     assert named({"values": {"platform": [X86, ARM], "accelerator": accelerators}}) == {
         "build-main-cpu": ("main CPU", 2),
-        "build-main-metal": ("main metal", 2),
+        "build-main-gl": ("main gl", 2),
         "build-main-cuda13_0": ("main cuda 13.0", 2),
         "build-main-cuda13_0-sm90": ("main cuda 13.0 sm90", 2),
         "build-main-rocm7_1-gfx942_xnack_": ("main rocm 7.1 gfx942:xnack+", 2),
@@ -245,7 +248,7 @@ def test_where_a_branch_has_several_toolkits_each_has_a_file() -> None:
     }
 
 
-ACCELERATORS = {"platform": X86, "accelerator": ["cpu", "cuda 13.0", "metal"]}
+ACCELERATORS = {"platform": X86, "accelerator": ["cpu", "cuda 13.0", "gl"]}
 ON_CPU = {"needs": [{"package": "lib", "accelerator": "cpu"}], "when": {"accelerator": ["cpu", "cuda"]}}
 
 
@@ -256,14 +259,14 @@ ON_CPU = {"needs": [{"package": "lib", "accelerator": "cpu"}], "when": {"acceler
             {},
             {"needs": ["lib"]},
             {"build-main-cpu": ("main CPU", 2), "build-main-cuda13_0": ("main cuda 13.0", 2)}
-            | {"build-main-metal": ("main metal", 2)},
+            | {"build-main-gl": ("main gl", 2)},
         ),
-        ({}, ON_CPU, {"build-main": ("main", 4), "build-main-metal": ("main metal", 1)}),
+        ({}, ON_CPU, {"build-main": ("main", 4), "build-main-gl": ("main gl", 1)}),
         (
             {"command": {**COMMAND, "fetch": "pip download lib"}},
             ON_CPU,
             {"build-main-cpu": ("main CPU", 2), "build-main-cuda13_0": ("main cuda 13.0", 2)}
-            | {"build-main-metal": ("main metal", 1)},
+            | {"build-main-gl": ("main gl", 1)},
         ),
     ],
 )
@@ -275,9 +278,9 @@ def test_variants_that_get_files_from_one_another_are_in_one_file(
 
 def test_each_branch_has_a_file_of_its_own_for_what_gets_files() -> None:
     branches = {name: {"versions": {"lib": name, "ext": name}} for name in ("1", "2")}
-    made = decided({"values": ACCELERATORS}, {"lib": {}, "ext": ON_CPU}, branches=branches)
-    assert [shard.name for shard in made.shards] == ["build-1", "build-1-metal", "build-2", "build-2-metal"]
-    assert [(shard.toolkit, shard.target) for shard in made.shards[:2]] == [("", ""), ("", "metal")]
+    made = decided({"values": ACCELERATORS}, {"lib": {}, "ext": ON_CPU}, branches=branches, hardware=GL)
+    assert [shard.name for shard in made.shards] == ["build-1", "build-1-gl", "build-2", "build-2-gl"]
+    assert [(shard.toolkit, shard.target) for shard in made.shards[:2]] == [("", ""), ("", "gl")]
 
 
 AXES = {"abi": [f"v{number}" for number in range(60)]}

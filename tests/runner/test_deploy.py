@@ -22,10 +22,8 @@ from ci_compiler.cli.program import COMMANDS
 from ci_compiler.cli.runner import PROGRAM
 from ci_compiler.errors import InputError
 from ci_compiler.files.drift import MARK
-from ci_compiler.hardware.families import facts
 from ci_compiler.plan.pipeline import plan
 from ci_compiler.runner.controller.store_daemon import CAPABILITIES, DAEMON
-from ci_compiler.runner.deployment import kinds
 from ci_compiler.runner.deployment.kinds import Deployment, deployment
 from ci_compiler.runner.deployment.release_pins import ARCHITECTURES, PINS, pins
 from ci_compiler.runner.deployment.rendering import FOLDER
@@ -239,7 +237,7 @@ def test_the_chart_knows_every_key(spec: Spec) -> None:
 def test_kubernetes_accepts_the_pods_and_the_policy(version: str) -> None:
     others = {
         name: {"runs-on": f"arc-{name}", "system": "x86_64-linux", "accelerator": accelerator}
-        for name, accelerator in {"mi300x": "rocm gfx942", "flex": "xpu dg2", "b60": "xpu bmg"}.items()
+        for name, accelerator in {"mi300x": "rocm gfx942", "rx": "rocm gfx1100"}.items()
     }
     spec = spec_of(small(runners=POOLS | others, **CACHE))
     template = {"apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": "runner"}}
@@ -285,7 +283,7 @@ def test_pods_run_on_nodes_that_can_do_the_work(spec: Spec) -> None:
 
 @pytest.mark.parametrize(
     ("accelerator", "foreign"),
-    [("rocm gfx942", "nvidia"), ("xpu bmg", "nvidia|amd-ctk"), ("npu n200", "nvidia|amd-ctk|describe")],
+    [("rocm gfx942", "nvidia"), ("npu n200", "nvidia|amd-ctk|describe")],
 )
 def test_a_machine_gets_what_its_own_family_needs(accelerator: str, foreign: str) -> None:
     pool = {"runs-on": ["self-hosted", "linux", "x64", "gpu"], "system": "x86_64-linux", "accelerator": accelerator}
@@ -293,21 +291,6 @@ def test_a_machine_gets_what_its_own_family_needs(accelerator: str, foreign: str
     spec = spec_of(small(runners={"gpu": pool}, hardware=declared))
     for name, text in each(deployment(spec, "systemd").files.items()):
         assert not re.search(foreign, text.replace("flox-cuda", ""), re.IGNORECASE), name
-
-
-def test_a_pod_asks_for_the_resource_of_its_target(monkeypatch: pytest.MonkeyPatch) -> None:
-    table = {"words": {"gpu-resource": "example.com/npu"}, "targets": {"n300": {"gpu-resource": "example.com/n300"}}}
-    monkeypatch.setattr(kinds, "has_facts", lambda *_: True)
-    monkeypatch.setattr(kinds, "facts", lambda family, name: table if family == "npu" else facts(family, name))
-    pools = {
-        name: {"runs-on": name, "system": "x86_64-linux", "accelerator": f"npu {name}"} for name in ("n200", "n300")
-    }
-    spec = spec_of(small(runners=pools, hardware={"families": {"npu": {"title": "Example"}}}, **CACHE))
-    limits = [pod(found)["containers"][0]["resources"]["limits"] for found in values(spec).values()]
-    assert [next(key for key in one if key.startswith("example")) for one in limits] == [
-        "example.com/npu",
-        "example.com/n300",
-    ]
 
 
 def test_a_pod_without_a_gpu_sees_none(spec: Spec) -> None:

@@ -39,7 +39,7 @@ def test_each_registration_follows_a_proof_with_the_gpus_and_bounds_of_the_job(w
 
 
 def test_slots_of_a_family_that_lists_no_gpus_have_those_of_the_machine(world: World) -> None:
-    controller = world.controller(replace(WORK, gpu="vulkan", family="vulkan", gpus=1))
+    controller = world.controller(replace(WORK, gpu="gl", family="gl", gpus=1))
     until_finished(world, controller, 2)
     assert {order.gpus for order in world.orders} == {()}
     assert not [line for line in world.said if "are needed" in line]

@@ -177,8 +177,8 @@ def test_every_toolkit_is_listed_in_the_order_of_the_spec() -> None:
     ("accelerators", "tables", "gpus"),
     [
         (["cpu", "cuda 12.8 sm90", "rocm gfx942"], {}, ("cpu", "sm90", "gfx942")),
-        (["rocm 7.1", "metal"], {}, ("rocm", "metal")),
-        (["rocm 7.1", "metal"], {"rocm": {"targets": ["gfx1100", "gfx942"]}}, ("gfx1100", "gfx942", "metal")),
+        (["rocm 7.1", "gl"], {}, ("rocm", "gl")),
+        (["rocm 7.1", "gl"], {"rocm": {"targets": ["gfx1100", "gfx942"]}}, ("gfx1100", "gfx942", "gl")),
         (["rocm 7.1 gfx90a"], {"rocm": {"targets": ["gfx942"]}}, ("gfx90a",)),
         (["rocm"], {"rocm": {"toolkits": ["7.1"]}}, ("rocm",)),
     ],
@@ -187,8 +187,9 @@ def test_every_gpu_is_a_target_or_a_family_without_one(
     accelerators: list[str], tables: dict[str, Any], gpus: tuple[str, ...]
 ) -> None:
     matrix = {"values": OPEN["values"] | {"accelerator": accelerators}}
-    assert spec(matrix=matrix, accelerators=tables).gpus == gpus
-    both = spec({"torchvision": {"matrix": matrix}}, accelerators=tables).gpus
+    declared = {"accelerators": tables, "hardware": {"families": {"gl": {"targets": []}}}}
+    assert spec(matrix=matrix, **declared).gpus == gpus
+    both = spec({"torchvision": {"matrix": matrix}}, **declared).gpus
     assert both == ("cpu", "sm90", *(name for name in gpus if name not in {"cpu", "sm90"}))
 
 

@@ -12,7 +12,7 @@ from ci_compiler.spec.open_hardware import hosted, known_platforms, with_open_ro
 from tests.specs import MAIN, small, spec_of
 
 PLATFORMS = {"loongarch64-linux": {"label": "loong64"}, "sparc64-linux": {"os": "Linux", "title": "SPARC"}}
-FAMILIES = {"opencl": {"title": "OpenCL"}, "vulkan": {}, "rocm": {"title": "HIP"}}
+FAMILIES = {"opencl": {"title": "OpenCL"}, "gl": {}, "rocm": {"title": "HIP"}}
 
 
 def open_spec(values: dict[str, Any] | None = None, **changes: Any) -> Spec:
@@ -60,9 +60,9 @@ ROWS: list[tuple[dict[str, Any], dict[str, Any], dict[str, list[str]]]] = [
     ({}, pools(runs=["wasm32-wasi"], builds=["aarch64-android"]), {"systems": ["wasm32-wasi", "aarch64-android"]}),
     ({}, pools(system="riscv64-linux", **{"runs-on": ["riscv"]}), {"systems": ["riscv64-linux"]}),
     (
-        {"accelerator": ["rocm 7.1 gfx942", "rocm gfx90a", "metal"]},
-        {},
-        {"gpus": ["gfx942", "gfx90a", "metal"], "toolkits": ["7.1"]},
+        {"accelerator": ["rocm 7.1 gfx942", "rocm gfx90a", "gl"]},
+        {"hardware": {"families": FAMILIES}},
+        {"gpus": ["gfx942", "gfx90a", "gl"], "toolkits": ["7.1"]},
     ),
     (
         {"accelerator": ["rocm"]},
@@ -124,12 +124,13 @@ def test_a_platform_without_facts_has_one_instruction_set() -> None:
 
 
 def test_a_target_and_a_family_without_one_have_rows() -> None:
-    spec = open_spec({"accelerator": ["rocm 7.1 gfx942", "metal"], "platform": ["x86_64-linux", "s390x-linux"]})
-    target, family = spec.hardware.gpu("gfx942"), spec.hardware.gpu("metal")
+    values = {"accelerator": ["rocm 7.1 gfx942", "opencl"], "platform": ["x86_64-linux", "s390x-linux"]}
+    spec = open_spec(values, hardware={"families": FAMILIES})
+    target, family = spec.hardware.gpu("gfx942"), spec.hardware.gpu("opencl")
     assert (target.name, target.architecture, target.summary, target.family) == (
-        "gfx942", f"{target.summary} gfx942", "ROCm", "rocm",
+        "gfx942", f"{target.summary} gfx942", "HIP", "rocm",
     )  # fmt: skip
-    assert (family.name, family.architecture, family.family) == ("metal", family.summary, "metal")
+    assert (family.name, family.architecture, family.family) == ("opencl", "OpenCL", "opencl")
     for row in (target, family):
         assert (row.dnn, row.systems) == (False, (*tables().systems, "s390x-linux"))
 
@@ -167,15 +168,9 @@ def test_a_spec_may_name_known_and_declared_platforms() -> None:
     assert len(set(names)) == len(names)
 
 
-@pytest.mark.parametrize(
-    ("family", "title"), [("opencl", "OpenCL"), ("rocm", "HIP"), ("metal", "Metal"), ("cuda", "CUDA")]
-)
+@pytest.mark.parametrize(("family", "title"), [("opencl", "OpenCL"), ("rocm", "HIP"), ("gl", "gl"), ("cuda", "CUDA")])
 def test_a_family_has_its_declared_title_or_the_known_one(family: str, title: str) -> None:
     assert open_spec(hardware={"families": FAMILIES}).hardware.family(family).title == title
-
-
-def test_a_declared_family_without_a_title_has_its_name() -> None:
-    assert open_spec(hardware={"families": FAMILIES}).hardware.family("vulkan").title.lower() == "vulkan"
 
 
 def test_hosted_machines_have_a_known_platform_a_size_and_a_price() -> None:

@@ -333,13 +333,11 @@ def test_an_open_spec_without_errors_is_a_spec() -> None:
     [
         ("rocm gfx943", "no known GPU of rocm runs code for 'gfx943'; did you mean gfx942"),
         ("rocm gfx942,gfx1106", "'gfx1106'; did you mean gfx11"),
-        ("xpu bgm", "no known GPU of xpu runs code for 'bgm'; did you mean bmg?"),
-        ("xpu qqqqqq", "no known GPU of xpu runs code for 'qqqqqq'; `accelerators` may list it"),
+        ("rocm gfx77dd", "no known GPU of rocm runs code for 'gfx77dd'; `accelerators` may list it"),
         ("rocm gfx90a:xnack+", ""),
         ("rocm gfx11-generic", ""),
         ("rocm gfx1250", ""),
         ("rocm all", ""),
-        ("xpu spir64", ""),
         ("opencl adreno", ""),
     ],
 )

@@ -72,12 +72,13 @@ let
     inherit prefix;
     finish = asModule;
     function = function "torch";
-    arguments = ofFamilies.arguments // { gpuTargets = [ ]; inherit (base) blas magma; };
-    attrs = args: mine // ofFamilies.variables args // {
+    arguments = ofFamilies.arguments // { gpuTargets = [ ]; vulkanSupport = false; inherit (base) blas magma; };
+    attrs = args: mine // ofFamilies.variables args // lib.optionalAttrs args.vulkanSupport { USE_VULKAN = "1"; } // {
       pname = "torch";
       version = context.versions.torch;
       src = source "pytorch" context.versions.torch;
       PYTORCH_BUILD_VERSION = context.versions.torch;
+      USE_MPS = "0";
       patches = mine.patches (ofFamilies.patches args);
       preConfigure = ofFamilies.preConfigure args;
       nativeBuildInputs = ofFamilies.nativeInputs args;
@@ -87,7 +88,7 @@ let
       };
     };
     extras = args: ofFamilies.extras args // {
-      inherit (args) gpuTargets;
+      inherit (args) gpuTargets vulkanSupport;
       blasProvider = args.blas;
       inherit (base) stdenv;
     };

@@ -63,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
         own = {"system": machine.system, "cpu": machine.cpu, "isas": machine.isas, "gpus": gpus}
         print_json({"machine": own} | choice.as_json())
     else:
-        _print(machine, choice)
+        _print(machine, choice, "none that is known here" if _is_open(spec, arguments) else "none")
     return 0 if choice.best else 1
 
 
@@ -146,9 +146,14 @@ def _shown(path: Path) -> str:
     return "standard input" if path == STANDARD_INPUT else str(path)
 
 
-def _print(machine: Machine, choice: Recommendation) -> None:
+def _is_open(spec: Spec, arguments: argparse.Namespace) -> bool:
+    """Whether the machine may have a GPU that nothing here reads, for which the fleet builds."""
+    return arguments.gpu is None and bool(products.undescribed(spec.hardware))
+
+
+def _print(machine: Machine, choice: Recommendation, none: str) -> None:
     print(choice.best.name if choice.best else "no variant serves this machine")
-    for key, value in _lines(machine, choice):
+    for key, value in _lines(machine, choice, none):
         print(f"  {key:<10} {value}".rstrip())
     for title, notes in (("also runs here", choice.runners_up), ("better with", choice.better)):
         if notes:
@@ -158,10 +163,10 @@ def _print(machine: Machine, choice: Recommendation) -> None:
             table(["variant", "branch", "note", "tests"], rows)
 
 
-def _lines(machine: Machine, choice: Recommendation) -> Iterator[tuple[str, str]]:
+def _lines(machine: Machine, choice: Recommendation, none: str) -> Iterator[tuple[str, str]]:
     gpus = ", ".join(gpu.target or f"{gpu.name} ({gpu.sm}, driver {gpu.driver or 'unknown'})" for gpu in machine.gpus)
     isas = ", ".join(machine.isas) or "none of the instruction sets"
-    yield "gpu", gpus or "none"
+    yield "gpu", gpus or none
     yield "cpu", f"{machine.cpu or 'unknown'} ({machine.system}): {isas}" if machine.system else machine.cpu
     if choice.best:
         libraries = [f"{choice.best.kit} {choice.best.toolkit}"] if choice.best.toolkit else []

@@ -116,7 +116,11 @@ export function read(data, text) {
   const plain = (line) => line.replace(/[\s\p{C}]+/gu, " ").trim();
   const lines = text.split(/\r?\n/).map(plain).filter(Boolean);
   const said = lines.length <= data.tools["few-lines"] ? wordsIn(data, lines) : null;
-  return said ?? printed(data, text, lines);
+  const found = said ?? printed(data, text, lines);
+  const other = new RegExp(data.tools["other-gpu"], "i");
+  if (data.names.undescribed.length && !found.gpus.length && lines.some((line) => other.test(line)))
+    return { ...found, none: false, problem: "other" };
+  return found;
 }
 
 function printed(data, text, lines) {

@@ -108,6 +108,7 @@ const PROBLEMS = {
   cut: `A GPU's name is cut short in this output; ${data.names.tool} -L prints it in full.`,
   several: "Several machines are named in this; paste one of them.",
   none: "No GPU or CPU is named in this.",
+  other: `This names a GPU of which nothing is known here; type ${["none", ...data.names.undescribed].join(" or ")}.`,
 };
 
 function takePaste() {

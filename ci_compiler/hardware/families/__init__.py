@@ -50,7 +50,7 @@ class NamedTarget(NamedTuple):
 
 @cache
 def facts(family: str, table: str) -> dict[str, Any]:
-    """The file `table` with facts of `family`, or of all (`.`), without importing its module."""
+    """The file `table` with facts of `family`, or of those without a folder (`.`), without importing its module."""
     found: dict[str, Any] = json.loads((Path(__file__).parent / family / f"{table}.json").read_bytes())
     return found
 
@@ -61,10 +61,9 @@ def has_facts(family: str, table: str) -> bool:
     return (Path(__file__).parent / family / f"{table}.json").is_file()
 
 
-@cache
 def nixpkgs(family: str) -> dict[str, Any]:
     """How nixpkgs spells what a build for `family` gets; the default's for CPUs and where that is not known."""
-    return {**facts(".", "nixpkgs"), **facts(family if has_facts(family, "nixpkgs") else DEFAULT, "nixpkgs")}
+    return facts(family if has_facts(family, "nixpkgs") else DEFAULT, "nixpkgs")
 
 
 def folders_of(part: str) -> dict[str, Path]:
@@ -103,19 +102,17 @@ def spelled(tag: str, value: str, **more: str) -> str:
 class Family(NamedTuple):
     """A family: its name in specs and names of variants, and its name in sentences.
 
-    `targets` is the pattern of one of its targets. `tag` is how indices of packages spell its toolkit (`spelled`),
-    and `language` is what CMake calls its language. `rule` says whether a machine's target runs code that was
-    compiled for another one; both are single targets of this family. `toolkit`, `vendor` and `tool` are how
-    sentences call its toolkit, the vendor of its GPUs and the program that lists them. `next_branch` is the lowest
-    driver of the branch after that of a driver, by major versions. `machines` imports what it knows of machines.
-    PyTorch calls its devices `device`, and a target what `in_pytorch` makes of it. Only machines of the operating
-    system `only_on` have it. `dnn` is the vendor's library for neural networks. `products` are what a result
-    carries: of the toolkit, and of that library. `downloads` is the pattern of the addresses from which nixpkgs
-    fetches them, with the name of the product as its only group. `target_of` makes a target of a capability;
-    targets begin with `prefix`, and `example` is one. `visible` is the variable that says which GPUs a process
-    sees, and `slices` what the vendor calls parts of a GPU. `lists_products`: its `names.json` has the products of
-    each target. `aliases` are further names that it has in names of variants. `named` is how pools name the target of
-    a machine. `not_hosted`: why machines that GitHub hosts test nothing of it ('': they may).
+    `targets` is the pattern of one of its targets. `tag` is how indices of packages spell its toolkit (`spelled`).
+    `rule` says whether a machine's target runs code that was compiled for another one; both are single targets of this
+    family. `toolkit`, `vendor` and `tool` are how sentences call its toolkit, the vendor of its GPUs and the program
+    that lists them. `next_branch` is the lowest driver of the branch after that of a driver, by major versions.
+    `machines` imports what it knows of machines. PyTorch calls its devices `device`, and a target what `in_pytorch`
+    makes of it. `dnn` is the vendor's library for neural networks. `products` are what a result carries: of the
+    toolkit, and of that library. `downloads` is the pattern of the addresses from which nixpkgs fetches them, with the
+    name of the product as its only group. `target_of` makes a target of a capability; targets begin with `prefix`, and
+    `example` is one. `visible` is the variable that says which GPUs a process sees, and `slices` what the vendor calls
+    parts of a GPU. `lists_products`: its `names.json` has the products of each target. `aliases` are further names that
+    people have for it. `named` is how pools name the target of a machine.
     """
 
     name: str
@@ -126,13 +123,10 @@ class Family(NamedTuple):
     vendor: str = ""
     tool: str = ""
     tag: str = "{family}{value}"
-    language: str = ""
     next_branch: Callable[[int], int] = _next
     lists_products: bool = False
     machines: Callable[[], Machines] | None = None
     device: str = ""
-    only_on: str = ""
-    not_hosted: str = ""
     dnn: str = ""
     products: Sequence[str] = ()
     downloads: str = NO_TARGETS

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from ci_compiler.hardware import Version
 from ci_compiler.hardware.families import FAMILIES, family_of
 from ci_compiler.hardware.machine import GpuDevice, UnlistedGpu, bus_place
-from ci_compiler.judgement import Judgement, failed, ok, skipped
+from ci_compiler.judgement import Judgement, skipped
 
 
 class UsedDevice(NamedTuple):
@@ -88,7 +88,7 @@ class Machines:
 
     @property
     def lists(self) -> bool:
-        """Whether it lists GPUs: Vulkan is another interface of those that other families list."""
+        """Whether it lists GPUs: a family without facts lists none."""
         return bool(self.install)
 
 
@@ -128,21 +128,6 @@ def closed(paths: Iterable[Path], root: Path) -> str:
     """Which device files below `root` this process may not read and write, as a sentence; '' if it may."""
     names = [f"/{path.relative_to(root)}" for path in paths if not os.access(path, os.R_OK | os.W_OK)]
     return f"this user may not read and write {', '.join(names)}" if names else ""
-
-
-def each_has_one(tried: Sequence[Attempt], words: Mapping[str, str]) -> Judgement:
-    """Whether each attempt met a GPU and no problem; `words` has what to say if there is none, and how to fix it."""
-    problem = next((one.problem for one in tried if one.problem), "")
-    if problem or not any(one.devices for one in tried):
-        return failed(problem or words["missing"], words["install"])
-    return ok(f"{', '.join(one.name for one in tried[0].devices)} through {' and '.join(one.library for one in tried)}")
-
-
-def unknown_driver(gpus: Sequence[GpuDevice], toolkits: Sequence[str]) -> Judgement:
-    """The judgement of a driver where the vendor has no list of those that a toolkit needs."""
-    toolkit = family_of(gpus[0].family).toolkit
-    needs = f"{toolkit} {', '.join(toolkits)} needs"
-    return skipped(f"nothing is known of the drivers that {needs}; here: {gpus[0].driver}")
 
 
 def machines_of(family: str) -> Machines:

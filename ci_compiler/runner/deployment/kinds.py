@@ -157,8 +157,7 @@ def _words(spec: Spec, gpu: str) -> Mapping[str, str]:
     if not gpu:
         return none | {"gpu-variable": default["gpu-variable"]}
     family = spec.hardware.gpu(gpu).family
-    known = facts(family, "deployment") if has_facts(family, "deployment") else {}
-    return {**none, **known.get("words", {}), **known.get("targets", {}).get(gpu, {})}
+    return none | (facts(family, "deployment")["words"] if has_facts(family, "deployment") else {})
 
 
 def _pool_facts(spec: Spec, pool: Pool) -> Facts:

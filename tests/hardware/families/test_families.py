@@ -49,7 +49,6 @@ def test_no_module_is_imported_by_a_family_of_its_name() -> None:
         ("cuda", "13.0", "cu130"),
         ("rocm", "7.1", "rocm7.1"),
         ("cpu", "", "cpu"),
-        ("metal", "", "metal"),
         ("openvino", "2025.1", "openvino2025.1"),
         ("cuda", "", "cuda"),
     ],

@@ -75,14 +75,6 @@ let
     zstd = ./tools;
     cudaPackages.cuda_cuobjdump = ./tools;
     cudaPackages_12_8.cuda_cuobjdump = ./tools;
-    llama-cpp = overridable (
-      { vulkanSupport }:
-      mkDerivation {
-        pname = "llama-cpp";
-        version = "7268";
-        cmakeFlags = [ "-GNinja" "-DGGML_VULKAN:BOOL=${if vulkanSupport then "TRUE" else "FALSE"}" ];
-      }
-    ) { vulkanSupport = false; };
     mini = overridable (_: mkDerivation { pname = "mini"; version = "1.0"; cmakeFlags = [ "-GNinja" ]; }) { };
     python313Packages = {
       torch = overridable torch {

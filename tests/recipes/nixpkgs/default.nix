@@ -198,7 +198,6 @@ let
     python312Packages = pythonSet final;
     python313Packages = pythonSet final;
     llama-cpp = callWith final (if settings.rocmSupport then ./llama-cpp-rocm.nix else ./llama-cpp.nix) { };
-    whisper-cpp = callWith final ./whisper-cpp.nix { };
     onnxruntime = callWith final ./onnxruntime.nix { };
   };
   final = foldl' (below: overlay: below // overlay final below) (known final) overlays;

@@ -91,6 +91,9 @@ def variant(accelerator: str, **keys: Any) -> BuiltVariant:
     return built
 
 
+DECLARED = {"hardware": {"families": {"opencl": {"title": "OpenCL"}, "gl": {"title": "OpenGL", "targets": []}}}}
+
+
 def read(folder: Path, accelerator: str, files: dict[str, bytes], **keys: Any) -> Compared:
     """What is read of the files of a build of that variant."""
     for name, content in files.items():
@@ -239,7 +242,7 @@ def test_a_build_for_the_cpu_or_another_family_has_no_such_code(tmp_path: Path) 
     assert read(tmp_path, "rocm 7.1 gfx942", files).wrong == (
         "ext.so has code for sm_80 (CUDA), and the variant is for gfx942",
     )
-    assert read(tmp_path, "vulkan", files).wrong[0].endswith("(CUDA), and the variant is for vulkan")
+    assert read(tmp_path, "gl", files, **DECLARED).wrong[0].endswith("(CUDA), and the variant is for gl")
     assert read(tmp_path, "cpu", {"ext.so": b"\x7fELF"}) == Compared()
 
 
@@ -281,10 +284,10 @@ def test_code_objects_whose_targets_are_not_read_are_said(tmp_path: Path, code: 
 
 
 def test_a_family_without_a_reader_says_that_nothing_was_read(tmp_path: Path) -> None:
-    found = read(tmp_path, "xpu 2026.1 bmg", {"ext.so": b"\x7fELF"})
-    assert found.remarks == ("nothing was read of its code for XPU: no reader is known",)
-    assert found.runs == "can run code built for bmg, of which none was read"
-    assert read(tmp_path, "vulkan", {"ext.so": b"\x7fELF"}) == Compared()
+    found = read(tmp_path, "opencl 3.0 adreno", {"ext.so": b"\x7fELF"}, **DECLARED)
+    assert found.remarks == ("nothing was read of its code for OpenCL: no reader is known",)
+    assert found.runs == "can run code built for adreno, of which none was read"
+    assert read(tmp_path, "gl", {"ext.so": b"\x7fELF"}, **DECLARED) == Compared()
 
 
 def test_a_build_without_any_code_says_so(tmp_path: Path) -> None:

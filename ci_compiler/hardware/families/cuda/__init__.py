@@ -71,7 +71,6 @@ FAMILY = Family(
     targets=f"{_TARGET.pattern}|{ALL}",
     rule=_runs,
     tag="cu{digits}",
-    language="CUDA",
     next_branch=_next_branch,
     machines=_machines,
     target_of="sm{}{}".format,

@@ -79,7 +79,6 @@ FAMILY = Family(
     targets=f"{_ID.pattern}|{EVERY}|{ALL}",
     rule=_runs,
     lists_products=True,
-    language="HIP",
     machines=_machines,
     named=_named,
     **facts("rocm", "words")["family"],

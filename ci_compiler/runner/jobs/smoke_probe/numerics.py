@@ -17,7 +17,7 @@ import importlib
 import math
 from typing import Any
 
-from .shared import WrongError, has_bfloat16, has_float64, same, torch_module
+from .shared import WrongError, has_bfloat16, same, torch_module
 
 SHAPE = (131, 257, 67)
 """Rows, inner dimension and columns of the matrices: odd, so that the edge tiles of tiled kernels are tested too."""
@@ -38,7 +38,7 @@ def matmul(device: str) -> str:
     types = ["float32", "float16"]
     if device == "cpu" or has_bfloat16(device):
         types.append("bfloat16")
-    if device != "cpu" and has_float64(device):
+    if device != "cpu":
         types.append("float64")
     return ", ".join(f"{name} {_product(name, device):.1%}" for name in types) + " of the bound"
 

@@ -85,37 +85,22 @@ def use_family(path: str) -> None:
     _FAMILY.update(runpy.run_path(path) if path else {})
 
 
-class _Known(SimpleNamespace):
-    """What is known of a family; the check that asks for anything else is skipped."""
-
-    def __getattr__(self, name: str) -> Any:
-        raise SkippedError(f"PyTorch does not tell the {name.replace('_', ' ')} of {self.TITLE}")
-
-
 def family() -> Any:
     """What is known of the variant's family, see `hardware.families`. Raises SkippedError if there is nothing."""
     if not _FAMILY:
         raise SkippedError("nothing is known of PyTorch on GPUs of this family")
-    return _Known(**_FAMILY)
+    return SimpleNamespace(**_FAMILY)
 
 
 def devices_of(kind: str) -> Any:
-    """PyTorch's module of devices of a kind, or what the family has in its place: not all have the same functions."""
-    own = _FAMILY.get("devices")
-    return own(torch_module()) if own else getattr(torch_module(), kind)
+    """PyTorch's module of devices of a kind."""
+    return getattr(torch_module(), kind)
 
 
 def target_of(device: str) -> str:
     """The target of a GPU of PyTorch's: `KIND:INDEX`."""
     kind, _, index = device.partition(":")
     return str(family().target(devices_of(kind), int(index or 0)))
-
-
-def has_float64(device: str) -> bool:
-    """Whether a GPU has the type: where the family does not say it, it does."""
-    kind, _, index = device.partition(":")
-    known = _FAMILY.get("has_float64")
-    return known is None or bool(known(devices_of(kind), int(index or 0)))
 
 
 def has_bfloat16(device: str) -> bool:

@@ -35,8 +35,7 @@ meet("import")
 
 __version__ = BEHAVIOUR.get("version", "2.8.0")
 _TOOLKITS = BEHAVIOUR.get("cuda"), BEHAVIOUR.get("hip")
-_XPU = BEHAVIOUR.get("xpu")
-version = SimpleNamespace(cuda=_TOOLKITS[0], hip=_TOOLKITS[1], xpu=_XPU)
+version = SimpleNamespace(cuda=_TOOLKITS[0], hip=_TOOLKITS[1])
 float64, float32, float16, bfloat16 = "float64", "float32", "float16", "bfloat16"
 _EPS = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 
@@ -56,8 +55,6 @@ class Tensor:
         if where in _EPS:
             return Tensor(self.shape, self.value, where, self.device)
         meet(where.partition(":")[0])
-        if where == "mps:0" and self.kind == "float64":
-            raise TypeError("the MPS framework doesn't support float64")
         return Tensor(self.shape, self.value, self.kind, where)
 
     def cpu(self) -> Tensor:
@@ -243,25 +240,7 @@ cuda = SimpleNamespace(
     get_device_properties=lambda index: SimpleNamespace(gcnArchName=_GPUS[index][1]),
     get_arch_list=lambda: BEHAVIOUR.get("architectures", []) if _GPUS else [],
 )
-_CARDS = BEHAVIOUR.get("cards", [])
-"""Intel's GPUs: their names, PCI ids, and whether they have float64."""
-
-xpu = SimpleNamespace(
-    is_available=lambda: bool(_CARDS),
-    init=_cuda_init,
-    device_count=lambda: len(_CARDS),
-    get_device_name=lambda index: _CARDS[index][0],
-    get_device_properties=lambda index: SimpleNamespace(device_id=_CARDS[index][1], has_fp64=_CARDS[index][2]),
-    get_arch_list=lambda: BEHAVIOUR.get("architectures", []),
-    synchronize=lambda _: meet("synchronize"),
-)
-mps = SimpleNamespace(synchronize=lambda: meet("synchronize"))
-_METAL = BEHAVIOUR.get("metal")
 backends = SimpleNamespace(
-    mps=SimpleNamespace(
-        is_built=lambda: _METAL is not None, is_available=lambda: bool(_METAL), get_name=lambda: _METAL
-    ),
-    mkldnn=SimpleNamespace(is_available=lambda: BEHAVIOUR.get("onednn", True)),
     cudnn=SimpleNamespace(is_available=lambda: "cudnn" in BEHAVIOUR, version=lambda: BEHAVIOUR["cudnn"]),
     cpu=SimpleNamespace(get_cpu_capability=_level),
     cuda=SimpleNamespace(matmul=SimpleNamespace(), preferred_linalg_library=lambda _="": "default"),
@@ -269,6 +248,5 @@ backends = SimpleNamespace(
 ops = SimpleNamespace(torchvision=SimpleNamespace(_cuda_version=lambda: BEHAVIOUR.get("operators", -1)))
 _C = SimpleNamespace(
     **({"_cuda_getArchFlags": lambda: " ".join(BEHAVIOUR.get("architectures", []))} if any(_TOOLKITS) else {}),
-    _has_xpu=_XPU is not None,
     _dispatch_has_kernel_for_dispatch_key=lambda *_: BEHAVIOUR.get("kernels", True),
 )
