@@ -75,7 +75,6 @@ class Code(StrEnum):
     FLAGS_EXCEED_ISA = "flags-exceed-isa"
     FOREIGN_OUTPUT = "foreign-output"
     FOREIGN_REMOTE = "foreign-remote"
-    FORK_CHANGE = "fork-change"
     FORK_NOT_BUILT = "fork-not-built"
     GIT = "git"
     GIT_MISSING = "git-missing"
@@ -251,7 +250,6 @@ class Code(StrEnum):
     UNPROVED_ISA = "unproved-isa"
     UNREAD_SETTING = "unread-setting", Severity.WARNING
     UNSAFE_FILE = "unsafe-file"
-    UNTRUSTED_POOL = "untrusted-pool"
     UNUSED_ALSO = "unused-also"
     UNUSED_BRANCH = "unused-branch"
     UNUSED_CONDITION = "unused-condition"

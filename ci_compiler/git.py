@@ -54,24 +54,6 @@ class TreeEntry(NamedTuple):
     size: int = 0
 
 
-class TreeChange(NamedTuple):
-    """A path that differs between two commits: the mode and the object there now, both of zeros if it was removed."""
-
-    path: str
-    mode: str
-    name: str
-
-    @property
-    def removed(self) -> bool:
-        """Whether nothing is there any more."""
-        return not self.name.strip("0")
-
-    @property
-    def is_file(self) -> bool:
-        """Whether it is a plain file now: no link, no submodule."""
-        return self.mode in {"100644", "100755"}
-
-
 class Git:
     """The repository at `root`. Every method raises InputError with git's own message."""
 
@@ -177,17 +159,6 @@ class Git:
         words = self._run("diff-tree", "-r", "-z", "--no-renames", "--name-status", base, head).split("\0")
         return dict(zip(words[1::2], words[0::2], strict=False))
 
-    def changes(self, base: str, head: str) -> list[TreeChange]:
-        """The paths that differ between two commits or trees. A rename is two paths."""
-        words = self._run("diff-tree", "-r", "-z", "--no-renames", "--raw", "--no-abbrev", base, head).split("\0")
-        found = zip(words[1::2], words[0::2], strict=False)
-        return [TreeChange(path=path, mode=meta.split()[1], name=meta.split()[3]) for path, meta in found]
-
-    def graft(self, parent: str, changes: Collection[TreeChange]) -> str:
-        """Writes the tree of `parent` with the objects of `changes` in it, which the repository has."""
-        lines = (f"{0 if change.removed else change.mode} {change.name}\t{change.path}\0" for change in changes)
-        return self._write_index(parent, "".join(lines))
-
     def blobs(self, names: Sequence[str]) -> list[bytes]:
         """The contents of objects (`COMMIT:PATH` or hashes), by one process. Raises InputError for a missing one."""
         if not names:
@@ -223,14 +194,10 @@ class Git:
         gone = "0" * len(parent)
         blobs = self._write_blobs(changes).items()
         lines = (f"100644 {blob}\t{path}\0" if blob else f"0 {gone}\t{path}\0" for path, blob in blobs)
-        return self._write_index(parent, "".join(lines))
-
-    def _write_index(self, parent: str, lines: str) -> str:
-        """Writes the tree of `parent` with the entries in `lines`, as `update-index` reads them."""
         with tempfile.TemporaryDirectory(prefix="ci-compile-", ignore_cleanup_errors=True) as scratch:
             environment = {"GIT_INDEX_FILE": os.fspath(Path(scratch, "index"))}
             self._run("read-tree", parent, **environment)
-            self._run("update-index", "-z", "--index-info", stdin=lines, **environment)
+            self._run("update-index", "-z", "--index-info", stdin="".join(lines), **environment)
             return self._run("write-tree", **environment).strip()
 
     def _write_blobs(self, texts: Mapping[str, str | None]) -> dict[str, str]:
@@ -295,16 +262,6 @@ class Git:
         if branches:
             refs = [f"refs/heads/{name}" for name in branches]
             self._run("fetch", "--quiet", "--no-write-fetch-head", "--no-tags", "--", remote, *refs, **environment)
-
-    def fetch_commit(self, remote: str, commit: str) -> None:
-        """Fetches `commit` of `remote`, given by its whole hash, without any credential; moves no ref."""
-        anonymous = {"GIT_CONFIG_COUNT": "2", "GIT_ASKPASS": "true"} | {
-            "GIT_CONFIG_KEY_0": "credential.helper",
-            "GIT_CONFIG_VALUE_0": "",
-            "GIT_CONFIG_KEY_1": "fetch.recurseSubmodules",
-            "GIT_CONFIG_VALUE_1": "false",
-        }
-        self._run("fetch", "--quiet", "--no-write-fetch-head", "--no-tags", "--", remote, commit, **anonymous)
 
     def message(self, commit: str) -> str:
         """The message of a commit."""

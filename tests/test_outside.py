@@ -58,7 +58,6 @@ ALLOWED = {
     "hardware.families.rocm.probe": "is copied; reads the code in a library of the package",
     "runner.jobs.smoke_probe.gpu_libraries": "is copied; reads /proc/self",
     "runner.jobs.smoke_probe.shared": "is copied; reads what the test passes on",
-    "runner.fence": "runs alone; reads /proc/net/route and the container's name servers",
     "runner.refuse_forks": "runs alone; refuses what it cannot read",
     # Formats with one reader of their own, which is bounded too.
     "github.artifacts": "the reader of archives, whose bytes are bounded",
@@ -347,7 +346,6 @@ WRONG = {
     "name": ["explain", HUGE[:100_000]],
     "root": ["--check", "--root", HUGE[:100_000]],
     "owner": ["init", "--owner", HUGE[:100_000]],
-    "fork": ["comment", "--fork", HUGE[:100_000]],
 }
 
 

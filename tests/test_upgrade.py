@@ -80,6 +80,7 @@ GONE = {
     ("packages", "pytorch", "suites", "ops", "times"): ("ci/times.json", "pytest-split"),
     ("packages", "pytorch", "suites", "ops", "flaky"): ([], "pytest-rerunfailures"),
     ("packages", "pytorch", "command", "reuse"): (True, "built again at the merge"),
+    ("runners", "builder", "untrusted"): (True, "push the branch of a fork to the repository"),
     ("packages", "pytorch", "command", "compiler-cache"): ({"program": "ccache"}, "the build script may keep a cache"),
 }
 """Keys that earlier versions had, each with a value and a word of what is written instead."""

@@ -79,10 +79,9 @@ class JobContext(NamedTuple):
     folder of the manifest, in which a backend that `uses_artifacts` keeps what it builds. `values` are those of the
     job's variant by name (`spec.values`), `environment` are the variables that its commands get, `container` the image
     that its build script runs in ('': none), and `commands` what the spec declares for its package. `recipes` is the
-    tree that recipes are read from, None for `root`. Unless it `shares`, it writes nothing to the cache, and no record
-    of a test counts. `needed` are the files that were handed over, in build order, below the folder `needs`.
-    `target` opens the place that files are published to without a command, `whole` names all variants of the release
-    that are shown there together (None: each alone), and `keep` says which nights stay there.
+    tree that recipes are read from, None for `root`. `needed` are the files that were handed over, in build order,
+    below the folder `needs`. `target` opens the place that files are published to without a command, `whole` names all
+    variants of the release that are shown there together (None: each alone), and `keep` says which nights stay there.
     """
 
     root: Path
@@ -96,7 +95,6 @@ class JobContext(NamedTuple):
     container: str = ""
     commands: DeclaredCommands | None = None
     recipes: Path | None = None
-    shares: bool = True
     needs: Path | None = None
     needed: tuple[NeededFiles, ...] = ()
     target: Callable[[], Target] | None = None

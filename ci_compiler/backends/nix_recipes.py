@@ -93,7 +93,7 @@ class RecipePrograms(ABC):
     def build(self, order: BuildOrder) -> BuildResult:
         """Builds a recipe, and copies the closure to the cache."""
         program = self._program()
-        if self.job.cache is not None and self.job.shares:
+        if self.job.cache is not None:
             self.store.check_push(self.job.cache)
         derivation = self._derivation(order.recipe)
         self._refuse_undeclared(order, derivation)
@@ -203,7 +203,7 @@ class RecipePrograms(ABC):
 
     def recorded(self, texts: Sequence[str]) -> tuple[str, ...]:
         """Those of `texts` that the cache holds as records. A cache that does not answer holds none."""
-        if self.job.cache is None or not self.job.shares:
+        if self.job.cache is None:
             return ()
         paths = {self.store.text_path(_RECORD, text): text for text in texts}
         try:
@@ -214,7 +214,7 @@ class RecipePrograms(ABC):
 
     def record(self, text: str) -> None:
         """Copies a record to the cache."""
-        if self.job.cache is None or not self.job.shares:
+        if self.job.cache is None:
             return
         pushed = self.store.push_text(self.job.cache, self.store.add_text(_RECORD, text))
         if pushed.status != 0:
@@ -408,7 +408,7 @@ class RecipePrograms(ABC):
         What the cache does not have is staged: nothing is signed before it is tested.
         """
         cache, recipe, path = self.job.cache, self.job.root / order.recipe, build.store_path
-        if cache is None or not self.job.shares:
+        if cache is None:
             return "", ()
         try:
             absent = self.store.uncarried(cache, build.closure, recipe)

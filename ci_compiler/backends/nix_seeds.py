@@ -58,4 +58,4 @@ def share_seeds(store: NixStore, job: JobContext, derivation: str, recipe: Path)
 
 def _between_builders(job: JobContext) -> BinaryCache | None:
     """The cache that seeds travel through. A public one would serve to everybody what nobody is meant to install."""
-    return job.cache if job.cache and job.shares and not job.cache.public else None
+    return job.cache if job.cache and not job.cache.public else None

@@ -4,9 +4,6 @@ All packages of a cell share one route. Of the pools that fit, the least scarce 
 then pools whose GPU has exactly the architecture, then the others. Among equals, fewer GPUs, more machines and fewer
 instruction sets win, and finally the order in the spec.
 
-A pool that is `untrusted` takes no part in this. It runs only what a maintainer has built of a fork's pull request, one
-cell per job (`routes_of_forks`).
-
 The build scripts that the spec puts into containers can run on Linux, on a machine with an engine.
 """
 
@@ -91,13 +88,9 @@ def route(spec: Spec, cells: tuple[Cell, ...]) -> tuple[tuple[Route, ...], tuple
     router = _Router(spec, cells)
     routes = tuple(map(router.route, cells))
     distinct = tuple({id(route): route for route in routes}.values())
-    forks = [(cell, one) for cell, one in routes_of_forks(spec, cells).items() if one]
-    apart = tuple(one for _, one in forks)
-    building = [
-        (cell, one.pools[BUILD]) for cell, one in (*zip(cells, routes, strict=True), *forks) if BUILD in one.pools
-    ]
+    building = [(cell, one.pools[BUILD]) for cell, one in zip(cells, routes, strict=True) if BUILD in one.pools]
     lacks = chain.from_iterable(map(_at_most_few, router.lacks.values()))
-    unused = _unused_pools(spec, (*distinct, *apart))
+    unused = _unused_pools(spec, distinct)
     full = _overfull_builders(spec, zip(cells, routes, strict=True))
     shared = _shared_publishers(spec, distinct)
     return routes, (
@@ -112,28 +105,11 @@ def route(spec: Spec, cells: tuple[Cell, ...]) -> tuple[tuple[Route, ...], tuple
     )
 
 
-def routes_of_forks(spec: Spec, cells: tuple[Cell, ...]) -> dict[Cell, Route | None]:
-    """How each of `cells` is built from a fork: on one machine of an `untrusted` pool, which also tests it.
-
-    It is the pool that builds the cell and runs the most of its tests, among equals the first in the spec; None where
-    no pool builds it. Tests that need another variant or a machine of their own are left out.
-    """
-    found: dict[Cell, Route | None] = {}
-    routers = [
-        _Router(replace(spec, pools=(replace(pool, untrusted=False),)), ()) for pool in spec.pools if pool.untrusted
-    ]
-    for cell in cells if routers else ():
-        able = [one for one in (router.route(cell) for router in routers) if BUILD in one.pools]
-        found[cell] = max(able, key=lambda one: len(one.pools), default=None)
-    return found
-
-
 class _Router:
     """Routes cell by cell. Cells with the same needs share one `Route`, and a missing pool is reported once."""
 
     def __init__(self, spec: Spec, cells: tuple[Cell, ...]) -> None:
         self.spec = spec
-        self.pools = [pool for pool in spec.pools if not pool.untrusted]
         self.runs = {pool.name: self._runs(pool) for pool in spec.pools}
         self.known: dict[Needs, Route] = {}
         self.lacks: dict[tuple[Stage, str], dict[str, Finding]] = {}
@@ -229,7 +205,7 @@ class _Router:
 
     def _pools_for(self, stage: Stage, cell: Cell) -> list[Pool]:
         """The pools that run `stage`; of those, a listed variant takes its own alone, but others may publish it."""
-        name, able = self._pool_of(cell), [pool for pool in self.pools if stage in pool.stages]
+        name, able = self._pool_of(cell), [pool for pool in self.spec.pools if stage in pool.stages]
         own = [pool for pool in able if pool.name == name]
         return own if own or (name and stage is not PUBLISH) else able
 
@@ -273,8 +249,6 @@ class _Router:
         return self._report(stage, cell, reason, at)
 
     def _report(self, stage: Stage, cell: Cell, reason: str, at: tuple[str, ...]) -> str:
-        if len(self.pools) < len(self.spec.pools):
-            reason += "; pools that are `untrusted` do not count"
         if self.spec.tests.get(stage) in {None, TestPolicy.REQUIRED}:
             whose = f"{cell.variants[0].name} on {cell.branch}"
             finding = self.spec.finding(at, Code.NO_POOL, f"{reason} ({whose})", key=True)
@@ -460,4 +434,4 @@ def _why_not(spec: Spec, pool: Pool) -> str:
         return f"whose machines are {pool.system}; give it a `when` for the platforms of Linux"
     if ("runners", pool.name, "image") in spec.document.values:
         return "whose runners are containers of `image`; put what the build needs into that image"
-    return "which is `untrusted`: its runners are containers" if pool.untrusted else ""
+    return ""

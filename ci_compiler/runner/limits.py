@@ -6,7 +6,6 @@ import math
 from collections.abc import Collection, Iterable
 
 from ci_compiler.hardware.machine import NOMINAL, Machine
-from ci_compiler.plan.fork_selection import fork_minutes
 from ci_compiler.plan.suites import benches, longest_minutes
 from ci_compiler.spec.model import Package, Pool, Spec
 from ci_compiler.stages import BUILD, Stage
@@ -34,8 +33,6 @@ def compile_jobs(package: Package, machine: Machine, pool: Pool | None) -> int:
 
 def longest(spec: Spec, pool: Pool) -> int:
     """The most seconds that a job of `pool` may take."""
-    if pool.untrusted:
-        return 60 * fork_minutes(spec)
     stages = [spec.timeouts[stage] for stage in pool.stages]
     taken = [
         bench for bench in benches(spec.packages.values()) if bench.stage in pool.stages and bench.gpus <= pool.gpus

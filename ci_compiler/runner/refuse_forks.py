@@ -1,8 +1,8 @@
 """A hook that runs before a job (ACTIONS_RUNNER_HOOK_JOB_STARTED) and fails it if it runs code of a fork.
 
 It reads the event in the file that `GITHUB_EVENT_PATH` names, and refuses an event that it does not know or cannot
-read. A job that a comment on a pull request started may run code of a fork although the workflow is the repository's
-own: only the machines of a pool for untrusted code take it.
+read. A job that a comment on a pull request started is refused too: it may run code of a fork although the workflow is
+the repository's own.
 
 The runner downloads the job's actions before it runs the hook, so this is a second line of defence. A fork's pull
 request runs the workflow files of the fork: the boundary is the approval setting of the repository, or the runner
@@ -16,9 +16,6 @@ import os
 import sys
 from pathlib import Path
 from typing import Any
-
-UNTRUSTED = "CI_RUNNER_UNTRUSTED"
-"""The variable that the runners of a pool for untrusted code have, with the value "true"."""
 
 EVENTS = frozenset(
     {
@@ -52,10 +49,10 @@ def is_asked_by_comment(event: Any) -> bool:
     return "comment" in event and "pull_request" in (event.get("issue") or {})
 
 
-def refusal(name: str, event_path: str, ref: str, *, untrusted: bool) -> str:
+def refusal(name: str, event_path: str, ref: str) -> str:
     """Why the job of the event `name`, which is in the file at `event_path`, is refused; '' if it is not.
 
-    `ref` is that of the job. `untrusted`: whether the machine is for untrusted code.
+    `ref` is that of the job.
     """
     if name not in EVENTS:
         return f"the event {name!r} is unknown, so nobody knows whose code this is"
@@ -65,8 +62,10 @@ def refusal(name: str, event_path: str, ref: str, *, untrusted: bool) -> str:
         refs = [ref, str(event.get("ref") or "")]
     except (OSError, ValueError, RecursionError, AttributeError):
         return UNREADABLE
-    if asked and not untrusted:
-        return "a comment on a pull request started this job; it needs a machine of a pool for untrusted code"
+    if asked:
+        return (
+            "a comment on a pull request started this job: it may have code of a fork; forks get no self-hosted machine"
+        )
     if name not in _OF_REQUESTS and any(one.startswith("refs/pull/") for one in refs):
         return f"{name} at the ref of a pull request: it may have code of a fork; forks get no self-hosted machine"
     return f"this job runs code of {', '.join(found)}; forks get no self-hosted machine" if found else ""
@@ -75,7 +74,7 @@ def refusal(name: str, event_path: str, ref: str, *, untrusted: bool) -> str:
 def main() -> int:
     """The exit status of the hook; a refusal is printed for GitHub's annotations and for the runner's log."""
     name, path, ref = (os.environ.get(f"GITHUB_{key}", "") for key in ("EVENT_NAME", "EVENT_PATH", "REF"))
-    message = refusal(name, path, ref, untrusted=os.environ.get(UNTRUSTED) == "true")
+    message = refusal(name, path, ref)
     if message:
         shown = "".join(char if char.isprintable() else "?" for char in message)
         print(f"::error::{shown}")

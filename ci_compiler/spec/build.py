@@ -150,8 +150,7 @@ def _complete_pool(pool: Pool, spec: Spec, left_out: frozenset[Stage]) -> Pool:
         pool = replace(pool, runs_on=RunsOn(labels=(pool.hosted,)), **facts)
     if pool.accelerator:
         pool = replace(pool, gpu=Accelerator.parse(pool.accelerator).label)
-    without = left_out | {PUBLISH} if pool.untrusted else left_out
-    usual = tuple(stage for stage in default_stages(gpu=bool(pool.gpu)) if stage not in without)
+    usual = tuple(stage for stage in default_stages(gpu=bool(pool.gpu)) if stage not in left_out)
     return replace(
         pool,
         system=pool.system or _system_of(pool, spec),

@@ -135,16 +135,6 @@ class Pool:
         examples=["ghcr.io/my-org/ci-builder:0.1.0"],
         default="",
     )
-    untrusted: bool = key(
-        "Whether its machines run code of forks that a maintainer asks for with `/build`, and nothing else. Each of "
-        "its jobs needs a fresh machine or container, without any credential.",
-        default=False,
-    )
-
-    @property
-    def fresh_store(self) -> bool:
-        """Whether nothing of an earlier job may be in the store of a job."""
-        return self.only_publishes or self.untrusted
 
     @property
     def only_publishes(self) -> bool:

@@ -28,7 +28,7 @@ from ci_compiler.spec.recipe_references import placeholder_findings, proof_findi
 from ci_compiler.spec.triggers import Profiles
 from ci_compiler.spec.unknown_names import look_up, why_unknown
 from ci_compiler.spec.work_arounds import work_arounds
-from ci_compiler.stages import PUBLISH, TestPolicy
+from ci_compiler.stages import TestPolicy
 from ci_compiler.system import DEVICE
 
 
@@ -364,9 +364,6 @@ def _check_pools(spec: Spec) -> Iterator[Finding]:
             why = next(filter(None, (why_unknown((*path, "runs-on"), label) for label in pool.runs_on.labels)), "")
             message = f"no label of {pool.name} says x64 or arm64; add one, or give its `system: x86_64-linux`"
             yield spec.finding(path, Code.MISSING_SYSTEM, why or message, key=True)
-        if pool.untrusted and PUBLISH in pool.stages:
-            message = f"{pool.name} is for untrusted code, which publishes nothing; leave {PUBLISH} out"
-            yield spec.finding((*path, "stages"), Code.UNTRUSTED_POOL, message)
         for index, isa in enumerate(pool.cpu):
             yield from _check_isa_of_system(spec, (*path, "cpu", index), isa, pool.system)
         if pool.gpu:

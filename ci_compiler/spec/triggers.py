@@ -22,7 +22,7 @@ class PullRequest:
     )
     comment: bool = key(
         "Whether its workflow keeps a comment on it with the meaning, the cost and the results. Needs the permission "
-        "to write `pull-requests`. A request of a fork gets one only if a maintainer has it built.",
+        "to write `pull-requests`. A request of a fork gets none.",
         default=False,
     )
 

@@ -106,13 +106,8 @@ def check_out(git: Git, decided: Plan, carried: Mapping[str, str], branch: str, 
             "install the version of ci-compiler that the spec's `toolkit` names"
         )
         raise wrong(decided.spec.document.file, Code.OTHER_TREE, message)
-    return put_at(git, landing, f"Compile for {branch}\n\n{WRITTEN}")
-
-
-def put_at(git: Git, landing: Landing, message: str) -> str:
-    """Checks out `landing`, detached, and returns its commit. Raises StageError if tracked files are changed."""
-    dates = dict.fromkeys(("GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"), git.date(landing.parent))
-    commit = git.commit_tree(landing.tree, landing.parent, message, AUTHOR | dates)
+    dates = dict.fromkeys(("GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"), git.date(parent))
+    commit = git.commit_tree(landing.tree, parent, f"Compile for {branch}\n\n{WRITTEN}", AUTHOR | dates)
     JobCheckout(git.root).put_at(commit)
     return commit
 

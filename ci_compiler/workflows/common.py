@@ -79,9 +79,6 @@ FORK_GUARD = (
 """False for a pull request from a fork, whose code must never reach a self-hosted machine."""
 
 
-BUILD_COMMAND = "/build"
-"""The comment, followed by a commit, by which a maintainer has a fork's pull request built."""
-
 RUN_GUARD = "(github.event_name == 'push' || github.event_name == 'workflow_dispatch')"
 """False for every event of a change that is not merged."""
 

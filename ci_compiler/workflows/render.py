@@ -49,7 +49,7 @@ def render(spec: Spec, shards: Sequence[Shard]) -> dict[str, str]:
         ".github/actionlint.yaml": dump(_actionlint(spec.pools), header=head),
         ".github/.gitattributes": "".join(f"# {line}\n" for line in head)
         + "workflows/build-*.yml linguist-generated=true\n",
-        ".github/zizmor.yml": _zizmor(spec, head),
+        ".github/zizmor.yml": dump({"rules": _ZIZMOR}, header=(*head, *_ZIZMOR_REASON)),
     }
     if findings := list(_too_large(files)):
         raise InputError(findings)
@@ -87,10 +87,6 @@ def _workflows(spec: Spec, called: Collection[str], shards: Sequence[Shard]) -> 
         yield SYNC, tasks.sync(spec, spec.sync)
     if spec.update:
         yield UPDATE, tasks.update(spec, spec.update)
-    if any(pool.untrusted for pool in spec.pools):
-        from ci_compiler.workflows import fork
-
-        yield fork.FILE, fork.workflow(spec)
 
 
 def _pinned(workflow: Mapping[str, Node], spec: Spec) -> Mapping[str, Node]:
@@ -112,16 +108,6 @@ def _actionlint(pools: Iterable[Pool]) -> dict[str, Node]:
     """actionlint's configuration: the labels that are not GitHub's own. A scale set's name counts as one."""
     labels = {label: None for pool in pools for label in (*pool.runs_on.labels, pool.runs_on.scale_set) if label}
     return {"self-hosted-runner": {"labels": list(labels)}}
-
-
-def _zizmor(spec: Spec, head: tuple[str, ...]) -> str:
-    """zizmor's configuration, with the reasons for what it leaves out."""
-    if not any(pool.untrusted for pool in spec.pools):
-        return dump({"rules": _ZIZMOR}, header=(*head, *_ZIZMOR_REASON))
-    from ci_compiler.workflows import fork
-
-    rules: dict[str, Node] = {**_ZIZMOR, "dangerous-triggers": {"ignore": [fork.FILE]}}
-    return dump({"rules": rules}, header=(*head, *_ZIZMOR_REASON, *fork.TRIGGER_REASON))
 
 
 def _too_large(files: Mapping[str, str]) -> Iterable[Finding]:

@@ -30,9 +30,9 @@ def test_the_values_of_a_variant_are_variables() -> None:
     assert found == {"VARIANT_PYTHON": "3.13", "VARIANT_ACCELERATOR_TAG": "cpu", "VARIANT_": "x"}
 
 
-def test_what_is_not_given_is_empty_and_a_job_shares_what_it_builds() -> None:
+def test_what_is_not_given_is_empty() -> None:
     job = JobContext(root=Path(), owner="my-org", cache=None, secrets={}, seconds=60)
-    assert (job.container, job.shares, job.values, job.environment) == ("", True, {}, {})
+    assert (job.container, job.values, job.environment) == ("", {}, {})
     assert Interpreter(program="python") == ("python", (), "", "", ())
     assert ImportWay(name="alone", paths=()) == ("alone", (), "")
     assert NeededVariant(name="torch", recipe="torch.nix") == ("torch", "torch.nix", "")

@@ -47,7 +47,6 @@ DERIVATION, NEEDED, DOC = path("torch-2.8.0.drv"), path("numpy-2.0.drv"), path("
 RECIPE = ".flox/pkgs/torch.nix"
 ALONE = JobContext(root=Path(), owner="my-org", cache=None, secrets={}, seconds=60)
 CACHED = ALONE._replace(cache=CACHE)
-UNSHARED = CACHED._replace(shares=False)
 ORDER = BuildOrder(name="torch", recipe=RECIPE, needs=(), log=Path("build.log"))
 OWN = CACHED._replace(cache=Cache(url="s3://cache", public_key=KEY, push=CachePush.OWN))
 BUILD = Build()
@@ -96,6 +95,7 @@ NEEDING = [f"nix-store --query --requisites {DERIVATION}", "nix-instantiate HERE
 RUN = [f"nix-build {RECIPE} --out-link result-torch", READ]
 MADE = [*RUN, CLOSURE, DUMP, MODULES]
 COMPARED = [f"{LACKS_THERE} {NUMPY} {TORCH}", f"{HASHES} {WHERE}"]
+SHARED = [READ, *MADE, *COMPARED, READ]
 
 TO_BUILD, NEED_TO_BUILD = (f"echo '  {lines}' >&2" for lines in (DERIVATION, f"{DERIVATION}\n  {NEEDED}"))
 USES = {f"*--requisites {DERIVATION}": says(NEEDED, DERIVATION)}
@@ -143,7 +143,7 @@ BUILDS = {
         [*START, *NEEDING, PLANNED],
     ),
     "a need that the cache lacks": Case(
-        UNSHARED,
+        CACHED,
         lambda programs: programs.build(NEEDS),
         {"*--dry-run*": NEED_TO_BUILD, f"{LACKS} {NUMPY}": says(NUMPY), **USES, **UNSIGNED},
         f"torch: needs numpy, which is neither in this machine's store nor in {URL}; build it first [needs-missing]",
@@ -153,7 +153,7 @@ BUILDS = {
         ],
     ),
     "a need that was staged": Case(
-        UNSHARED,
+        CACHED,
         lambda programs: programs.build(NEEDS._replace(staged=(path("scipy-staged"), path("numpy-staged")))),
         {"*--dry-run*": once(NEED_TO_BUILD, TO_BUILD), **USES, **UNSIGNED},
         BUILT,
@@ -161,22 +161,22 @@ BUILDS = {
             *(*START, *LOOK, *NEEDING),
             f"{NIX} copy {FRESH} --from {URL} {path('numpy-staged')}",
             f"nix-store --delete {path('numpy-staged')}",
-            *(f"{NIX} store cat {NEEDED}", f"{LACKS} {NUMPY}", PLANNED, *MADE),
+            *(f"{NIX} store cat {NEEDED}", f"{LACKS} {NUMPY}", PLANNED, *SHARED),
         ],
     ),
     "what the cache has signed": Case(
-        UNSHARED,
+        CACHED,
         build,
         {"*--dry-run*": once(TO_BUILD, ":")},
         RESULT,
-        [*START, *LOOK, f"{COPY} {TORCH}", PLANNED, *MADE],
+        [*START, *LOOK, f"{COPY} {TORCH}", PLANNED, *MADE, *COMPARED, READ],
     ),
     "a signed build that cannot be fetched": Case(
-        UNSHARED,
+        CACHED,
         build,
         {"*--dry-run*": TO_BUILD, f"{NIX} copy *": fails("no route")},
         BUILT,
-        [*START, *LOOK, *[f"{COPY} {TORCH}"] * 2, *MADE],
+        [*START, *LOOK, *[f"{COPY} {TORCH}"] * 2, *SHARED],
         f"torch is built here; it cannot be fetched from {URL}: no route\n",
     ),
     "a build of something else": Case(
@@ -281,7 +281,6 @@ BUILDS = {
         "aws: aws is not on PATH; install the AWS CLI: Nix itself copies only whole closures to S3 [program-missing]",
         [],
     ),
-    "a build that shares nothing": Case(OWN._replace(shares=False), build, {}, RESULT, [*START, *MADE]),
 }
 
 FETCH = f"{COPY} {TORCH}"
@@ -468,7 +467,6 @@ OTHERS = {
         ],
     ),
     "records without a cache": Case(ALONE, lambda programs: programs.recorded(["text"]), {}, (), []),
-    "records of who shares nothing": Case(UNSHARED, lambda programs: programs.recorded(["text"]), {}, (), []),
     "records of a cache that does not answer": Case(
         CACHED,
         lambda programs: programs.recorded([]) or programs.recorded(["first"]),
@@ -490,7 +488,6 @@ OTHERS = {
         ],
     ),
     "a new record without a cache": Case(ALONE, lambda programs: programs.record("text"), {}, None, []),
-    "a new record of who shares nothing": Case(UNSHARED, lambda programs: programs.record("text"), {}, None, []),
     "a new record that the cache refuses": Case(
         CACHED,
         lambda programs: programs.record("text"),

@@ -33,7 +33,7 @@ DERIVATION, SEED = path("torch-2.8.0.drv"), path("f-compiler-seed-2.8.0")
 JOB = JobContext(root=Path(), owner="my-org", cache=CACHE, secrets={}, seconds=60)
 KEYED = JOB._replace(secrets={"NIX_CACHE_SIGNING_KEY": Secret("cache-1:hush")})
 PUBLIC = JOB._replace(cache=Cache(url=URL, public_key=KEY, public=True))
-NOWHERE = (JOB._replace(cache=None), JOB._replace(shares=False), PUBLIC)
+NOWHERE = (JOB._replace(cache=None), PUBLIC)
 
 ANSWERS = {
     f"{NIX} store cat {DERIVATION}": derived(

@@ -52,21 +52,3 @@ def test_the_called_jobs_run_although_a_job_of_the_caller_was_skipped() -> None:
 @pytest.mark.parametrize("name", ["report", "labels-end"])
 def test_the_last_jobs_run_whatever_happened(name: str, state: str) -> None:
     assert runs(name, {}, **{"status()": state})
-
-
-@pytest.mark.parametrize(
-    ("event", "body", "author", "request_", "expected"),
-    [
-        ("push", "", "", None, True),
-        ("issue_comment", "/canary", "OWNER", {"url": "x"}, True),
-        ("issue_comment", "/canary", "CONTRIBUTOR", {"url": "x"}, False),
-        ("issue_comment", "/canary", "MEMBER", None, False),
-        ("issue_comment", "a canary", "MEMBER", {"url": "x"}, False),
-    ],
-)
-def test_only_a_member_starts_the_canary_by_a_comment(
-    event: str, body: str, author: str, request_: object, expected: bool
-) -> None:
-    comment = {"body": body, "author_association": author}
-    github = {"event_name": event, "event": {"comment": comment, "issue": {"pull_request": request_}}}
-    assert condition_value(job("event", "canary-events")["if"], {"github": github}) is expected

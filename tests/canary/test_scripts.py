@@ -120,14 +120,10 @@ ANSWERS = f"""\
 /canary.yml/runs? 200 {{"total_count": 0}}
 /environments/canary-elsewhere 404 {{"message": "Not Found"}}
 /environments/canary-approval 200 {{"protection_rules": [{{"type": "wait_timer"}}, {{"type": "required_reviewers"}}]}}
-/reactions 201
 /runs/1/approvals 200 {REVIEWS}
 PATCH 200
 --data*/issues/7/comments 201 {{"id": 11}}
 /issues/7/comments 200
-/pulls/7 200
-/statuses/ 201
-/collaborators/ 200
 /attestations 422
 /check-runs/6/annotations 200 []
 /dispatches 403
@@ -186,8 +182,6 @@ HOLDING = {
     "GITHUB_WORKFLOW_REF": "my-org/my-repository/.github/workflows/canary-events.yml@refs/heads/main",
     "FORK": "false",
     "HOUR": "22",
-    "COMMENT": "9",
-    "ISSUE": "7",
     "NUMBER": "",
     "FROM": "",
     "BASE": "a" * 40,
@@ -324,13 +318,8 @@ BREAKS = (
     ("pull-request-merge", ["event"], {"STRANGER": "1"}),
     ("pull-request-merge", ["event"], {"PARENTS": f"{'a' * 40} {'b' * 40} {'c' * 40}"}),
     ("pull-request-merge", ["event"], {"PARENTS": f"{'a' * 40} {'c' * 40}"}),  # the head of another push
-    ("fork-request", ["event"], other("/statuses/", "201")),
-    ("comment-file", ["event"], {"GITHUB_WORKFLOW_REF": HOLDING["GITHUB_WORKFLOW_REF"].replace("main", "feature")}),
-    ("comment-file", ["event"], {"TIP": "c" * 40}),
-    ("comment-file", ["event"], {"ISSUE": ""}),
-    *(("comment-rights", ["event"], other(path, "403")) for path in ("/reactions", "/statuses/", "/collaborators/")),
-    ("comment-rights", ["event"], other("/dispatches", "204")),
-    *(("comment-writes", ["event"], other(path, "403")) for path in ("/pulls/7", "/issues/7/comments", "PATCH")),
+    ("fork-request", ["event"], other("/issues/7/comments", "201")),
+    *(("comment-writes", ["event"], other(path, "403")) for path in ("/issues/7/comments", "PATCH")),
     ("merge-group", ["event"], {"GITHUB_REF": "refs/heads/main"}),
     ("merge-group", ["event"], {"STRANGER": "1"}),
     ("merge-group", ["event"], {"BASE": "c" * 40}),
@@ -392,10 +381,8 @@ EVENTS: dict[str, dict[str, str]] = {
         "BASE_REF": "main",
         "HEAD_COMMIT": "b" * 40,
     },
-    "fork-request": {NAMED_BY: "pull_request", "FROM": "their-org/fork", **other("/statuses/", "403")},
-    "comment-file": {NAMED_BY: "issue_comment"},
-    "comment-rights": {NAMED_BY: "issue_comment"},
-    "comment-writes": {NAMED_BY: "issue_comment"},
+    "fork-request": {NAMED_BY: "pull_request", "NUMBER": "7", "FROM": "their-org/fork", **other("/comments", "403")},
+    "comment-writes": {NAMED_BY: "pull_request", "NUMBER": "7", "FROM": "my-org/my-repository"},
     "merge-group": {NAMED_BY: "merge_group", "GITHUB_REF": "refs/heads/gh-readonly-queue/main/pr-7-aaaa"},
     "path-filters": {"GITHUB_EVENT_NAME": "push"},
     "windows-machine": {"LAYOUT": "Scripts"},

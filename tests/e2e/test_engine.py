@@ -444,7 +444,7 @@ def shift(engine: Engine, github: GitHub, monkeypatch: pytest.MonkeyPatch) -> Sh
 BUILD = """\
 cp -r project checkout && cd checkout && git init --quiet --initial-branch main && git add --all &&
 git -c user.name=a -c user.email=a@example.com commit --quiet --message a &&
-PATH=/home/runner/python:$PATH exec /opt/ci-compiler/bin/ci-runner build "$1" --out ../artifact --unshared
+PATH=/home/runner/python:$PATH exec /opt/ci-compiler/bin/ci-runner build "$1" --out ../artifact
 """
 
 

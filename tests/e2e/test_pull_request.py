@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,7 +16,7 @@ from .world import FORK, HERE, REPOSITORY, TAG, World
 pytestmark = pytest.mark.slow
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from .act import Run
     from .conftest import NewWorld
@@ -27,16 +27,6 @@ HOSTED = sorted([*CHECKS, "pull request/Select", VERDICT])
 TESTED = ["build doctor", "build build", "cpu-test doctor", "cpu-test fetch", "cpu-test smoke"]
 OTHER, VERSION = "cuda-13_0", "{engine: 1.1.0, vision: 0.6.0}"
 CHOSEN = [f"{package}-{TAG}-cpu-avx" for package in ("engine", "vision")]
-LEG = f"main {TAG}-cpu-avx"
-BUILT_STEPS = ("Build", "Run cpu-test")
-
-
-class Offered(NamedTuple):
-    """A pull request of a fork: its number and its commit, in a GitHub for tests."""
-
-    github: GitHub
-    number: int
-    commit: str
 
 
 @pytest.fixture(scope="module")
@@ -219,71 +209,6 @@ def test_it_says_how_many_variants_were_not_built_and_what_to_do(foreign: Run) -
     )
     assert said in foreign.log.summary
     assert said in foreign.log.said
-
-
-# Of a fork, where a maintainer asks for it.
-
-MAINTAINER = {"login": "a-maintainer", "id": 42, "type": "User"}
-
-
-@pytest.fixture
-def offer(world: World) -> Iterator[Callable[[str], Offered]]:
-    """Makes pull requests of a fork that edit one file, in a GitHub that the hosted machines ask."""
-    with serving(GitHub()) as github:
-        github.roles["a-maintainer"] = (42, "write")
-        world.github, world.github_token = f"{github.url} {AT_GITHUB}", TOKEN
-
-        def offering(path: str) -> Offered:
-            world.git("checkout", "--quiet", "-B", "theirs", "origin/main")
-            (world.clone / path).parent.mkdir(parents=True, exist_ok=True)
-            (world.clone / path).write_text("{ }: 1\n", "utf-8")
-            commit = world.commit("Edit one file")
-            number = github.add_request(commit)
-            world.git("push", "--quiet", "--force", "origin", f"{commit}:refs/pull/{number}/head")
-            return Offered(github=github, number=number, commit=commit)
-
-        yield offering
-    world.github = ""
-
-
-def test_a_maintainers_comment_builds_and_tests_the_commit_and_shares_nothing(
-    world: World, offer: Callable[[str], Offered]
-) -> None:
-    offered, before = offer(".flox/pkgs/lib/note.nix"), world.cached()
-    steps = [{"name": name, "status": "completed", "conclusion": "success", "number": 1} for name in BUILT_STEPS]
-    offered.github.runs.append({"id": 1})
-    offered.github.set_jobs(1, [(LEG, "completed", "success")])
-    offered.github.jobs[1][0]["steps"] = steps
-    run = world.comment(f"/build {offered.commit}", offered.number, **MAINTAINER)
-    assert run.status == 0
-    hosted = ["Recipes are sound", "Say how it ended", "Say what is built", "Select"]
-    assert run.ended("success") == sorted([*(f"build a fork/{name}" for name in hosted), f"build a fork/{LEG}"])
-    done = ["build doctor", "build build", "build doctor", "build smoke"]
-    assert [run.did(variant) for variant in CHOSEN] == [done, done]
-    assert {entry.job for entry in run.journal} == {"build"}
-    assert not [entry for entry in run.journal if entry.secret]
-    assert world.cached() == before
-    for variant in CHOSEN:
-        manifest = run.json("fork-0", f"{variant}/manifest.json")
-        assert manifest["branch"] == "main"
-        assert manifest["staged"] == ""
-        assert run.json("fork-0", f"{variant}/cpu-test/result.json")["recorded"] is False
-    (comment,) = offered.github.comments[offered.number]
-    assert f"| {LEG} | forks | 2 | passed | passed | – |" in comment["body"]
-    assert [one["state"] for one in offered.github.statuses] == ["pending", "success"]
-    assert {one["sha"] for one in offered.github.statuses} == {offered.commit}
-
-
-def test_a_commit_that_edits_a_workflow_reaches_no_machine(world: World, offer: Callable[[str], Offered]) -> None:
-    path = ".github/workflows/cell.yml"
-    offered = offer(path)
-    run = world.comment(f"/build {offered.commit}", offered.number, **MAINTAINER)
-    assert run.status == 0
-    assert run.journal == ()
-    assert sorted(run.log.started) == ["build a fork/Say what is built", "build a fork/Select"]
-    (comment,) = offered.github.comments[offered.number]
-    assert f"- {path}: is read by git or GitHub" in comment["body"]
-    assert offered.github.statuses == []
 
 
 # Verdicts.

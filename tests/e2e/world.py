@@ -340,12 +340,6 @@ class World:
         group = {"head_sha": head, "head_ref": queue, "base_sha": onto, "base_ref": f"refs/heads/{base}"}
         return self.act("merge_group", "pull-request.yml", {"action": "checks_requested", "merge_group": group}, head)
 
-    def comment(self, body: str, number: int, **user: Any) -> Run:
-        """Runs the workflow that a comment on the pull request `number` starts, at the default branch's commit."""
-        issue = {"number": number, "pull_request": {"url": f"https://github.com/{REPOSITORY}/pull/{number}"}}
-        payload = {"action": "created", "issue": issue, "comment": {"id": 1, "body": body, "user": user}}
-        return self.act("issue_comment", "fork.yml", payload, self.git("rev-parse", "origin/main"))
-
     def act(self, event: str, workflow: str, payload: Mapping[str, Any], commit: str, *options: str) -> Run:
         """Runs a workflow of the compiled files at `commit`, as they are, for an event."""
         folder = self._new_run(payload)

@@ -19,18 +19,15 @@ from ci_compiler.canary import table
 from ci_compiler.canary.assumptions import assumptions
 from ci_compiler.cli.compile import canary
 from ci_compiler.cli.where import chosen_of, texts_of
-from ci_compiler.codes import Code
 from ci_compiler.errors import InputError
 from ci_compiler.github.artifacts import files
-from ci_compiler.github.request_comments import build_comment
 from ci_compiler.hardware import UnknownHardwareError, pasted, tables
 from ci_compiler.hardware.families.cuda.libcuda import attempt_of
 from ci_compiler.hardware.texts import Answer
-from ci_compiler.outside import UnreadableError, json_of, object_of, reading, text_of, xml_of
+from ci_compiler.outside import UnreadableError, json_of, object_of, text_of, xml_of
 from ci_compiler.plan.benchmarks import BenchmarkResult, read_benchmark
 from ci_compiler.plan.pipeline import Plan, plan
 from ci_compiler.plan.selection import Facts, GitHubEvent, decide, question
-from ci_compiler.reports.fork_report import fork_comment, outcome
 from ci_compiler.reports.history import read_history
 from ci_compiler.reports.history_file import text_of as history_text
 from ci_compiler.reports.summary import SummarisedRun
@@ -41,7 +38,6 @@ from ci_compiler.runner.jobs.junit import read_junit
 from ci_compiler.runner.jobs.manifest import read_manifest
 from ci_compiler.runner.jobs.publish_run import read_results, reported_outputs
 from ci_compiler.spec.build import parse_spec
-from tests.reports.test_fork_report import REQUEST, STEPS, URL
 from tests.reports.test_history_file import history
 from tests.runner.jobs.test_manifest import MANIFEST
 from tests.specs import small, spec_of
@@ -168,17 +164,8 @@ def _chosen(data: bytes) -> None:
     chosen_of(Namespace(chosen=data.decode("utf-8", "replace")))
 
 
-def _fork(data: bytes) -> None:
-    with reading("--fork", Code.WRONG_VALUE):
-        request = object_of(data)
-        fork_comment(request, None, STEPS, URL), outcome(request, [])
-
-
 def _event(data: bytes) -> None:
-    with reading("event", Code.UNKNOWN_EVENT):
-        payload = object_of(data)
-        build_comment("issue_comment", payload)
-    happened = GitHubEvent(name="pull_request", payload=payload)
+    happened = GitHubEvent(name="pull_request", payload=object_of(data))
     question(_plan(), happened)
     decide(_plan(), happened, Facts())
 
@@ -244,9 +231,6 @@ _JOBS = {
     ]
 }
 _EVENT = {
-    "action": "created",
-    "issue": {"number": 7, "pull_request": {"url": "u"}},
-    "comment": {"body": f"/build {'0' * 40}", "user": {"login": "a", "id": 42, "type": "User"}},
     "pull_request": {"base": {"ref": "main", "sha": "0" * 40}, "head": {"ref": "x", "repo": {"full_name": "a/b"}}},
     "repository": {"full_name": "a/b"},
 }
@@ -286,7 +270,6 @@ READERS: Mapping[str, Reader] = {
     "canary": Reader(_canary, (_TABLE.encode(),)),
     "judge": Reader(_judge, (_bytes(_NEEDS), _bytes(_JOBS), b"a=1\nb=x\n")),
     "chosen": Reader(_chosen, (b'["a", "b"]', b'{"main": ["a"]}')),
-    "fork": Reader(_fork, (_bytes(REQUEST),)),
     "event": Reader(_event, (_bytes(_EVENT), b'{"merge_group": {"base_ref": "a", "head_ref": "b", "base_sha": "c"}}')),
     "pasted": Reader(_pasted, (b"Architecture: x86_64\nModel name: x\nFlags: avx2\nGPU 0: NVIDIA H100 (UUID: x)\n",)),
     "lines": Reader(_lines, (b"\n".join(map(_bytes, _ROWS)), _bytes(_ROWS[1]))),

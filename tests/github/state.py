@@ -108,10 +108,7 @@ class GitHub:
         self.protected: dict[str, Json] = {}
         self.secret_names: dict[str, list[str]] = {}
         self.pulls: dict[int, Json] = {}
-        self.requests: dict[int, Json] = {}
-        self.roles: dict[str, tuple[int, str]] = {}
         self.comments: dict[int, list[Json]] = {}
-        self.statuses: list[Json] = []
         self.issues: dict[int, Json] = {}
         self.annotations: dict[int, list[str]] = {}
         self.artifacts: dict[int, list[Json]] = {}
@@ -242,17 +239,6 @@ class GitHub:
         if "Authorization" in headers:
             self.problems.append("the storage of artifacts was sent a credential")
         return self.storage.get(path)
-
-    def add_request(self, head: str, *, base: str = "main", owner: str = "a-stranger", state: str = "open") -> int:
-        """Adds a pull request at the commit `head`, from a repository of `owner`."""
-        number, example = self._number(), _pull()
-        example["head"] |= {"sha": head, "ref": "topic"}
-        example["head"]["repo"]["full_name"] = f"{owner}/{NAME}"
-        example["base"] |= {"ref": base}
-        example["base"]["repo"]["full_name"] = REPOSITORY
-        self.requests[number] = example | {"number": number, "state": state}
-        self.comments[number] = []
-        return number
 
     def add_comment(self, number: int, body: str, *, login: str = "somebody", kind: str = "User") -> Json:
         """Adds a comment by an account of the type `kind` to a pull request."""
@@ -612,19 +598,6 @@ class GitHub:
         self.pulls[number] |= request.body
         return Answer(200, _pull() | {key: self.pulls[number][key] for key in _LINKS})
 
-    def permission(self, request: Request) -> Answer:
-        """What a user may do. GitHub reports the roles between the old permissions as the one below."""
-        login = request.known["username"]
-        number, role = self.roles.get(login, (1, "read"))
-        answer = description().example("repository-collaborator-permission-response-if-user-has-admin-permissions")
-        old = {"maintain": "write", "triage": "read"}.get(role, role)
-        whose = answer["user"] | {"login": login, "id": number, "role_name": role}
-        return Answer(200, answer | {"permission": old, "role_name": role, "user": whose})
-
-    def read_request(self, request: Request) -> Answer:
-        found = self.requests.get(int(request.known["pull_number"]))
-        return Answer(200, found) if found else refusal(404, "Not Found")
-
     def list_comments(self, request: Request) -> Answer:
         size, page = (int(request.query[name][0]) for name in ("per_page", "page"))
         return Answer(200, self.comments[int(request.known["issue_number"])][(page - 1) * size : page * size])
@@ -640,10 +613,6 @@ class GitHub:
             return refusal(404, "Not Found")
         found |= request.body
         return Answer(200, found)
-
-    def set_status(self, request: Request) -> Answer:
-        self.statuses.append({"sha": request.known["sha"], **request.body})
-        return Answer(201, description().example("status") | request.body)
 
     def read_pages(self, _: Request) -> Answer:
         return Answer(200, description().example("page")) if self.pages else refusal(404, "Not Found")
@@ -760,12 +729,9 @@ _ANSWERS: dict[str, Callable[[GitHub, Request], Answer]] = {
     "get /pulls": GitHub.list_pulls,
     "post /pulls": GitHub.open_pull,
     "patch /pulls/{pull_number}": GitHub.edit_pull,
-    "get /pulls/{pull_number}": GitHub.read_request,
-    "get /collaborators/{username}/permission": GitHub.permission,
     "get /issues/{issue_number}/comments": GitHub.list_comments,
     "post /issues/{issue_number}/comments": GitHub.write_comment,
     "patch /issues/comments/{comment_id}": GitHub.edit_comment,
-    "post /statuses/{sha}": GitHub.set_status,
 }
 
 _LINKS = ("number", "url", "html_url")

@@ -9,7 +9,7 @@ import pytest
 
 from ci_compiler.errors import InputError
 from ci_compiler.plan.pipeline import plan
-from ci_compiler.plan.routing import routes_of_forks, runs_gpu
+from ci_compiler.plan.routing import runs_gpu
 from ci_compiler.stages import BUILD
 from tests.specs import CACHE, small, spec_of
 
@@ -333,31 +333,6 @@ def test_pools_that_are_too_small_are_named_with_what_they_have() -> None:
         "no pool for build on x86_64-linux has 50 GB of disk and 64 GB of memory; a has 10 GB of disk; b has 8 GB of "
         "memory; c has 20 GB of disk and 16 GB of memory (pytorch-python313-cpu-avx2 on main)"
     ) in refused(small_ones, packages=packages)
-
-
-def test_pools_for_untrusted_code_do_not_count() -> None:
-    fork = pool("f", stages=["build", "cpu-test"], untrusted=True, disk=900, memory=900)
-    said = refused({"fork": fork, "arm": {"runs-on": ["self-hosted", "linux", "arm64"], "cpu": ["armv9"]}})
-    assert any("; pools that are `untrusted` do not count (" in message for message in said)
-
-
-def forked(*pools: dict[str, Any], **changes: Any) -> list[dict[str, str] | None]:
-    """The pool of each stage of each cell that is built from a fork; None where no pool builds it."""
-    runners = {"builder": pool("b"), **{f"fork{at}": keys for at, keys in enumerate(pools)}}
-    spec = spec_of(small(runners=runners, **changes))
-    routes = routes_of_forks(spec, plan(spec).judged.cells)
-    return [route and {stage.name: taken.name for stage, taken in route.pools.items()} for route in routes.values()]
-
-
-def test_a_fork_is_built_and_tested_by_the_untrusted_pool_that_runs_the_most() -> None:
-    builds = pool("f0", stages=["build"], untrusted=True)
-    tests = pool("f1", stages=["build", "cpu-test"], untrusted=True)
-    matrix = {"python": ["3.13"], "isas": {"x86_64-linux": ["avx2"]}, "gpus": {"cpu": {}}}
-    assert forked(builds, tests, matrix=matrix) == [{"build": "fork1", "cpu-test": "fork1"}]
-    assert forked(builds, matrix=matrix) == [{"build": "fork0"}]
-    assert forked(matrix=matrix) == []
-    tester = pool("f2", stages=["cpu-test"], untrusted=True)
-    assert forked(tester, matrix=matrix) == [None]
 
 
 def test_a_test_suite_goes_to_a_machine_with_its_gpus() -> None:

@@ -173,15 +173,6 @@ def test_only_the_daemons_of_builders_get_what_the_sandbox_of_nix_needs(told: To
     assert "--env CI_RUNNER_CORES=16" in tester
 
 
-def test_only_a_runner_of_untrusted_code_is_told_that_it_is_one(told: Told) -> None:
-    """Its hook then takes jobs that may run code of a fork."""
-    told.engine.prepare(ORDER)
-    for untrusted in (False, True):
-        told.engine.start(replace(ORDER, untrusted=untrusted), Secret(SECRET))
-        assert ("CI_RUNNER_UNTRUSTED=true" in told.started[-1].split()) is untrusted
-        assert told.started[-1].count("CI_RUNNER_UNTRUSTED") == untrusted
-
-
 def test_the_builders_key_reaches_the_daemon_alone(told: Told) -> None:
     engine = ContainerEngine(told.folder / told.engine.kind, Secret("builder-1:c2VjcmV0"))
     engine.prepare(ORDER)
@@ -218,17 +209,15 @@ def test_without_nix_there_is_neither_a_store_nor_a_daemon(told: Told) -> None:
     assert "--volume" not in told.started[-1]
 
 
-@pytest.mark.parametrize(("untrusted", "closed"), [(False, "metadata"), (True, "private")])
-def test_the_network_is_closed_before_anything_runs_in_it(told: Told, *, untrusted: bool, closed: str) -> None:
+def test_the_network_is_closed_before_anything_runs_in_it(told: Told) -> None:
     told.engine.prepare(ORDER)
-    told.engine.start(replace(ORDER, untrusted=untrusted), Secret(SECRET))
+    told.engine.start(ORDER, Secret(SECRET))
     holder, closer, daemon, second, job = [line for line in told.told if line.startswith("run")]
     assert f"--name {ORDER.name}-net " in holder
-    assert [("disable_ipv6=1" in line) for line in (holder, daemon)] == [untrusted, untrusted]
     for line, closes in ((closer, f"{ORDER.name}-net"), (second, f"{ORDER.name}-nix")):
         assert line.startswith(f"run --rm --network container:{closes} ")  # its exit status is that of the engine
         assert "--cap-add NET_ADMIN" in line
-        assert line.endswith(f" -I -m ci_compiler.runner.fence {closed}")
+        assert line.endswith(" -I -m ci_compiler.runner.fence")
     assert f"--network container:{ORDER.name}-net" in job
     assert "--network" not in daemon  # builds share no network with the job
     assert not any("NET_ADMIN" in line for line in (holder, daemon, job))

@@ -134,14 +134,13 @@ def test_a_test_on_a_larger_cpu_needs_an_emulator(
 @pytest.mark.parametrize(
     ("fence", "reached", "verdict", "message"),
     [
-        ("", (), CheckVerdict.SKIPPED, "not in a container"),
-        ("metadata", (), CheckVerdict.OK, "no route to"),
-        ("metadata", ("169.254.169.254",), CheckVerdict.FAILED, "a job reaches 169.254.169.254"),
-        ("metdata", (), CheckVerdict.FAILED, "CI_RUNNER_FENCE is 'metdata'"),
+        (False, (), CheckVerdict.SKIPPED, "not in a container"),
+        (True, (), CheckVerdict.OK, "no route to"),
+        (True, ("169.254.169.254",), CheckVerdict.FAILED, "a job reaches 169.254.169.254"),
     ],
 )
 def test_a_job_must_not_reach_what_is_closed(
-    fence: str, reached: tuple[str, ...], verdict: CheckVerdict, message: str
+    reached: tuple[str, ...], verdict: CheckVerdict, message: str, *, fence: bool
 ) -> None:
     found = host_checks.egress(work("build"), evidence(fence=fence, reached=reached))
     assert (found.verdict, message in found.message) == (verdict, True)

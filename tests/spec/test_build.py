@@ -203,7 +203,6 @@ GPU = [CPU_TEST, GPU_TEST]
         ({}, {"tests": {"benchmark": "where-routed"}}, [BUILD, CPU_TEST, BENCHMARK, PUBLISH], [*GPU, BENCHMARK]),
         ({"stages": ["build"]}, {}, [BUILD], GPU),
         ({"stages": ["publish"]}, {}, [PUBLISH], GPU),
-        ({"untrusted": True}, {}, [BUILD, CPU_TEST], GPU),
     ],
 )
 def test_a_pool_runs_the_usual_stages_unless_it_lists_some(

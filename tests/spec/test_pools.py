@@ -35,16 +35,8 @@ def test_a_job_addresses_a_pool_by_labels_a_group_or_a_scale_set(written: Any, e
 
 
 @pytest.mark.parametrize(
-    ("keys", "only_publishes", "fresh_store"),
-    [
-        ({}, False, False),
-        ({"stages": (BUILD, PUBLISH)}, False, False),
-        ({"stages": (PUBLISH,)}, True, True),
-        ({"stages": (BUILD,), "untrusted": True}, False, True),
-    ],
+    ("keys", "only_publishes"),
+    [({}, False), ({"stages": (BUILD, PUBLISH)}, False), ({"stages": (PUBLISH,)}, True)],
 )
-def test_a_store_is_fresh_where_nothing_of_another_job_may_reach(
-    keys: dict[str, Any], *, only_publishes: bool, fresh_store: bool
-) -> None:
-    pool = Pool(name="pool", **keys)
-    assert (pool.only_publishes, pool.fresh_store) == (only_publishes, fresh_store)
+def test_a_pool_that_publishes_alone_builds_and_tests_nothing(keys: dict[str, Any], *, only_publishes: bool) -> None:
+    assert Pool(name="pool", **keys).only_publishes == only_publishes

@@ -432,17 +432,6 @@ MORE: dict[str, tuple[dict[str, Any], list[Said]]] = {
     ),
     "GPUs of a pool": (pool(gpus=2, gpu="sm90"), []),
     "a pool without a system": (pool(**{"runs-on": ["big"]}), [("missing-system", NO_SYSTEM, '"further"')]),
-    "a pool that may not publish": (
-        pool(untrusted=True, stages=["build", "publish"]),
-        [
-            (
-                "untrusted-pool",
-                "further is for untrusted code, which publishes nothing; leave publish out",
-                '["build", "publish"]',
-            )
-        ],
-    ),
-    "a pool for untrusted code": (pool(untrusted=True, stages=["build"]), []),
     "a pool's GPU": (pool(gpu="sm91"), [("unknown-gpu", "unknown GPU 'sm91'; did you mean sm90 or", '"sm91"')]),
     "a pool with a GPU of other hosts": (
         pool(gpu="sm121"),

@@ -299,8 +299,6 @@ CASES: list[tuple[str, str, str]] = [
         _COMMAND.format("container: quay.io/pypa/manylinux_2_28_x86_64:latest"),
     ),
     ("command container rows", "needs: [pytorch]}", _COMMAND.format("container: [{image: a}]")),
-    ("untrusted word", "gpu: sm90, cpu: [avx512]}", "gpu: sm90, cpu: [avx512], untrusted: forks}"),
-    ("untrusted publishes", "count: 2}", "count: 2, untrusted: true, stages: [build, publish]}"),
     ("comment word", "owner: my-org", "owner: my-org\npull-request: {comment: always}"),
     ("repository name", "owner: my-org", "owner: my-org\nrepository: build-pytorch"),
     ("repository url", "owner: my-org", "owner: my-org\nrepository: https://github.com/my-org/build-pytorch"),

@@ -53,9 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Prints the outputs of the job, also to $GITHUB_OUTPUT; what a pull request rebuilds goes to the summary."""
     decided, git, event = plan_of(arguments), Git(root_of(arguments)), event_of_run()
     token = os.environ.pop(TOKEN, "")  # commands of the repository may run
-    if arguments.fork:
-        outputs = _of_fork(git, decided, event, token)
-    elif arguments.pull_request:
+    if arguments.pull_request:
         outputs = _of_request(git, decided, event, token)
     else:
         outputs = _of_shard(arguments, git, decided, event, token)
@@ -124,16 +122,6 @@ def _of_request(git: Git, decided: Plan, event: GitHubEvent, token: str) -> dict
         **versions,
         **noted,
     }
-
-
-def _of_fork(git: Git, decided: Plan, event: GitHubEvent, token: str) -> dict[str, str]:
-    from ci_compiler.sync.fork_requests import outputs_of_fork  # no other selection needs it
-
-    given = {**os.environ, **({TOKEN: token} if token else {})}
-    outputs, remark = outputs_of_fork(git, decided, event, given, note)
-    if remark:
-        _remark(remark)
-    return outputs
 
 
 class _Run(NamedTuple):

@@ -27,7 +27,7 @@ def run(arguments: argparse.Namespace, secrets: Secrets) -> int:
         spec = with_versions(spec, decided_versions(spec, root, [branch]))
     built = find(spec, arguments.name, branch)
     given = Given(staged_builds(arguments.staged), offered_to(built, arguments))
-    job = StageJob(spec, root, secrets, shared=not arguments.unshared)
+    job = StageJob(spec, root, secrets)
     if built.cell.joined:
         digests = build_joined(job, built, arguments.out, given)
         append_to("GITHUB_OUTPUT", f"manifests={json.dumps(digests)}\n")

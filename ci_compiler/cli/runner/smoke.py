@@ -51,7 +51,7 @@ def _subject(arguments: argparse.Namespace, scratch: Path) -> SmokeSubject:
     given = {name: value for name, value in expected.items() if value is not None}
     if arguments.python is not None:
         return of_python(spec, arguments.name, arguments.branch, stage, arguments.python, given)
-    job = StageJob(spec, Path.cwd(), shared=not arguments.unshared)
+    job = StageJob(spec, Path.cwd())
     return of_manifest(
         job, arguments.name, arguments.branch, stage, arguments.manifest, given, scratch=scratch, needs=arguments.needs
     )

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ci_compiler.backends.protocol import NixUse
 from ci_compiler.cli.console import note, print_findings
-from ci_compiler.cli.engines import BUILDER_KEY_FILE, engine_of, this_machine
+from ci_compiler.cli.engines import engine_of, this_machine
 from ci_compiler.cli.remote import client_of
 from ci_compiler.cli.where import filter_of, root_of, spec_of
 from ci_compiler.clock import Clock
@@ -42,7 +42,6 @@ def run(arguments: argparse.Namespace) -> int:
     """
     spec = spec_of(arguments)
     pool = _pool(spec, arguments)
-    _refuse_credentials(pool, arguments)
     engine = engine_of(arguments)
     in_organisation = arguments.organisation or bool(pool.runs_on.group)
     patient = Registrar(client_of(arguments, root_of(arguments)), organisation=in_organisation)
@@ -72,16 +71,6 @@ def _pool(spec: Spec, arguments: argparse.Namespace) -> Pool:
     return pool
 
 
-def _refuse_credentials(pool: Pool, arguments: argparse.Namespace) -> None:
-    """Refuses to give the jobs of a pool for untrusted code a machine that they could change, or a key that signs."""
-    if pool.untrusted and arguments.host:
-        message = f"{pool.name} runs code of forks, which needs a new container for each job"
-        raise wrong("--host", Code.UNTRUSTED_POOL, message)
-    if pool.untrusted and os.environ.get(BUILDER_KEY_FILE):
-        message = f"{pool.name} runs code of forks, whose builds are not signed; unset it for this pool"
-        raise wrong(BUILDER_KEY_FILE, Code.UNTRUSTED_POOL, message)
-
-
 def _work(spec: Spec, pool: Pool, github: Registrar, arguments: argparse.Namespace) -> RunnerPlan:
     return RunnerPlan(
         pool=pool.name,
@@ -94,8 +83,7 @@ def _work(spec: Spec, pool: Pool, github: Registrar, arguments: argparse.Namespa
         gpus=pool.gpus if pool.gpu and not arguments.host else 0,
         builds=builds_in(spec, pool),
         store=spec.backend.nix is not NixUse.NONE,
-        fresh_store=pool.fresh_store,
-        untrusted=pool.untrusted,
+        fresh_store=pool.only_publishes,
         trusted_keys=trusted_keys(spec),
         cores=pool.cores,
         memory=0 if arguments.host else int(pool.memory * GB * NOMINAL),

@@ -35,9 +35,7 @@ from ci_compiler.runner.controller.engine import (
     engine_errors,
 )
 from ci_compiler.runner.controller.job_network import (
-    closed_of,
     closer_arguments,
-    families,
     holder_arguments,
     joined,
     network_containers,
@@ -63,8 +61,7 @@ from ci_compiler.runner.controller.store_daemon import (
     options,
     started,
 )
-from ci_compiler.runner.fence import FENCE
-from ci_compiler.runner.refuse_forks import UNTRUSTED
+from ci_compiler.runner.fence import CLOSED, FENCE
 from ci_compiler.secret import Secret
 from ci_compiler.units import GB
 
@@ -218,7 +215,7 @@ class ContainerEngine:
         self._ask(closer_arguments(order, network_name(order.name), PYTHON, *together))
         if order.store:
             volume, daemon, key = self._stores[order.pool, order.slot], daemon_name(order.name), self._builder_key
-            how = (*own, *families(order), *(PIPED if key else ()))
+            how = (*own, *(PIPED if key else ()))
             memory = self._shares(order)[1]
             self._ask(daemon_arguments(replace(order, memory=memory), self.kind, volume, *how))
             if key:
@@ -376,8 +373,7 @@ _ENDED = frozenset({"exited", "dead", "stopped"})
 def _environment(order: RunnerOrder) -> dict[str, str]:
     """The variables that the entry point and the hooks of the images read (`runner-images/README.md`)."""
     cores = {"CI_RUNNER_CORES": str(order.cores)} if order.cores else {}
-    untrusted = {UNTRUSTED: "true"} if order.untrusted else {}
-    return {"CI_RUNNER_FREE_GB": str(order.room // GB), FENCE: closed_of(order)} | cores | untrusted
+    return {"CI_RUNNER_FREE_GB": str(order.room // GB), FENCE: CLOSED} | cores
 
 
 def _hostname(order: RunnerOrder, kind: str) -> Sequence[str]:

@@ -57,8 +57,8 @@ class JobNeeds:
     `scope`: the repository or organisation that the runners are registered in. `builds`: whether Nix builds there, in
     its sandbox. `room`: bytes that must be free for a job. `cores` and `memory` (bytes): those of the machine, or a
     runner's share of them, 0 for no bound. `store`: whether jobs use a Nix store, which a daemon serves. `fresh_store`:
-    nothing of an earlier job is in the store. `untrusted`: whether jobs may run code of forks. `trusted_keys`: public
-    keys whose paths jobs may fetch. `family`: that of their GPUs.
+    nothing of an earlier job is in the store. `trusted_keys`: public keys whose paths jobs may fetch. `family`: that of
+    their GPUs.
     """
 
     pool: str
@@ -70,7 +70,6 @@ class JobNeeds:
     memory: int = 0
     store: bool = True
     fresh_store: bool = False
-    untrusted: bool = False
     trusted_keys: tuple[str, ...] = ()
     family: str = DEFAULT
 

@@ -36,25 +36,15 @@ def _closer_name(container: str) -> str:
     return f"{container}-closer"
 
 
-def closed_of(order: RunnerOrder) -> str:
-    """What is closed to the jobs of `order`, as the value of `FENCE`."""
-    return "private" if order.untrusted else "metadata"
-
-
 def joined(order: RunnerOrder) -> Sequence[str]:
     """The options of a container in the network of the job of `order`."""
     return _in_network_of(network_name(order.name))
 
 
-def families(order: RunnerOrder) -> Sequence[str]:
-    """The options of a container whose network is closed: without IPv6 if the private ranges are closed."""
-    return ("--sysctl", "net.ipv6.conf.all.disable_ipv6=1") if order.untrusted else ()
-
-
 def holder_arguments(order: RunnerOrder, *together: str) -> list[str]:
     """The engine's arguments that start the holder, which ends at once when it is removed."""
     identity = {SERVES: order.name, **order.identity}
-    how = ("--detach", *together, "--hostname", order.name, "--stop-signal", "KILL", *families(order))
+    how = ("--detach", *together, "--hostname", order.name, "--stop-signal", "KILL")
     return [
         *started(network_name(order.name), identity, *how),
         *("--user", "65534:65534", "--cap-drop", "all", "--security-opt", "no-new-privileges"),
@@ -70,7 +60,7 @@ def closer_arguments(order: RunnerOrder, container: str, python: str, *together:
         *started(_closer_name(container), identity, "--rm", *together, *_in_network_of(container)),
         *as_root("NET_ADMIN"),
         *bounds(_MEMORY, 0),
-        *("--entrypoint", python, order.image, *CLOSER, closed_of(order)),
+        *("--entrypoint", python, order.image, *CLOSER),
     ]
 
 

@@ -177,8 +177,6 @@ def _pool_facts(spec: Spec, pool: Pool) -> Facts:
         "health-option": f" --health {SOCKET}" if pool.gpu and seen_by_host(spec.hardware.gpu(pool.gpu).family) else "",
         "capability-major": str(gpu[0]),
         "capability-minor": str(gpu[1]),
-        "untrusted": "true" if pool.untrusted else "",
-        "trusted": "" if pool.untrusted else "true",
         "builds": "true" if builds else "",
         "longest": str(seconds),
         "stop": str(seconds + STOPPING),

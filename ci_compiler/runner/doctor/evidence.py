@@ -95,7 +95,7 @@ class Evidence:
     spec's binary cache, `store` that of Nix's own store; None if there is no such command or program. `disk`: why the
     disk does not return what is written to it, or ''. `short_paths`: no file has a path of more than 260 characters.
 
-    `fence`: what is said to be closed to a job here, or ''; `reached`: what of it has a route all the same.
+    `fence`: whether the network of a job is said to be closed here; `reached`: what has a route all the same.
 
     `runs`: how a GPU of the variant runs the build that is tested, where no machine code for the variant was read.
     """
@@ -112,7 +112,7 @@ class Evidence:
     store: Answer | None = None
     disk: str = ""
     short_paths: bool = False
-    fence: str = ""
+    fence: bool = False
     reached: tuple[str, ...] = ()
     runs: str = ""
 

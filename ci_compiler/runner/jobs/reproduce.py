@@ -72,14 +72,14 @@ def commands(spec: Spec, built: BuiltVariant, commit: str, test: str = "") -> It
     `commit` is '' if it is unknown.
     """
     branch = built.cell.branch
-    source, onto, fork, *_ = [*os.environ.get(ONTO, "").split(" "), "", "", ""]
+    source, onto, *_ = [*os.environ.get(ONTO, "").split(" "), "", ""]
     made = bool(_COMMIT.fullmatch(source) and onto)
     if first := source if made else commit:
         yield _line("git", "fetch", "origin", first)
         yield _line("git", "checkout", first)
     if made:
         yield _line("git", "fetch", "origin", onto.partition("..")[0])
-        yield _line("ci-runner", "checkout", "--branch", branch, "--onto", onto, *(["--fork", fork] if fork else []))
+        yield _line("ci-runner", "checkout", "--branch", branch, "--onto", onto)
     own = (package for package in with_needs(spec, [built.variant.package]) if not package.repository)
     for name in (variant_name(package.name, built.cell.suffix) for package in own):
         yield _line("ci-runner", "build", name, "--branch", branch)

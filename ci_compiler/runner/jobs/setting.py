@@ -43,15 +43,11 @@ def taking_secrets(declared: Iterable[str] = ()) -> Iterator[Secrets]:
 
 
 class StageJob(NamedTuple):
-    """The job of a stage, in the checkout at `root`.
-
-    Unless it is `shared`, it writes nothing to the cache, and reads it only if everybody may.
-    """
+    """The job of a stage, in the checkout at `root`."""
 
     spec: Spec
     root: Path
     secrets: Secrets = MappingProxyType({})
-    shared: bool = True
 
     def programs(
         self,
@@ -69,14 +65,13 @@ class StageJob(NamedTuple):
         only a manifest matters. `folder` is the manifest's. `recipes` has the tree to read recipes from, None for
         `root`. `needs` and `needed` are those of the `JobContext`.
         """
-        cache = self.spec.cache
         every = () if built is None else (built,) if isinstance(built, BuiltVariant) else tuple(built)
         values = _shared_values([values_of(self.spec, one) for one in every])
         commands = self.spec.packages[every[0].variant.package].command if every else None
         context = JobContext(
             root=self.root,
             owner=self.spec.owner,
-            cache=cache if self.shared or (cache and cache.public) else None,
+            cache=self.spec.cache,
             secrets=self.secrets,
             seconds=job_seconds(minutes),
             folder=folder,
@@ -85,7 +80,6 @@ class StageJob(NamedTuple):
             container=command_values(commands, every[0].cell, values)[1] if commands else "",
             commands=commands,
             recipes=recipes,
-            shares=self.shared,
             needs=needs,
             needed=needed,
         )

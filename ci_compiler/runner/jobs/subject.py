@@ -123,7 +123,7 @@ def of_manifest(
     """The build of the manifest at `path`, in its own interpreter. Raises InputError and StageError.
 
     `scratch` is an empty folder for what the interpreter needs; it must outlive the test. `needs` are folders of the
-    outputs of other builds. Unless the job is `shared`, no record of the test is read or written.
+    outputs of other builds.
     """
     manifest = read_manifest(path)
     expect(manifest, path, name=name, branch=branch or manifest.branch)

@@ -31,10 +31,10 @@ def seeded(world: World, **cache: Any) -> None:
     world.commit()
 
 
-def build(world: World, machine: str, *options: str) -> Path:
+def build(world: World, machine: str) -> Path:
     """Builds TORCH on a `machine` with a store of its own; the path of the seed that it took."""
     world.use_store(machine)
-    assert ci_runner("build", TORCH, "--branch", "main", "--out", "build-output", *options) == 0
+    assert ci_runner("build", TORCH, "--branch", "main", "--out", "build-output") == 0
     return taken(world)
 
 
@@ -129,13 +129,6 @@ def test_nothing_copies_a_seed_to_a_public_cache_or_takes_one_from_there(world: 
     plant(world, seed, f"?secret-key={world.folder}/cache.secret")
     build(world, "two")
     assert seeds(world) == 2
-
-
-def test_a_build_that_shares_nothing_copies_no_seed(world: World) -> None:
-    world.key()
-    seeded(world)
-    build(world, "one", "--unshared")
-    assert not list((world.folder / "cache").glob("*.narinfo"))
 
 
 def test_what_is_published_does_not_contain_the_seed(world: World) -> None:
