@@ -16,7 +16,7 @@ from functools import cache
 from typing import Any
 
 from ci_compiler.hardware import Gpu, Hardware, UnknownHardwareError, Version, read_table
-from ci_compiler.hardware.families import DEFAULT, FAMILIES, facts, family_of, files_of
+from ci_compiler.hardware.families import DEFAULT, FAMILIES, facts, family_of, files_of, products_of
 from ci_compiler.hardware.machine import GpuDevice, Machine
 
 NO_GPU = ("none", "no", "cpu")
@@ -155,18 +155,17 @@ def _target(hardware: Hardware, text: str) -> tuple[str, str]:
 def _listing(hardware: Hardware) -> list[str]:
     """The families without compute capabilities of which the tables have a GPU, and which list products."""
     families = dict.fromkeys(gpu.family for gpu in hardware.gpus.values() if not any(gpu.capability))
-    return [name for name in families if family_of(name).lists_products]
+    return [name for name in families if products_of(name)]
 
 
 def _typed(family: str) -> str:
-    """The pattern of what may be typed as a target of `family`: its name, and all its targets or those listed."""
-    row = family_of(family)
-    return f"{family}|{row.targets if row.prefix else '|'.join(map(re.escape, facts(family, 'names')['products']))}"
+    """The pattern of what may be typed as a target of `family`: its name, and its targets."""
+    return f"{family}|{family_of(family).targets}"
 
 
 def gpu_of(hardware: Hardware, device: GpuDevice) -> Gpu | None:
     """The row of the tables for `device`; one without facts for a target of a family of which they have another."""
-    row = {gpu.family: gpu for gpu in hardware.gpus.values() if family_of(gpu.family).lists_products}.get(device.family)
+    row = {gpu.family: gpu for gpu in hardware.gpus.values() if products_of(gpu.family)}.get(device.family)
     if (device.target or device.sm) in hardware.gpus or not device.target or not row:
         return hardware.gpus.get(device.sm)
     architecture = f"{family_of(row.family).title} {device.target}"
@@ -179,7 +178,7 @@ def known_gpus(hardware: Hardware) -> Mapping[str, Gpu]:
 
     Of GPUs without compute capabilities, the integrated ones come first, and each family's in the order of its table.
     """
-    listed = [(target, name) for name in _listing(hardware) for target in (name, *facts(name, "names")["products"])]
+    listed = [(target, name) for name in _listing(hardware) for target in (name, *products_of(name))]
     listed.sort(key=lambda row: row[0] not in facts(row[1], "names").get("integrated", ()))
     none = Version(0, 0)
     devices = (GpuDevice(index=0, name=one, capability=none, target=one, family=name) for one, name in listed)
@@ -335,7 +334,7 @@ def _products(family: str) -> _Names:
     """The products of a family, whose names in the table are targets."""
     content = facts(family, "names")
     noise = tuple(map(_compiled, content["noise"]))
-    rows: Mapping[str, list[str]] = content["products"]
+    rows = products_of(family)
     forms: Mapping[str, list[str]] = content.get("patterns", {})
     return _Names(
         noise=noise,

@@ -118,8 +118,8 @@ def _tarball(repository: str, rev: str, digest: str) -> str:
 
 def _nixpkgs_arguments(subject: Subject) -> str:
     config, spelled = {"allowUnfree": "true"}, nixpkgs(subject.cell.family)
-    if subject.gpu is not None and spelled["option"]:
-        config[spelled["option"]] = "true"
+    if subject.gpu is not None:
+        config[spelled["support"]] = "true"
     if spelled["capabilities"] and sets_capabilities(subject.spec, subject.package, subject.cell):
         one = len(subject.capabilities) == 1
         config[spelled["capabilities"]] = f"[ {CAPABILITY} ]" if one else nix.words(subject.capabilities)

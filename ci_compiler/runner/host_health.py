@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from ci_compiler.clock import minute_of
-from ci_compiler.hardware.families.host_signs import host_faults
 from ci_compiler.hardware.families.machines import Found, found_in, known_machines
 from ci_compiler.hardware.machine import bus_place
 from ci_compiler.hardware.texts import kernel_log, plain
@@ -83,13 +82,12 @@ _LISTS = ("units", "faults")
 def verdict_of(root: Path, now: float) -> HostVerdict:
     """The verdict on the machine whose files are below `root`."""
     log = kernel_log()
-    signs = [*host_faults(root, log)]
     gpus: list[GpuVerdict] = []
     problems: list[str] = []
     for family, known in known_machines().items():
         found = found_in(family, known.record(root))
         problems += found.problems
-        gpus += _verdicts(family, found, [(address, faults) for one, address, faults in signs if one == family])
+        gpus += _verdicts(family, found, [*known.host(root, log)])
     return HostVerdict(at=int(now), log_read=bool(log), gpus=tuple(gpus), problems=tuple(problems))
 
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, nearest
 from ci_compiler.hardware import UnknownHardwareError, tables
-from ci_compiler.hardware.families import FAMILIES, NamedTarget, facts, family_of
+from ci_compiler.hardware.families import FAMILIES, NamedTarget, facts, family_of, products_of
 from ci_compiler.hardware.products import device
 from ci_compiler.spec.axes import AXES, PARTS, SHORT_FAMILY, Accelerator, Matrix, When
 from ci_compiler.spec.edges import EVERY
@@ -237,12 +237,13 @@ def target_findings(spec: Spec) -> Iterator[Finding]:
     for at, index, text in named:
         family, _, target = Accelerator.parse(text)
         own = family_of(family)
-        names = facts(family, "names") if own.lists_products else {"products": ()}
-        known = [NamedTarget(one, family) for one in (*names["products"], *names.get("others", ()))]
+        listed_here = products_of(family)
+        more = facts(family, "names")["others"] if listed_here else ()
+        known = [NamedTarget(one, family) for one in (*listed_here, *more)]
         for part in filter(None, target.split(",") if known else ()):
             built = NamedTarget(own.named(part), family)
             if (family, part) not in listed and not any(own.runs(one, built) for one in known):
-                near = nearest(part, names["products"], only_near=True) or "; `accelerators` may list it"
+                near = nearest(part, listed_here, only_near=True) or "; `accelerators` may list it"
                 message = f"no known GPU of {family} runs code for {part!r}{near}"
                 yield spec.finding(_entry(spec, at, index), Code.UNLISTED_TARGET, message)
 
@@ -256,9 +257,8 @@ def _meant(spec: Spec, family: str, target: str) -> str:
     """The clause about what `target` is, if it is none of `family`: one of another family, a product, a slip."""
     if other := _family_of_target(target):
         return f", but one of {other}"
-    listed = facts(family, "names")["products"] if family_of(family).lists_products else ()
     declared = spec.hardware_rows.families.get(family)
-    targets = [*listed, *spec.hardware.gpus, *((declared.targets or ()) if declared else ())]
+    targets = [*products_of(family), *spec.hardware.gpus, *((declared.targets or ()) if declared else ())]
     near = nearest(target, [one for one in targets if spec.hardware.family(family).is_target(one)], only_near=True)
     with suppress(UnknownHardwareError, ValueError):
         found = device(spec.hardware, target)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from ci_compiler.hardware.families.host_signs import host_faults
+from ci_compiler.hardware.families.rocm.host_signs import host_faults
 from ci_compiler.runner import host_health
 from ci_compiler.runner.host_health import GpuVerdict, HostVerdict, as_json, judged, verdict_of
 from tests.github.state import GitHub
@@ -255,7 +255,7 @@ def test_states_of_amds_gpus(tmp_path: Path, files: dict[str, str], log: str, fa
     (device / "class").write_text("0x120000\n", "utf-8")
     for name, text in files.items():
         (device / "ras" / name).write_text(text, "utf-8")
-    assert list(host_faults(tmp_path, log)) == [("rocm", "0000:c3:00.0", faults)]
+    assert list(host_faults(tmp_path, log)) == [("0000:c3:00.0", faults)]
 
 
 def test_a_fault_on_the_bus_counts_for_the_gpu_at_that_address(tmp_path: Path, host: Path) -> None:

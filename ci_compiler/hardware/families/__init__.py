@@ -55,6 +55,12 @@ def facts(family: str, table: str) -> dict[str, Any]:
     return found
 
 
+def products_of(family: str) -> Mapping[str, list[str]]:
+    """The products of each target of `family`; {} if its table lists none."""
+    found: dict[str, list[str]] = facts(family, "names").get("products", {}) if has_facts(family, "names") else {}
+    return found
+
+
 @cache
 def has_facts(family: str, table: str) -> bool:
     """Whether `family` has the file `table`."""
@@ -111,8 +117,8 @@ class Family(NamedTuple):
     toolkit, and of that library. `downloads` is the pattern of the addresses from which nixpkgs fetches them, with the
     name of the product as its only group. `target_of` makes a target of a capability; targets begin with `prefix`, and
     `example` is one. `visible` is the variable that says which GPUs a process sees, and `slices` what the vendor calls
-    parts of a GPU. `lists_products`: its `names.json` has the products of each target. `aliases` are further names that
-    people have for it. `named` is how pools name the target of a machine.
+    parts of a GPU. `aliases` are further names that people have for it. `named` is how pools name the target of a
+    machine.
     """
 
     name: str
@@ -124,7 +130,6 @@ class Family(NamedTuple):
     tool: str = ""
     tag: str = "{family}{value}"
     next_branch: Callable[[int], int] = _next
-    lists_products: bool = False
     machines: Callable[[], Machines] | None = None
     device: str = ""
     dnn: str = ""

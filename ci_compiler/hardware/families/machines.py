@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import mmap
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -54,8 +53,9 @@ class Machines:
 
     `record` returns what the machine whose files are below a folder says of its GPUs, and `devices` makes of that the
     GPUs, and what is wrong with others; it is pure, and so is `bus`, which makes of it the addresses of the GPUs on the
-    PCI bus, and what the kernel's log says of each (`found_in`). `signs` are where faults show. `missing` says that no
-    GPU was found, `install` and `reset` how to fix that and a fault.
+    PCI bus, and what the kernel's log says of each (`found_in`). `signs` are where faults show. `host` finds what only
+    the host of a machine sees, in the files below a folder and the kernel's log: addresses of GPUs, and their faults.
+    `missing` says that no GPU was found, `install` and `reset` how to fix that and a fault.
 
     `attempts` tries to use the GPUs, thoroughly with `deep`; `usable` judges what it found, and is given whether the
     variant `reads_loader_cache`. `visible` are the variables that say which GPUs a job may use, and where the toolkit
@@ -72,6 +72,7 @@ class Machines:
     devices: Callable[[Any], tuple[tuple[GpuDevice, ...], tuple[str, ...]]] = lambda _: ((), ())
     bus: Callable[[Any], Iterable[tuple[str, tuple[str, ...]]]] = lambda _: ()
     signs: tuple[str, ...] = ()
+    host: Callable[[Path, str], Iterable[tuple[str, tuple[str, ...]]]] = lambda *_: ()
     missing: str = ""
     install: str = ""
     reset: str = ""
@@ -107,27 +108,6 @@ def found_in(family: str, record: Any) -> Found:
     listed = {bus_place(gpu.address) for gpu in gpus}
     missing = (one for one in known.bus(record) if bus_place(one[0]) not in listed and bus_place("") not in listed)
     return Found(gpus, problems, tuple(UnlistedGpu(family=family, address=at, faults=said) for at, said in missing))
-
-
-def device_words(kind: str, paths: Sequence[Path], names: Sequence[str], root: Path) -> list[str]:
-    """The options of a container engine for device files below `root`, devices by `names`, and the files' groups.
-
-    Podman without root keeps the groups of its user.
-    """
-    if kind == "podman" and hasattr(os, "geteuid") and os.geteuid():
-        groups = ["keep-groups"]
-    else:
-        groups = sorted({str(path.stat().st_gid) for path in paths if path.exists()})
-    devices = [*(f"/{path.relative_to(root)}" for path in paths), *names]
-    return [word for device in devices for word in ("--device", device)] + [
-        word for group in groups for word in ("--group-add", group)
-    ]
-
-
-def closed(paths: Iterable[Path], root: Path) -> str:
-    """Which device files below `root` this process may not read and write, as a sentence; '' if it may."""
-    names = [f"/{path.relative_to(root)}" for path in paths if not os.access(path, os.R_OK | os.W_OK)]
-    return f"this user may not read and write {', '.join(names)}" if names else ""
 
 
 def machines_of(family: str) -> Machines:

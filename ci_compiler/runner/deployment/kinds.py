@@ -20,7 +20,7 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import ExitCode, Finding, InputError
 from ci_compiler.files.drift import MARK
 from ci_compiler.hardware.families import DEFAULT, facts, has_facts
-from ci_compiler.hardware.families.host_signs import seen_by_host
+from ci_compiler.hardware.families.machines import machines_of
 from ci_compiler.plan.pins import named_commits
 from ci_compiler.runner.controller.containers import TOOLKIT_PREFIX
 from ci_compiler.runner.controller.store_daemon import CAPABILITIES, DAEMON
@@ -174,7 +174,7 @@ def _pool_facts(spec: Spec, pool: Pool) -> Facts:
         "gpu": pool.gpu,
         "gpu-count": str(pool.gpus),
         "no-gpu": "" if pool.gpu else "true",
-        "health-option": f" --health {SOCKET}" if pool.gpu and seen_by_host(spec.hardware.gpu(pool.gpu).family) else "",
+        "health-option": f" --health {SOCKET}" if _shows_faults(spec, pool) else "",
         "capability-major": str(gpu[0]),
         "capability-minor": str(gpu[1]),
         "builds": "true" if builds else "",
@@ -188,6 +188,11 @@ def _pool_facts(spec: Spec, pool: Pool) -> Facts:
         "architecture": ARCHITECTURES[pool.system],
         "image": quoted(pool.image),
     }
+
+
+def _shows_faults(spec: Spec, pool: Pool) -> bool:
+    """Whether the host of a machine of `pool` sees faults of its GPUs."""
+    return bool(pool.gpu and machines_of(spec.hardware.gpu(pool.gpu).family).signs)
 
 
 def _sizes(spec: Spec, pool: Pool, *, builds: bool) -> dict[str, str]:

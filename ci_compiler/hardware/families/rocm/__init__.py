@@ -78,7 +78,6 @@ FAMILY = Family(
     name="rocm",
     targets=f"{_ID.pattern}|{EVERY}|{ALL}",
     rule=_runs,
-    lists_products=True,
     machines=_machines,
     named=_named,
     **facts("rocm", "words")["family"],

@@ -11,14 +11,13 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ci_compiler.hardware import Version
 from ci_compiler.hardware.families import facts
-from ci_compiler.hardware.families.machines import device_words
 from ci_compiler.hardware.machine import GpuDevice
 from ci_compiler.hardware.texts import Answer, answer, plain, text_of
 from ci_compiler.outside import json_of
@@ -284,3 +283,24 @@ def _minors(root: Path) -> Iterator[dict[str, int]]:
     """The properties of the nodes that have a render node."""
     found = (row for _, row in _gpu_nodes(AgentTexts(nodes=tuple(nodes(root)))))
     return (row for row in found if row.get("drm_render_minor") and row.get("unique_id"))
+
+
+def device_words(kind: str, paths: Sequence[Path], names: Sequence[str], root: Path) -> list[str]:
+    """The options of a container engine for device files below `root`, devices by `names`, and the files' groups.
+
+    Podman without root keeps the groups of its user.
+    """
+    if kind == "podman" and hasattr(os, "geteuid") and os.geteuid():
+        groups = ["keep-groups"]
+    else:
+        groups = sorted({str(path.stat().st_gid) for path in paths if path.exists()})
+    devices = [*(f"/{path.relative_to(root)}" for path in paths), *names]
+    return [word for device in devices for word in ("--device", device)] + [
+        word for group in groups for word in ("--group-add", group)
+    ]
+
+
+def closed(paths: Iterable[Path], root: Path) -> str:
+    """Which device files below `root` this process may not read and write, as a sentence; '' if it may."""
+    names = [f"/{path.relative_to(root)}" for path in paths if not os.access(path, os.R_OK | os.W_OK)]
+    return f"this user may not read and write {', '.join(names)}" if names else ""

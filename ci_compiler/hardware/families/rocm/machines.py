@@ -8,8 +8,9 @@ from pathlib import Path
 
 from ci_compiler.hardware import Version
 from ci_compiler.hardware.families import facts
-from ci_compiler.hardware.families.machines import Attempt, DeviceCode, Machines, UsedDevice, closed
+from ci_compiler.hardware.families.machines import Attempt, DeviceCode, Machines, UsedDevice
 from ci_compiler.hardware.families.rocm import EVERY, devices, left_out_of, listed, probe
+from ci_compiler.hardware.families.rocm.host_signs import host_faults
 from ci_compiler.hardware.machine import GpuDevice
 from ci_compiler.judgement import Judgement, failed, ok, skipped
 
@@ -28,7 +29,7 @@ def attempts(*, deep: bool = False, root: Path = Path("/")) -> Iterator[Attempt]
         return
     kernel = devices.AgentTexts(nodes=tuple(devices.nodes(root)))
     gpus = devices.agents(kernel if device == KFD else devices.agent_texts(root))[0]
-    problem = closed([root / device, *sorted((root / "dev/dri").glob("renderD*"))], root)
+    problem = devices.closed([root / device, *sorted((root / "dev/dri").glob("renderD*"))], root)
     usable = () if problem else tuple(UsedDevice(gpu.target, Version(0, 0)) for gpu in gpus)
     yield Attempt(f"/{device}", linked=True, devices=usable, problem=problem)
 
@@ -88,6 +89,7 @@ MACHINES = Machines(
     devices=devices.agents,
     bus=lambda texts: ((address, ()) for address in texts.accelerators),
     signs=devices.SIGNS,
+    host=host_faults,
     **facts("rocm", "words")["machines"],
     attempts=attempts,
     usable=usable,
