@@ -105,11 +105,6 @@ def cell_packages(spec: Spec) -> tuple[Package, ...]:
     return tuple(package for package in ordered if package.name in on_axes and package.repository is None)
 
 
-def joins_any(spec: Spec) -> bool:
-    """Whether a build may make several variants."""
-    return any(package.joins for package in spec.packages.values())
-
-
 JobCount = Callable[[Cell], int]
 """The number of jobs of a cell as GitHub counts them: those of packages that it lacks are skipped, but count."""
 

@@ -35,9 +35,6 @@ BUNDLED_SHOWN = "torch.yaml (bundled)"
 STARTERS = Path(__file__).with_name("starters")
 """The folders of the files that `ci-compile init --template NAME` writes, by the name of the template."""
 
-FIRST = STARTERS / "torch/.github/ci-matrix.yaml"
-"""The spec that `ci-compile init` writes."""
-
 
 def starters() -> list[str]:
     """The names of the templates of `ci-compile init`; the default comes first."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
-from ci_compiler.plan.pause import PAUSE_VARIABLE, WORDS, words_of_jobs
+from ci_compiler.plan.pause import PAUSE_VARIABLE, WORDS
 from ci_compiler.plan.sharding import FOLDER
 from ci_compiler.spec.model import RunsOn, Spec
 from ci_compiler.stages import Stage
@@ -94,18 +94,10 @@ def expression(text: str) -> str:
     return f"${{{{ {text} }}}}"
 
 
-def not_paused(branch: str, pool: str) -> str:
-    """An expression that is false while jobs of `branch` on `pool` are paused (`plan.pause`)."""
-    return _without(f"' {word} '" for word in words_of_jobs([(branch, pool)]))
-
-
 def input_not_paused(branch: str, pool: str) -> str:
-    """As `not_paused`, for two expressions."""
+    """An expression that is false while jobs of `branch` on `pool`, two expressions, are paused (`plan.pause`)."""
     # Assumes `called-variables`.
-    return _without(_word(form, {"{branch}": branch, "{pool}": pool}) for form in WORDS)
-
-
-def _without(words: Iterable[str]) -> str:
+    words = (_word(form, {"{branch}": branch, "{pool}": pool}) for form in WORDS)
     return " && ".join(f"!contains(format(' {{0}} ', vars.{PAUSE_VARIABLE}), {word})" for word in words)
 
 
@@ -155,10 +147,6 @@ def for_each(legs: Node) -> dict[str, Node]:
     """The `strategy:` of a job with `legs`, of which each runs to its end."""
     # Assumes `matrix-from-output`.
     return {"fail-fast": False, "matrix": {"include": legs}}
-
-
-COMMIT = expression(f"needs.{SELECT}.outputs.commit")
-"""The commit that `SELECT` looked at."""
 
 
 def runs_on(where: RunsOn) -> str | list[str] | dict[str, str | list[str]]:

@@ -16,7 +16,6 @@ from ci_compiler.plan.sharding import (
     job_counter,
     job_id,
     job_name,
-    joins_any,
     shards,
     stages_of,
     waits_for,
@@ -178,8 +177,6 @@ def test_a_joined_build_counts_the_tests_and_suites_of_each_of_its_variants() ->
     made = decided({"values": {"platform": X86, "python": ["3.12", "3.13"]}}, packages)
     count = job_counter(made.spec)
     assert {one.variants[0].package: count(one) for one in made.judged.cells} == {"lib": 3 + 2, "ext": 3 + 1}
-    assert joins_any(made.spec)
-    assert not joins_any(spec_of(small()))
 
 
 def test_packages_with_jobs_in_a_cell_are_those_of_matrices_built_here_in_build_order() -> None:
