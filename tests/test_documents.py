@@ -3,8 +3,8 @@
 The info string of a fenced block says what the block is. `sh session` is run, page by page, in an empty folder; a
 `text` block directly after it is its output. The words after `session` say what it needs (`NEEDS`). In the output, `…`
 stands for any text, and alone on a line for any lines. `sh` is not run, and `documents/not_run.toml` says why.
-`diff session` edits the spec in that folder. `yaml spec` is a complete spec, `yaml part` is merged into the bundled
-spec, and `yaml other` is not a spec.
+`diff session` edits the spec in that folder, and `LANGUAGE file PATH` writes a file there. `yaml spec` is a complete
+spec, `yaml part` is merged into the bundled spec, and `yaml other` is not a spec.
 
 `python -m tests.test_documents` creates the pictures.
 """
@@ -66,8 +66,10 @@ IMAGES = DOCS / "images"
 PROGRAMS: Mapping[str, Program] = {"ci-compile": COMPILE, "ci-runner": RUNNER}
 KINDS = {
     *("sh", "sh session", "text", "python", "python nix", "mermaid", "nix"),
-    *("diff session", "yaml spec", "yaml part", "yaml other"),
+    *("diff session", "file", "yaml spec", "yaml part", "yaml other"),
 }
+FILE = re.compile(r"^[\w+]+ file (\S+)$")
+"""The info string of a block that is a file of the session's folder."""
 STANDINS = Path(__file__).parent / "documents/programs"
 """Programs that check how the pages call them, in place of those that need another machine."""
 NOT_RUN: Mapping[str, Mapping[str, str]] = tomllib.loads(STANDINS.with_name("not_run.toml").read_text("utf-8"))
@@ -108,6 +110,10 @@ def blocks_of(page: str, *kinds: str) -> list[Block]:
     return [block for block in read(page)[0] if block.kind in kinds]
 
 
+def specs_of(page: str) -> list[Block]:
+    return blocks_of(page, "yaml spec", f"yaml file {SPEC.as_posix()}")
+
+
 @cache
 def bundled() -> Plan:
     return plan(bundled_spec())
@@ -115,7 +121,7 @@ def bundled() -> Plan:
 
 @every_page
 def test_every_block_says_what_it_is(page: str) -> None:
-    kinds = {re.sub(r"^(sh session)( \w+)+$", r"\1", block.kind) for block in read(page)[0]}
+    kinds = {re.sub(r"^(sh session)( \w+)+$", r"\1", FILE.sub("file", block.kind)) for block in read(page)[0]}
     assert kinds - KINDS == set()
     words = {word for block in read(page)[0] if "session" in block.kind for word in block.kind.split()[2:]}
     assert words - NEEDS.keys() == set()
@@ -310,11 +316,16 @@ def words(page: str) -> int:
     return len(re.sub(r"\]\([^)]*\)", "]", read(page)[1]).split())
 
 
+LONGER = dict.fromkeys([f".github/docs/{name}.md" for name in ("package-recipes", "publish", "tests")], 1600)
+"""Guides that may have more words than the others."""
+
+
 def test_the_guides_are_few_and_short() -> None:
     """Words without code. A reader of the changelog reads the newest version only."""
-    guides = [path.relative_to(ROOT).as_posix() for path in DOCS.glob("*.md")]
-    assert len(guides) <= 2 + 35  # with the list of pages and the changelog
-    assert {page: words(page) for page in guides if words(page) > 1200 and "changelog" not in page} == {}
+    guides = {path.relative_to(ROOT).as_posix(): path for path in DOCS.glob("*.md") if path.name != "changelog.md"}
+    assert len(guides) <= 24
+    assert sum(len(path.read_text("utf-8").split()) for path in guides.values()) <= 29_700  # with their code
+    assert {page: words(page) for page in guides if words(page) > LONGER.get(page, 1200)} == {}
 
 
 def test_the_readme_fits_three_screens() -> None:
@@ -334,7 +345,7 @@ def names_of(decided: Plan) -> set[str]:
 def test_every_variant_that_is_named_is_built(page: str) -> None:
     first = plan(load_spec(STARTERS / "torch/.github/ci-matrix.yaml", shown="first.yaml"))
     known = names_of(bundled()) | names_of(first)
-    known = known.union(*(names_of(compiled(block.text)) for block in blocks_of(page, "yaml spec")))
+    known = known.union(*(names_of(compiled(block.text)) for block in specs_of(page)))
     texts = [read(page)[1], *(block.text for block in blocks_of(page, "sh", "python", "python nix"))]
     named = re.findall(r"\b[a-z]+-python3\d+-[a-z0-9_-]+(?![\w*{?\[-])", "\n".join(texts))
     assert [name for name in named if name not in known] == []
@@ -356,7 +367,7 @@ def merged(base: Any, part: Any) -> Any:
 
 
 def test_every_whole_spec_compiles() -> None:
-    for page, block in each((name, found) for name in PAGES for found in blocks_of(name, "yaml spec")):
+    for page, block in each((name, found) for name in PAGES for found in specs_of(name)):
         assert compiled(block.text).warnings == (), f"{page}:{block.line}"
 
 
@@ -491,6 +502,9 @@ class Session:
         if block.kind == "diff session":
             self.edit(block)
             return ""
+        if named := FILE.match(block.kind):
+            self.write(Path(named[1]), block.text)
+            return ""
         for word in block.kind.split():
             if word in NEEDS:
                 NEEDS[word](self)
@@ -515,6 +529,12 @@ class Session:
             done = subprocess.run(["bash", "-c", line], capture_output=True, encoding="utf-8", check=False)
             print(done.stdout + done.stderr, end="")
             assert done.returncode == 0, line
+
+    @staticmethod
+    def write(path: Path, text: str) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"{text}\n", "utf-8")
+        path.chmod(0o755 if text.startswith("#!") else 0o644)
 
     @staticmethod
     def edit(block: Block) -> None:
@@ -630,7 +650,7 @@ NEEDS: Mapping[str, Callable[[Session], object]] = {
 def steps_of(page: str) -> Iterator[tuple[Block, str]]:
     """The blocks that a page runs, each with the output that the page shows for it."""
     for block, following in pairwise([*read(page)[0], Block("", "", 0)]):
-        if block.kind.startswith("python") or "session" in block.kind:
+        if block.kind.startswith("python") or "session" in block.kind or FILE.match(block.kind):
             yield block, following.text if following.kind == "text" else ""
 
 

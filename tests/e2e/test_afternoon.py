@@ -1,4 +1,4 @@
-"""The page *Three packages, two GPU machines, this afternoon*, line by line, up to a build that is signed in a cache.
+"""The page *A Nix fleet in an afternoon*, line by line, up to a build that is signed in a cache.
 
 Its commands are read from the page. What differs is what the page cannot know: the address and key of the cache, the
 ci-compiler that is under test, this machine's Python, and the sizes of packages and machines. The archive of nixpkgs is
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["session"]
 
-PAGE = ".github/docs/this-afternoon.md"
+PAGE = ".github/docs/nix-fleet.md"
 VARIANTS = [f"{package}-{TAG}-cuda12_8-sm90-avx2" for package in ("pytorch", "torchvision", "torchaudio")]
 
 
@@ -75,17 +75,19 @@ def test_the_page_leads_from_an_empty_folder_to_a_build_that_is_signed(
     work = Path.cwd()
     assert list(work.iterdir()) == []
     blocks = [block for block, _ in steps_of(PAGE)]
-    assert [block.kind.split()[-1] for block in blocks] == ["nix", "session", "session", "session", "hash", "github"]
+    kinds = ["nix", "session", "session", "session", "session", "hash", "session", "github", "session"]
+    assert [block.kind.split()[-1] for block in blocks] == kinds
     monkeypatch.setattr(Session, "hash", lambda _: None)
     monkeypatch.setattr("ci_compiler.cli.compile.hash.fetched_hash", lambda _: world.nixpkgs_hash["main"])
-    key, init, *edits, compiled, dispatch = blocks
+    key, init, shown, *edits, compiled, explained, dispatch, _ = blocks
     session.step(key)
     world.take_key(work)
-    for block in (init, *edits):
+    for block in (init, shown, *edits):
         session.step(world.own(block))
     world.clone = work / "stack"
     world.shrink()
     session.step(replace(compiled, kind="sh session"))
+    session.step(world.own(explained))
     world.git("remote", "add", "origin", world.origin)
     world.git("push", "--quiet", "origin", "main")
     world.git("fetch", "--quiet", "origin")

@@ -28,7 +28,7 @@ from tests.specs import spec_of
 from .state import REPOSITORY, TOKEN, Fault, GitHub
 from .talk import talk
 
-VERIFY = Path(__file__).parents[2] / ".github/docs/verify.md"
+VERIFY = Path(__file__).parents[2] / ".github/docs/publish.md"
 NAMES = ["fastpath-cpu", "fastpath-sm90"]
 
 

@@ -483,7 +483,7 @@ def test_the_commands_read_a_history(tmp_path: Path, capsys: pytest.CaptureFixtu
 CLAIMS = {
     "README.md": "Every answer says what was tested, on which machine, and what never was.",
     ".github/docs/help-users-choose.md": "Every answer says of each test of a variant on which machine it runs, or why",
-    ".github/docs/change-the-matrix.md": "every output says that the GPU test was not run",
+    ".github/docs/branches.md": "every output says that the GPU test was not run",
 }
 """What the documents claim, which the tests above and this one prove."""
 
