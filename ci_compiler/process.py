@@ -202,9 +202,9 @@ def follow_errors(
     return Ended(status=status, seconds=time.monotonic() - start)
 
 
-def start(command: Sequence[str], *, env: Mapping[str, str], folder: Path) -> Background:
-    """Starts a program in a session of its own, with standard error for its output. It may outlive this process."""
-    return _spawn(command, env=env, folder=folder, streams=(subprocess.DEVNULL, 2, 2))
+def start(command: Sequence[str], *, env: Mapping[str, str], folder: Path, out: IO[bytes]) -> Background:
+    """Starts a program in a session of its own, with the file `out` for its output. It may outlive this process."""
+    return _spawn(command, env=env, folder=folder, streams=(subprocess.DEVNULL, out, out))
 
 
 def _in_memory() -> IO[bytes]:

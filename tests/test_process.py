@@ -207,13 +207,14 @@ def test_sigterm_exits_in_order_and_its_handler_is_restored() -> None:
 
 def test_a_program_in_the_background_has_a_session_of_its_own(tmp_path: Path) -> None:
     env = {**os.environ, "ONE": "1"}
-    script = 'echo "$ONE" >one; read -r _; until [ -e go ]; do sleep 0.01; done; exit 3'
-    started = process.start(["sh", "-c", script], env=env, folder=tmp_path)
+    script = 'echo "$ONE"; echo an error >&2; read -r _; until [ -e go ]; do sleep 0.01; done; exit 3'
+    with (tmp_path / "one").open("wb") as out:
+        started = process.start(["sh", "-c", script], env=env, folder=tmp_path, out=out)
     assert os.getsid(started.pid) == started.pid
     assert started.poll() is None
     (tmp_path / "go").touch()
     assert started.wait() == started.poll() == 3
-    assert (tmp_path / "one").read_text("utf-8") == "1\n"
+    assert (tmp_path / "one").read_text("utf-8") == "1\nan error\n"
 
 
 # Programs that are missing.
@@ -223,8 +224,8 @@ def test_a_program_that_cannot_be_started_is_wrong_input(tmp_path: Path) -> None
     message = "/nowhere/program: cannot be started: No such file"
     with pytest.raises(InputError, match=message):
         ask(["/nowhere/program"], seconds=MINUTES)
-    with pytest.raises(InputError, match=message):
-        process.start(["/nowhere/program"], env={}, folder=tmp_path)
+    with (tmp_path / "log").open("wb") as out, pytest.raises(InputError, match=message):
+        process.start(["/nowhere/program"], env={}, folder=tmp_path, out=out)
 
 
 def test_a_program_is_found_on_path_and_in_further_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -87,8 +87,10 @@ def change_folders(texts: Mapping[Path, Mapping[str, str | None]]) -> None:
 def write_file(path: Path, text: str) -> None:
     """Writes the file `path`, in a folder that exists, in one step: the old file or the whole new one.
 
-    Raises OSError. A symbolic link there is replaced, never written through.
+    Raises OSError, also for a pipe or a device. A symbolic link there is replaced, never written through.
     """
+    if path.exists() and not (path.is_symlink() or path.is_file() or path.is_dir()):
+        raise OSError(errno.EINVAL, "this is not a regular file", os.fspath(path))
     sweep(path)
     with _staging(path) as staging:
         _put({path.name: text}, staging)

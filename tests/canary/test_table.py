@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from operator import attrgetter
 from pathlib import Path
@@ -182,6 +183,14 @@ def test_what_github_did_not_write_is_no_evidence(
         (tmp_path / "jobs.json").write_text(jobs, "utf-8")
     assert run(PROGRAM, ["canary", "--judge", str(tmp_path), "--needs", needs]) == 2
     assert "[wrong-value]" in capsys.readouterr().err
+
+
+def test_facts_are_in_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "file").write_text("", "utf-8")
+    for name in ("pipe", "file", "no-such"):
+        assert run(PROGRAM, ["canary", "--judge", str(tmp_path / name)]) == 2
+        assert f"{name}: is no folder" in capsys.readouterr().err
 
 
 def test_a_file_without_a_table_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,6 +6,8 @@ import errno
 import fcntl
 import os
 import resource
+import socket
+import stat
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from ci_compiler.errors import InputError
-from ci_compiler.files.atomic import _exchange, write_file
+from ci_compiler.files.atomic import _exchange, write_file, write_text
 from ci_compiler.files.drift import (
     FLOX,
     GITHUB,
@@ -63,8 +65,8 @@ def test_foreign_files_keep_their_bytes_inode_and_mode(tmp_path: Path) -> None:
     (tmp_path / ".github/link").symlink_to("FUNDING.yml")
     before = {path: path.stat() for path in (foreign, funding)}
     compile_into(tmp_path, {A: OURS, B: OURS})
-    for path, stat in before.items():
-        assert (path.stat().st_ino, path.stat().st_mode) == (stat.st_ino, stat.st_mode)
+    for path, found in before.items():
+        assert (path.stat().st_ino, path.stat().st_mode) == (found.st_ino, found.st_mode)
     assert (tmp_path / ".github/link").readlink() == Path("FUNDING.yml")
 
 
@@ -371,6 +373,16 @@ def test_one_file_is_written_whole_despite_leftovers_of_a_dead_run(tmp_path: Pat
     assert sorted(path.name for path in tmp_path.glob(".ci-*")) == sorted([alive.name, other.name])
     with pytest.raises(FileNotFoundError):
         write_file(tmp_path / "nowhere/spec.yaml", "a: 1\n")
+
+
+def test_a_pipe_or_socket_is_never_replaced_by_a_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with socket.socket(socket.AF_UNIX) as one:
+        one.bind(str(tmp_path / "socket"))
+    for name, mode in (("pipe", stat.S_IFIFO), ("socket", stat.S_IFSOCK)):
+        with pytest.raises(InputError, match=f"{name}: cannot be written: this is not a regular file"):
+            write_text(tmp_path / name, "a: 1\n")
+        assert stat.S_IFMT((tmp_path / name).stat().st_mode) == mode
 
 
 def test_a_mark_below_the_first_line_does_not_count(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from ci_compiler.errors import InputError
+from ci_compiler.runner.controller import runner_logs
 from ci_compiler.runner.controller.engine import EngineError, InstanceStatus, RunnerOrder, RunnerState
 from ci_compiler.runner.controller.host_runner import CONFIGURED, HOOK, RECORD, ProcessEngine
 from ci_compiler.secret import Secret
@@ -94,6 +95,35 @@ def test_a_runner_ends_with_its_own_code_and_leaves_no_configuration(folder: Pat
     assert engine.machines() == ()
     assert not any((folder / name).exists() for name in (*CONFIGURED, RECORD))
     assert (folder / "_work").is_dir()
+
+
+def test_what_a_runner_says_is_known_and_kept(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`run.sh` ends with 0 where an old runner is refused, and only its output says so."""
+    monkeypatch.setenv("STATE_DIRECTORY", str(tmp_path))
+    engine = started(folder)
+    words = "An error occurred: Runner version v2.331.0 is deprecated and cannot receive messages."
+    (folder / "says").write_text(f"{words}\nRunner listener exit with terminated error\nExiting runner...\n", "utf-8")
+    end_job(folder, 0)
+    until(lambda: engine.machines()[0].status is InstanceStatus.ENDED)
+    assert (engine.last_words(ORDER.name), engine.job_failed(ORDER.name)) == (words, None)
+    assert runner_logs.refused(engine.last_words(ORDER.name))
+    engine.keep_log(ORDER.name)
+    engine.remove(ORDER.name)
+    assert words in (tmp_path / "ci-runner-lost/one.log").read_text("utf-8")
+    engine.prepare(ORDER)
+    assert engine.last_words(ORDER.name) == "", "that was an earlier runner"
+
+
+@pytest.mark.parametrize("result", ["Succeeded", "Failed"])
+def test_how_a_job_ended_is_known(folder: Path, result: str) -> None:
+    engine = started(folder)
+    assert engine.state(ORDER.name) is None
+    (folder / "says").write_text(f"2026-01-01 00:00:00Z: Job build completed with result: {result}\n", "utf-8")
+    end_job(folder, 0)
+    until(lambda: engine.machines()[0].status is InstanceStatus.ENDED)
+    assert engine.job_failed(ORDER.name) is (result == "Failed")
+    assert ProcessEngine(folder).job_failed(ORDER.name) is (result == "Failed"), "a later controller knows it too"
+    engine.remove(ORDER.name)
 
 
 def test_removing_kills_the_runner_and_its_children(folder: Path) -> None:

@@ -13,9 +13,10 @@ touch .runner .credentials .credentials_rsaparams
 mkdir -p _work
 until test -e go; do sleep 0.01; done
 mv go gone
+test ! -e says || cat says
 exit "$(cat gone)"
 """
-"""A runner whose job ends with the code in the file `go`; each job needs a new file."""
+"""A runner whose job ends with the code in the file `go`; each job needs a new file. `says` is what it prints last."""
 
 
 def end_job(folder: Path, code: int) -> None:

@@ -70,6 +70,8 @@ def _problem(root: Path, path: str) -> str:
 
 def _judge(arguments: argparse.Namespace) -> int:
     """Appends the table of the facts in a folder to $GITHUB_STEP_SUMMARY, and prints it. Returns 0: it is a report."""
+    if not arguments.judge.is_dir():
+        raise wrong(arguments.judge, Code.WRONG_VALUE, "is no folder; name the one with the facts of a run")
     facts = evidence.written(arguments.judge)
     with reading("--needs", Code.WRONG_VALUE):
         facts |= evidence.of_needs(object_of(arguments.needs or "{}"), arguments.results)

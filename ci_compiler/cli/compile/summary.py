@@ -13,6 +13,7 @@ from ci_compiler.cli.where import branch_of, chosen_of, event_of_run, plan_of, r
 from ci_compiler.clock import Clock, day_of
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, Place
+from ci_compiler.files.atomic import write_text
 from ci_compiler.plan.expected import dated_findings
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.selection import profile_of
@@ -78,4 +79,4 @@ def _note(path: Path, decided: Plan, run: SummarisedRun, chosen: Mapping[str, Se
     """Writes the file that states what the run completed, if it completed anything."""
     found = {branch: [*complete(decided, run, branch, names, results)] for branch, names in chosen.items()}
     if any(found.values()):
-        path.write_text(f"{json.dumps({'publish': run.publish, 'variants': found})}\n", "utf-8")
+        write_text(path, f"{json.dumps({'publish': run.publish, 'variants': found})}\n")

@@ -12,7 +12,7 @@ from ci_compiler.publishing.images import SUFFIX, join
 def run(arguments: argparse.Namespace) -> int:
     """Prints the platforms and the digest. Raises InputError for images that cannot be joined."""
     to = arguments.out
-    if not to.name.endswith(SUFFIX) or to in arguments.archives:
+    if not to.name.endswith(SUFFIX) or to in arguments.archives or (to.exists() and not to.is_file()):
         raise wrong(to, Code.IMAGE_DIFFERS, f"must be a new file with a name that ends with {SUFFIX}")
     try:
         image = join(arguments.archives, to)

@@ -21,9 +21,10 @@ from typing import Any
 from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
 from ci_compiler.files.atomic import write_file
-from ci_compiler.outside import text_of
+from ci_compiler.outside import LARGEST, open_regular, text_of
 from ci_compiler.process import Background, Ended, ask, start
 from ci_compiler.runner import refuse_forks
+from ci_compiler.runner.controller import runner_logs
 from ci_compiler.runner.controller.answers import NAME, matched, number, read
 from ci_compiler.runner.controller.engine import (
     CHECK_SECONDS,
@@ -42,6 +43,9 @@ from ci_compiler.units import GB, size
 
 RECORD = ".ci-runner.json"
 """The file in a runner's folder in which the controller records it."""
+
+LOG = ".ci-runner.log"
+"""The output of the runner in its folder."""
 
 HOOK = ".ci-runner-job-started.sh"
 """The hook in a runner's folder, written again for each runner."""
@@ -73,7 +77,7 @@ class ProcessEngine:
 
     def __init__(self, folder: Path, store: Path = Path("/nix/store")) -> None:
         self.folder = folder.resolve()
-        self._script, self._record = self.folder / "run.sh", self.folder / RECORD
+        self._script, self._record, self._log = (self.folder / name for name in ("run.sh", RECORD, LOG))
         self._store = store
         self._builds_in = store if store.exists() else self.folder
         self._child: Background | None = None
@@ -134,7 +138,8 @@ class ProcessEngine:
             command = shlex.join([sys.executable, "-I", refuse_forks.__file__])
             hook.write_text(f"#!/bin/bash -p\nexec {command}\n", "utf-8")
             hook.chmod(0o500)
-            self._child = child = start([os.fspath(self._script)], env=env, folder=self.folder)
+            with self._log.open("wb") as out:
+                self._child = child = start([os.fspath(self._script)], env=env, folder=self.folder, out=out)
             try:
                 record = {"name": order.name, **order.identity, "pid": child.pid, "born": _born(child.pid)}
                 write_file(self._record, json.dumps(record))
@@ -174,25 +179,36 @@ class ProcessEngine:
                 self._child = None
             self._forget()
 
-    def keep_log(self, _: str) -> None:
-        """Does nothing: the output goes straight to the standard error of the controller."""
+    def keep_log(self, name: str) -> None:
+        """Writes its output to a file."""
+        with engine_errors():
+            runner_logs.keep(name, self._said(name))
 
     def state(self, name: str) -> RunnerState | None:
-        """That it has a job, if it has one; nothing else shows, since the output goes to the controller's own."""
+        """That it has a job, if it has one; its output says the rest."""
         record = self._read()
         busy = record.get("name") == name and _has_job(record["pid"])
         return RunnerState(online=True, busy=True) if busy else None
 
-    def job_failed(self, _: str) -> None:
-        """Always None: the output goes straight to the standard error of the controller."""
+    def job_failed(self, name: str) -> bool | None:
+        """Whether its output says so."""
+        return runner_logs.job_failed(self._said(name))
 
     def written(self, _: str) -> int:
         """Always 0: the disk is the machine's, and no other slot has a part of it."""
         return 0
 
-    def last_words(self, _: str) -> str:
-        """Always '': the output goes straight to the standard error of the controller."""
-        return ""
+    def last_words(self, name: str) -> str:
+        """The last line of its output that is the runner's own."""
+        return runner_logs.last_words(self._said(name))
+
+    def _said(self, name: str) -> str:
+        """The last lines of the output of the runner `name`; '' if it is another one that runs or ran here."""
+        if self._read().get("name") != name:
+            return ""
+        with engine_errors(), open_regular(self._log) as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - LARGEST))
+            return file.read().decode("utf-8", "replace")
 
     def _read(self) -> dict[str, Any]:
         try:
@@ -212,7 +228,7 @@ class ProcessEngine:
 
     def _forget(self) -> None:
         with engine_errors():
-            for name in (*CONFIGURED, RECORD):
+            for name in (*CONFIGURED, RECORD, LOG):
                 (self.folder / name).unlink(missing_ok=True)
 
 
