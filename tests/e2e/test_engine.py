@@ -549,13 +549,6 @@ def _started(engine: Engine, **changes: Any) -> Iterator[RunnerOrder]:
     assert real.machines() == ()
 
 
-def test_the_network_of_forks_jobs_has_no_private_range(engine: Engine) -> None:
-    with _started(engine, store=False, untrusted=True) as order:
-        log = _log(engine, order.name)
-    assert all(f"job: {service} closed" in log for service in SERVICES)
-    assert f"job: {NEIGHBOUR} closed" in log
-
-
 def test_without_the_protection_a_job_reaches_the_credentials(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     """The other tests would notice: the service does listen."""
     monkeypatch.setattr(job_network, "CLOSER", ("-c", "pass"))
