@@ -58,7 +58,8 @@ class Version(NamedTuple):
         return cls(int(major), int(minor))
 
 
-_NONE = Version(0, 0)
+NO_VERSION = Version(0, 0)
+"""That of a toolkit or a GPU that has none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,9 +75,9 @@ class Gpu:
     architecture: str
     summary: str
     systems: tuple[str, ...]
-    capability: Version = _NONE
+    capability: Version = NO_VERSION
     products: tuple[str, ...] = ()
-    first_toolkit: Version = _NONE
+    first_toolkit: Version = NO_VERSION
     last_toolkit: Version | None = None
     driver: int = 0
     dnn: bool = True

@@ -10,11 +10,12 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from ci_compiler.hardware import NO_VERSION, Version
 from ci_compiler.hardware.families import DEFAULT, family_of
 from ci_compiler.units import gigabytes
 
 if TYPE_CHECKING:
-    from ci_compiler.hardware import Gpu, Hardware, Version
+    from ci_compiler.hardware import Gpu, Hardware
 
 NOMINAL = 0.95
 """The share of its nominal size that a memory or a disk must have: firmware and file systems reserve the rest.
@@ -34,7 +35,7 @@ class GpuDevice:
 
     index: int
     name: str
-    capability: Version
+    capability: Version = NO_VERSION
     memory: int = 0
     driver: str = ""
     sliced: bool = False

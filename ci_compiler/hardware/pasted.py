@@ -15,7 +15,16 @@ from typing import Any
 from ci_compiler.hardware import Hardware, UnknownHardwareError, read_table
 from ci_compiler.hardware.families import DEFAULT, facts, family_of, files_of
 from ci_compiler.hardware.machine import GpuDevice, Machine, isas_of
-from ci_compiler.hardware.products import UNKNOWN_CPU, ForeignGpuError, cpu, cpu_of, device, is_unstated, undescribed
+from ci_compiler.hardware.products import (
+    UNKNOWN_CPU,
+    ForeignGpuError,
+    cpu,
+    cpu_beside,
+    cpu_of,
+    device,
+    is_unstated,
+    undescribed,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,21 +161,12 @@ def machine(hardware: Hardware, pasted: Pasted) -> Machine:
         system = "aarch64-linux" if tools()["arm-flag"] in pasted.flags else "x86_64-linux"
         isas = isas_of(hardware, system, pasted.flags)
         return Machine(system=system, isas=isas, gpus=tuple(gpus), cpu=pasted.cpu or "this CPU", flags=pasted.flags)
-    return beside(hardware, tuple(gpus), pasted.cpu, arm=pasted.arm)
-
-
-def beside(hardware: Hardware, gpus: tuple[GpuDevice, ...], name: str, *, arm: bool = False) -> Machine:
-    """The machine with `gpus` and the CPU called `name` ('' or `unknown`: the CPU of the GPU's board).
-
-    `arm`: a CPU that is not known is an ARM one. Raises UnknownHardwareError, ValueError.
-    """
-    known = None if is_unstated(name) else cpu(hardware, name)
-    known = known or next(filter(None, (cpu_of(hardware, gpu) for gpu in gpus)), None)
-    if known is None and arm:
+    known = cpu_beside(hardware, pasted.cpu, gpus)
+    if known is None and pasted.arm:
         known = cpu(hardware, hardware.systems["aarch64-linux"].undecided)
     if known is None:
-        return Machine(system="", gpus=gpus, cpu=UNKNOWN_CPU)
-    return Machine(system=known.system, isas=known.isas, gpus=gpus, cpu=known.name)
+        return Machine(system="", gpus=tuple(gpus), cpu=UNKNOWN_CPU)
+    return Machine(system=known.system, isas=known.isas, gpus=tuple(gpus), cpu=known.name)
 
 
 @cache

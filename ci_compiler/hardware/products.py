@@ -110,8 +110,7 @@ def device(hardware: Hardware, text: str, driver: str = "") -> GpuDevice | None:
         target = named[wanted.lower()]
         family = hardware.gpus[target].family
     if target:
-        none = Version(0, 0)
-        return GpuDevice(index=0, name=wanted, capability=none, driver=driver, target=target, family=family)
+        return GpuDevice(index=0, name=wanted, driver=driver, target=target, family=family)
     names = _gpu_names(hardware)
     found = names.find(wanted)
     if found is None and (form := re.fullmatch(facts(DEFAULT, "names")["architecture"], wanted.lower())):
@@ -180,8 +179,7 @@ def known_gpus(hardware: Hardware) -> Mapping[str, Gpu]:
     """
     listed = [(target, name) for name in _listing(hardware) for target in (name, *products_of(name))]
     listed.sort(key=lambda row: row[0] not in facts(row[1], "names").get("integrated", ()))
-    none = Version(0, 0)
-    devices = (GpuDevice(index=0, name=one, capability=none, target=one, family=name) for one, name in listed)
+    devices = (GpuDevice(index=0, name=one, target=one, family=name) for one, name in listed)
     return {**{device.target: row for device in devices if (row := gpu_of(hardware, device))}, **hardware.gpus}
 
 
@@ -227,6 +225,13 @@ def cpu_of(hardware: Hardware, gpu: GpuDevice) -> Cpu | None:
     return None
 
 
+def cpu_beside(hardware: Hardware, name: str, gpus: Iterable[GpuDevice]) -> Cpu | None:
+    """The CPU called `name`; the one that the first of `gpus` always comes with, if `name` states no model."""
+    if not is_unstated(name):
+        return cpu(hardware, name)
+    return next(filter(None, (cpu_of(hardware, gpu) for gpu in gpus)), None)
+
+
 def machine(
     hardware: Hardware, *, gpu: str | None, cpu_name: str | None, driver: str, this: Callable[[], Machine]
 ) -> Machine:
@@ -239,9 +244,7 @@ def machine(
     found = device(hardware, gpu, driver) if gpu is not None else None
     named: tuple[GpuDevice, ...] = (found,) if found else ()
     unknown = cpu_name is not None and is_unstated(cpu_name)
-    beside = (
-        cpu(hardware, cpu_name) if cpu_name is not None and not unknown else cpu_of(hardware, found) if found else None
-    )
+    beside = cpu_beside(hardware, cpu_name or "", named)
     if unknown and not beside:
         return Machine(system="", gpus=named if gpu is not None else this().gpus, cpu=UNKNOWN_CPU)
     if beside and gpu is not None:
@@ -281,6 +284,8 @@ def cpus(hardware: Hardware) -> Mapping[str, Cpu]:
 def as_data(hardware: Hardware) -> dict[str, Any]:
     """Both tables of names and what CPUs run, as the page reads them. `beside`: the CPUs that GPUs always come with."""
     gpus, known = _gpu_names(hardware), cpus(hardware)
+    named = ((name, filter(None, [device(hardware, name)])) for name in hardware.gpus)
+    boards = ((name, cpu_beside(hardware, "", one)) for name, one in named)
     by_product = {gpus.key(product): one.name for one in known.values() for product in one.gpus}
     return {
         "none": list(NO_GPU),
@@ -298,13 +303,8 @@ def as_data(hardware: Hardware) -> dict[str, Any]:
         "cpu": _cpu_names().as_data(),
         "unstated": _cpu_table()["unstated"],
         "cpus": {one.name: {"system": one.system, "isas": list(one.isas), "note": one.note} for one in known.values()},
-        "beside": by_product | {name: found.name for name in hardware.gpus if (found := _cpu_beside(hardware, name))},
+        "beside": by_product | {name: found.name for name, found in boards if found},
     }
-
-
-def _cpu_beside(hardware: Hardware, architecture: str) -> Cpu | None:
-    named = device(hardware, architecture)
-    return cpu_of(hardware, named) if named else None
 
 
 def _in_order(hardware: Hardware, isas: Iterable[str], system: str) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ci_compiler.hardware import Version
+from ci_compiler.hardware import NO_VERSION, Version
 from ci_compiler.hardware.families import FAMILIES, family_of
 from ci_compiler.hardware.machine import GpuDevice, UnlistedGpu, bus_place
 from ci_compiler.judgement import Judgement, skipped
@@ -19,7 +19,7 @@ class UsedDevice(NamedTuple):
     """A GPU that a process could use, as its driver reports it."""
 
     name: str
-    capability: Version
+    capability: Version = NO_VERSION
 
 
 class Attempt(NamedTuple):

@@ -16,7 +16,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ci_compiler.hardware import Version
 from ci_compiler.hardware.families import facts
 from ci_compiler.hardware.machine import GpuDevice
 from ci_compiler.hardware.texts import Answer, answer, plain, text_of
@@ -173,8 +172,7 @@ def _of_node(texts: AgentTexts, number: int, row: Mapping[str, int], shown: GpuD
 
 
 def _device(target: str, name: str, uuid: str = "") -> GpuDevice:
-    none = Version(0, 0)
-    return GpuDevice(index=0, name=name, capability=none, target=target, family="rocm", uuid=uuid, unread=SIGNS)
+    return GpuDevice(index=0, name=name, target=target, family="rocm", uuid=uuid, unread=SIGNS)
 
 
 def _shown(texts: AgentTexts) -> dict[int, GpuDevice]:

@@ -6,7 +6,6 @@ import mmap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from ci_compiler.hardware import Version
 from ci_compiler.hardware.families import facts
 from ci_compiler.hardware.families.machines import Attempt, DeviceCode, Machines, UsedDevice
 from ci_compiler.hardware.families.rocm import EVERY, devices, left_out_of, listed, probe
@@ -30,7 +29,7 @@ def attempts(*, deep: bool = False, root: Path = Path("/")) -> Iterator[Attempt]
     kernel = devices.AgentTexts(nodes=tuple(devices.nodes(root)))
     gpus = devices.agents(kernel if device == KFD else devices.agent_texts(root))[0]
     problem = devices.closed([root / device, *sorted((root / "dev/dri").glob("renderD*"))], root)
-    usable = () if problem else tuple(UsedDevice(gpu.target, Version(0, 0)) for gpu in gpus)
+    usable = () if problem else tuple(UsedDevice(gpu.target) for gpu in gpus)
     yield Attempt(f"/{device}", linked=True, devices=usable, problem=problem)
 
 
