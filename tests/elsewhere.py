@@ -367,9 +367,8 @@ def main(file: str, program: str, *words: str) -> int:
         return 0
     sys.argv = [program, *words]
     from ci_compiler.cli.app import run
-    from ci_compiler.cli.program import Program
 
-    return run(Program.load(program))
+    return run(importlib.import_module(f"ci_compiler.cli.{program.removeprefix('ci-')}").PROGRAM)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import ast
-import json
 import re
 import tomllib
 from collections import defaultdict
@@ -96,8 +95,7 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
 
 def test_no_command_imports_another_one() -> None:
     """What several commands need has a module of its own, outside the packages of the commands."""
-    declared = json.loads((CODE / "cli/commands.json").read_bytes())
-    packages = tuple(f"{program['package']}." for program in declared.values() if "package" in program)
+    packages = ("ci_compiler.cli.compile.", "ci_compiler.cli.runner.")
     crossed = {
         f"{path.stem} imports {module}"
         for package in packages
@@ -105,7 +103,6 @@ def test_no_command_imports_another_one() -> None:
         for module in _modules(ast.parse(path.read_bytes()))
         if module.startswith(packages) and path.stem != "__init__"
     }
-    assert len(packages) == 2
     assert not crossed
 
 

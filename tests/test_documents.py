@@ -38,8 +38,7 @@ from ci_compiler.canary.assumptions import assumptions
 from ci_compiler.canary.table import written_table
 from ci_compiler.cli.app import run
 from ci_compiler.cli.compile import PROGRAM as COMPILE
-from ci_compiler.cli.completion import SHELLS
-from ci_compiler.cli.program import Program
+from ci_compiler.cli.program import SHELLS, Program
 from ci_compiler.cli.runner import PROGRAM as RUNNER
 from ci_compiler.cli.where import SPEC
 from ci_compiler.clock import Clock
@@ -165,7 +164,7 @@ def refusal(call: list[str]) -> str:
     said = io.StringIO()
     try:
         with contextlib.redirect_stderr(said):
-            program.parser(command, f"{call[0]} {command}").parse_args(words)
+            program.parser_of(command, f"{call[0]} {command}").parse_args(words)
     except SystemExit:
         return said.getvalue()
     return ""
@@ -228,9 +227,9 @@ def test_a_users_commands_run_on_macos(page: str) -> None:
 
 
 def test_a_users_scripts_run_on_macos() -> None:
-    folders = [ROOT / "ci_compiler" / name for name in ("cli/completion", "spec/starters", "documents/overlay")]
+    folders = [ROOT / "ci_compiler" / name for name in ("spec/starters", "documents/overlay")]
     paths = [path for folder in folders for path in folder.rglob("*") if path.suffix in {".sh", ".bash", ".zsh"}]
-    assert len(paths) >= 4
+    assert len(paths) >= 2
     assert {path.name: found for path in paths if (found := not_on_macos(path.read_text("utf-8")))} == {}
 
 
@@ -257,7 +256,7 @@ def test_every_command_in_a_sentence_exists_with_its_options() -> None:
         command = words[0] if words and not words[0].startswith(("-", "…")) else program.default
         assert not words or command in program.commands or command == program.default, f"{page}: {span}"
         options = set(re.findall(r"(?<!\S)--?[a-z][a-z-]*", span))
-        known = program.parser(command, name).format_help() if options else ""
+        known = program.parser_of(command, name).format_help() if options else ""
         assert {one for one in options if not re.search(rf"(?<![\w-]){one}(?![\w-])", known)} == set(), (
             f"{page}: {span}"
         )

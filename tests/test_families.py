@@ -23,7 +23,8 @@ from tests.rows import for_each_row
 ROOT = Path(__file__).parents[1]
 
 FREE = (
-    "ci_compiler/cli/commands.json",  # the names of the starters
+    "ci_compiler/cli/options.py",  # the names of options
+    "ci_compiler/cli/runner/smoke.py",
     "ci_compiler/adoption/standin/python.nix",  # what nixpkgs' torch has
     "ci_compiler/codes.py",
     "ci_compiler/findings.toml",

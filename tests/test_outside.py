@@ -45,7 +45,6 @@ ALLOWED = {
     "outside": "is the reader",
     # Data of the package itself, at paths that are not written beside `__file__`.
     "canary.repository": "its own files",
-    "cli.program": "the table of commands, without importing pathlib",
     "cli.compile.init": "its own files",
     "documents.overlay.written": "its own files",
     "recipes.proof": "its own files",
@@ -71,7 +70,6 @@ ALLOWED = {
     "publishing.trusted": "sends a file",
     "checkout": "files of git, which a check with a stamp reads before it imports anything",
     "cli.runner.start": "locks a file",
-    "cli.stamp": "digests regular files before anything is imported",
     "cli.toolkit": "what pip wrote of this installation",
     "files.drift": "compares regular files with others, byte by byte",
     "sync.checkouts": "compares regular files with others, byte by byte",

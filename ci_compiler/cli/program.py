@@ -1,124 +1,100 @@
-"""The two commands as `commands.json` declares them, their subcommands and options, and the parser made from them."""
+"""The two programs: their commands, each of which is a module that declares its options, and the parsers of both."""
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from functools import cache, partial
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from importlib import import_module
 from itertools import takewhile
 
-# The help of a command does without `typing`, `pathlib` and `dataclasses`, which are slow to import.
+from ci_compiler import __version__
+
+# The help of a program does without `typing`, `pathlib` and `dataclasses`, which are slow to import.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Never
 
-COMMANDS = os.path.join(os.path.dirname(__file__), "commands.json")  # noqa: PTH118, PTH120
-"""The subcommands of both programs with their help, and their options: the keyword arguments of argparse.
-
-A word in a list of options names one of the `shared` options; `one_of` holds options of which exactly one is given, or
-at most one if it is not `required`. An option that `inherits` may also come before the subcommand. A word as `choices`
-is a key of `CHOICES`.
-"""
-
-TYPES: Mapping[str, Callable[[str], object]] = {
-    "path": lambda text: import_module("pathlib").Path(text),
-    "int": int,
-    "float": float,
-}
-
-CHOICES: Mapping[str, Callable[[], list[str]]] = {
-    "stages": lambda: [stage.name for stage in import_module("ci_compiler.stages").stages()],
-    "test-stages": lambda: [one.name for one in import_module("ci_compiler.stages").stages_that_test() if one.proves],
-}
-"""Choices that modules know which are quickly imported; with `"default": "first"`, the first one is the default. Other
-choices are declared, and a test compares them with the code."""
+SHELLS = ("bash", "zsh", "fish")
+"""The shells for which there is a completion script."""
 
 
 class Program:
-    """A command: its subcommands, each with its help and options, and the default one ('': none) with its options."""
+    """A program: what it is for, its commands with the purpose of each, and the one that is the default ('': none).
+
+    `package` has a module for each command but `help`. It has `run(arguments)`, and `declare(parser)` if the command
+    has options. It is imported only if the command is called, or to list its options.
+    """
 
     def __init__(
-        self,
-        *,
-        name: str,
-        purpose: str,
-        package: str,
-        default: str,
-        options: Sequence[Any],
-        commands: Mapping[str, Mapping[str, Any]],
+        self, *, name: str, purpose: str, package: str, commands: Mapping[str, str], default: str = ""
     ) -> None:
         self.name, self.purpose, self.package, self.default = name, purpose, package, default
-        self.options, self.commands = options, commands
+        self.commands = {"help": "show this overview, or the help of a command", **commands}
 
-    @classmethod
-    def load(cls, name: str) -> Program:
-        """The program called `name`, from `COMMANDS`."""
-        return cls(name=name, **_declared()[name])
+    def run(self, command: str, arguments: argparse.Namespace) -> int:
+        """Runs a command and returns its exit code. Raises InputError if the input is wrong."""
+        code: int = self._module(command).run(arguments)
+        return code
 
-    @staticmethod
-    def expanded(options: Iterable[Any]) -> Iterator[Mapping[str, Any]]:
-        """The options in a list of `COMMANDS`, one by one."""
-        for option in _shared(options):
-            yield from option.get("one_of", [option])
+    def declare(self, command: str, parser: argparse.ArgumentParser) -> None:
+        """Declares the options of a command."""
+        if command == "help":
+            parser.add_argument("about", metavar="COMMAND", nargs="?", help="a command")
+        elif declare := getattr(self._module(command), "declare", None):
+            declare(parser)
 
-    def options_of(self, command: str) -> Sequence[Any]:
-        """The declared options of a subcommand, of the default one, or of the call itself ('')."""
-        return self.options if command in {"", self.default} else self.commands[command]["options"]
+    def _module(self, command: str) -> Any:
+        return import_module(f"{self.package}.{command.replace('-', '_')}")
 
-    def parser(self, command: str, prog: str) -> argparse.ArgumentParser:
-        """The parser of one subcommand alone, called `prog`."""
+    def parser_of(self, command: str, prog: str) -> CommandParser:
+        """The parser of one command alone, called `prog`."""
         parser = CommandParser(prog=prog)
-        add_options(parser, self.options_of(command))
+        self.declare(command, parser)
         return parser
 
-    def flags(self, named: str) -> Mapping[str, Collection[str]]:
-        """The flags of each subcommand; '' stands for the one that is `named`, or else for the default one."""
-        found = {
-            name: {flag for option in self.expanded(command["options"]) for flag in option["flags"].split()}
-            for name, command in self.commands.items()
-        }
-        found = {name: {flag for flag in flags if flag[0] == "-"} for name, flags in found.items()}
-        own = {flag for option in self.expanded(self.options) for flag in option["flags"].split()}
-        return {**found, "": (found[named] if named else own) | {"--help", "--version", "--print-completion"}}
+    def parser(self, words: Sequence[str], named: Collection[str] | None = None) -> CommandParser:
+        """The parser of a call with `words`, with the options of the commands that are `named`: those in the words."""
+        named = set(words) if named is None else named
+        unnamed = CommandParser(add_help=False)  # stands for each that is not named: to make them all takes a while
+
+        def made(**more: object) -> CommandParser:
+            return CommandParser(**more) if more["add_help"] else unnamed
+
+        parser = CommandParser(prog=self.name, description=self.purpose)
+        parser.program, parser.words = self, words
+        parser.add_argument("--version", action="version", version=f"{self.name} {__version__}")
+        parser.add_argument(
+            "--print-completion",
+            action=_Completion,
+            choices=SHELLS,
+            metavar="SHELL",
+            help="print the completion script for bash, zsh or fish",
+        )
+        if self.default:
+            self.declare(self.default, parser)
+        commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands", parser_class=made)  # type: ignore[call-overload]
+        for name, purpose in self.commands.items():
+            sub = commands.add_parser(name, help=purpose, description=purpose, add_help=name in named)
+            if name in named:
+                self.declare(name, sub)
+                sub.words = words[words.index(name) + 1 :] if name in words else ()
+        return parser
 
 
-@cache
-def _declared() -> Mapping[str, Any]:
-    with open(COMMANDS, "rb") as file:  # noqa: PTH123
-        return json.load(file)  # type: ignore[no-any-return]
+class _Completion(argparse.Action):
+    """`--print-completion SHELL`: prints the completion script."""
 
-
-def add_options(parser: argparse.ArgumentParser, options: Iterable[Any]) -> None:
-    """Adds the declared `options` to `parser`."""
-    for option in _shared(options):
-        required = option.get("required", True)
-        target = parser.add_mutually_exclusive_group(required=required) if "one_of" in option else parser
-        for own in option.get("one_of", [option]):
-            target.add_argument(*own["flags"].split(), **_keywords(own))
-
-
-def _shared(options: Iterable[Any]) -> Iterator[Mapping[str, Any]]:
-    """The `options`, with the shared ones in place of their names."""
-    for word in options:
-        yield _declared()["shared"][word] if isinstance(word, str) else word
-
-
-def _keywords(option: Mapping[str, Any]) -> dict[str, Any]:
-    """The keyword arguments of `add_argument` for `option`."""
-    keywords = {key: value for key, value in option.items() if key not in {"flags", "inherits"}}
-    if "type" in option:
-        keywords["type"] = TYPES[option["type"]]
-    if "inherits" in option:
-        keywords["default"] = argparse.SUPPRESS
-    if isinstance(option.get("choices"), str):
-        keywords["choices"] = CHOICES[option["choices"]]()
-        if option.get("default") == "first":
-            keywords["default"] = keywords["choices"][0]
-    return keywords
+    def __call__(self, parser: argparse.ArgumentParser, *arguments: object) -> None:
+        try:
+            from ci_compiler.cli.completion import script
+        except ImportError:
+            parser.error("completion needs shtab, which `pip install 'ci-compiler[completion]'` installs")
+        program = parser.program  # type: ignore[attr-defined]
+        print(script(program.parser((), program.commands), str(arguments[1])))
+        parser.exit()
 
 
 _NARROW = partial(argparse.HelpFormatter, width=80)
@@ -155,6 +131,11 @@ class CommandParser(argparse.ArgumentParser):
         self.formatter_class = partial(argparse.HelpFormatter, width=_columns() - 2)
         return super().format_help()
 
+    @property
+    def flags(self) -> Collection[str]:
+        """The options, as they are written."""
+        return self._option_string_actions
+
     def error(self, message: str) -> Never:
         """Prints the finding for `message` of argparse, and ends the program with 2."""
         from ci_compiler.cli.console import print_findings
@@ -167,14 +148,21 @@ class CommandParser(argparse.ArgumentParser):
         commands = self.program.commands if self.program else {}
         named = next((word for word in self.words if word in commands), "")
         prog = f"{self.prog} {named}".strip()
-        own = {"": self._option_string_actions}
-        said = explained(message, commands, self.program.flags(named) if self.program else own)
+        own = self.program.parser_of(named, prog).flags if self.program and named else self.flags
+        said = explained(message, commands, {*own, "--help", "--version", "--print-completion"}, self._others)
         more = "" if said.endswith("?") else f"; see `{prog} --help`"
         print_findings(wrong(prog, Code.WRONG_OPTION, f"{said}{more}").findings)
         raise SystemExit(2)
 
+    def _others(self, flag: str) -> Sequence[str]:
+        """The commands that have the option `flag`, for which all are imported."""
+        program = self.program
+        return (
+            sorted(name for name in program.commands if flag in program.parser_of(name, name).flags) if program else ()
+        )
+
     def _unknown(self) -> str:
         """The first long option in the words that the parser does not know; '' if there is none."""
         names = [word.partition("=")[0] for word in takewhile(lambda word: word != "--", self.words)]
-        known = tuple(self._option_string_actions)
+        known = tuple(self.flags)
         return next((name for name in names if name[:2] == "--" and not any(k.startswith(name) for k in known)), "")

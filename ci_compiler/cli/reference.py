@@ -66,8 +66,7 @@ def commands(programs: Iterable[Program]) -> str:
         parts += [f"## {program.name}", "", program.purpose, ""]
         if program.default:
             parts += list(_usage(program, program.default, program.name))
-        for name, command in program.commands.items():
-            purpose: str = command["help"]
+        for name, purpose in program.commands.items():
             parts += [f"### {program.name} {name}", "", f"{purpose[0].upper()}{purpose[1:]}.", ""]
             parts += list(_usage(program, name, f"{program.name} {name}"))
     codes = markdown_table(("code", "meaning"), [(code.value, code.meaning) for code in ExitCode])
@@ -75,7 +74,7 @@ def commands(programs: Iterable[Program]) -> str:
 
 
 def _usage(program: Program, command: str, name: str) -> Iterator[str]:
-    parser = program.parser(command, name)
+    parser = program.parser_of(command, name)
     usage = " ".join(parser.format_usage().removeprefix("usage: ").split())
     yield f"```\n{usage}\n```\n"  # on one line, whatever the width of the terminal
     rows = [row for action in parser._actions for row in _row(action)]  # noqa: SLF001  (argparse has no other way)

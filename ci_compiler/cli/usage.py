@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 
 from ci_compiler.errors import nearest
 
-Options = Mapping[str, Collection[str]]
-
-
 _FEW = 3
 """The most commands that a message lists."""
+
+_TYPO = 0.8
+"""How like an option a word must be to be taken for a slip of it, before other commands are asked for theirs."""
 
 _INSTEAD = {
     "build": "`ci-compile` alone compiles; `ci-runner build` builds a variant",
@@ -31,15 +32,17 @@ _ALSO = {"helm": "arc", "k8s": "arc", "kubernetes": "arc", "podman": "systemd", 
 """What other tools call some of the values of options."""
 
 
-def explained(message: str, commands: Collection[str], options: Options) -> str:
+def explained(
+    message: str, commands: Collection[str], options: Collection[str], others: Callable[[str], Sequence[str]]
+) -> str:
     """`message` of argparse about a call of a program with `commands`.
 
-    `options` are those of each subcommand, and at '' those of the call.
+    `options` are those of the call, and `others` finds the commands that have an option.
     """
     if match := re.match(r"argument COMMAND: invalid choice: '(?P<name>.*)' \(choose", message):
         return _command(match["name"], commands)
     if match := re.match(r"unrecognized arguments: (?P<words>.*)", message):
-        return _words(match["words"], options)
+        return _words(match["words"], options, others)
     for pattern, text in _TEXTS:
         if match := re.fullmatch(pattern, message, re.DOTALL):
             return text(match)
@@ -49,23 +52,20 @@ def explained(message: str, commands: Collection[str], options: Options) -> str:
 def _command(name: str, commands: Collection[str]) -> str:
     if Path(name).suffix in {".yaml", ".yml"} and Path(name).exists():
         return f"{name} is a file; --spec {name} takes it as the spec"
-    from difflib import get_close_matches
-
     meant = next(iter(get_close_matches(name, [*commands, *_INSTEAD], n=1, cutoff=0.6)), "")
     hint = f"; {_INSTEAD[meant]}" if meant in {*_INSTEAD} - {*commands} else nearest(name, commands, only_near=True)
     return f"unknown command {name!r}{hint}"
 
 
-def _words(words: str, options: Options) -> str:
+def _words(words: str, options: Collection[str], others: Callable[[str], Sequence[str]]) -> str:
     """About words that the call has no place for, of which the first counts."""
     first = words.split(maxsplit=1)[0].partition("=")[0]
     if not first.startswith("-"):
         return f"{first!r} is one word too many"
-    others = sorted(name for name, known in options.items() if name and first in known)
-    if others:
-        named = "many commands" if len(others) > _FEW else " and ".join(others)
-        return f"no option {first} here; {named} {'have' if others[1:] else 'has'} it"
-    return f"unknown option {first}{nearest(first, options.get('', ()), only_near=True)}"
+    if not get_close_matches(first, options, cutoff=_TYPO) and (have := others(first)):
+        named = "many commands" if len(have) > _FEW else " and ".join(have)
+        return f"no option {first} here; {named} {'have' if have[1:] else 'has'} it"
+    return f"unknown option {first}{nearest(first, options, only_near=True)}"
 
 
 def _choice(found: re.Match[str]) -> str:

@@ -31,11 +31,11 @@ ALLOWED = {
     ),
     "hosted jobs evaluate recipes with Nix, whatever builds them": "workflows/steps.py",
     "the canary builds with the backend that is chosen": (
-        "canary/assumptions.py canary/repository.py canary/table.py canary/workflows.py"
+        "canary/assumptions.py canary/repository.py canary/table.py canary/workflows.py cli/compile/__init__.py"
     ),
     "tokens of every backend are kept from tests": "runner/jobs/isolation.py",
     "an owner is an organisation on FloxHub": ("spec/model.py adoption/spec_text.py"),
-    "whoever starts a fleet chooses its backend": "update/answers.py cli/questions.py",
+    "whoever starts a fleet chooses its backend": "update/answers.py cli/questions.py cli/compile/init.py",
     "a machine shows what is installed on it": (
         "hardware/machine.py runner/detect/recorded.py runner/detect/this_machine.py cli/runner/detect.py"
     ),

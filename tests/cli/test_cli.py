@@ -8,7 +8,6 @@ import pty
 import re
 import subprocess
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -16,14 +15,11 @@ import pytest
 from ci_compiler import __version__
 from ci_compiler.cli.app import run
 from ci_compiler.cli.compile import PROGRAM
-from ci_compiler.cli.program import Program
 from ci_compiler.cli.runner import PROGRAM as RUNNER
-from ci_compiler.github.status import BuildOutcome
-from ci_compiler.hardware.workloads import Workload
 from ci_compiler.plan.limits import Limit, limit
-from ci_compiler.spec.build import starters
 from tests.loops import each
 
+PROGRAMS = {one.name: one for one in (PROGRAM, RUNNER)}
 CHECK_IMPORTS = Path(__file__).with_name("check_imports.txt")
 """The modules of the compiler that `ci-compile --check` imports, one a line."""
 
@@ -419,14 +415,14 @@ def test_what_every_job_runs_does_not_import_pygithub() -> None:
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
 
 
-@pytest.mark.parametrize("name", ["ci-compile", "ci-runner"])
+@pytest.mark.parametrize("name", PROGRAMS)
 def test_help_is_a_command_too(name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """`help` prints what `--help` prints, for the command and for a subcommand; an unknown one is refused."""
     monkeypatch.setenv("COLUMNS", "80")
 
     def said(*words: str) -> str:
         with pytest.raises(SystemExit) as ended:
-            run(Program.load(name), words)
+            run(PROGRAMS[name], words)
         assert ended.value.code == 0
         return capsys.readouterr().out
 
@@ -434,25 +430,15 @@ def test_help_is_a_command_too(name: str, capsys: pytest.CaptureFixture[str], mo
     assert said("help", "list" if name == "ci-runner" else "sync").startswith(f"usage: {name} ")
     assert "COMMAND" in said("help", "help")
     with pytest.raises(SystemExit) as ended:
-        run(Program.load(name), ["help", "nosuch"])
+        run(PROGRAMS[name], ["help", "nosuch"])
     assert (ended.value.code, capsys.readouterr().err.count("\n")) == (2, 1)
 
 
-@pytest.mark.parametrize(
-    ("command", "flag", "values"),
-    [("status", "--result", BuildOutcome), ("select", "--workload", Workload), ("init", "--template", starters())],
-)
-def test_the_choices_that_are_declared_are_those_of_the_code(command: str, flag: str, values: Iterable[str]) -> None:
-    """They are declared, since the modules that know them take long to import."""
-    found = [one for one in Program.expanded(PROGRAM.options_of(command)) if flag in one["flags"].split()]
-    assert [one["choices"] for one in found] == [list(values)]
-
-
-def test_help_version_and_completion_import_little(tmp_path: Path) -> None:
+def test_help_and_version_import_little(tmp_path: Path) -> None:
     """Nothing that takes long to import: they take at most three times as long as Python alone."""
     slow = {"typing", "dataclasses", "inspect", "pathlib", "shutil", "ci_compiler.errors", "ci_compiler.cli.console"}
     for entry in ("ci_compiler.__main__", "ci_compiler.cli.runner"):
-        for words in (["--version"], ["--help"], ["help"], ["--complete", "sel"], ["--print-completion", "bash"]):
+        for words in (["--version"], ["--help"], ["help"]):
             code = f"import sys; before = set(sys.modules)\nfrom {entry} import main\nsys.argv[1:] = {words!r}\n"
             code += (
                 "import atexit; atexit.register(lambda: print(*(sys.modules.keys() - before), file=sys.stderr)); main()"

@@ -18,7 +18,6 @@ import yaml
 from hypothesis import given, settings
 
 from ci_compiler.cli.app import run
-from ci_compiler.cli.program import COMMANDS
 from ci_compiler.cli.runner import PROGRAM
 from ci_compiler.errors import InputError
 from ci_compiler.files.drift import MARK
@@ -557,8 +556,8 @@ def test_a_foreign_file_in_the_way_is_never_overwritten(
 
 
 def test_each_folder_of_templates_is_a_target() -> None:
-    command = json.loads(Path(COMMANDS).read_bytes())["ci-runner"]["commands"]["deploy"]
-    (choices,) = (one["choices"] for one in command["options"] if "choices" in one)
+    (choices,) = (one.choices for one in PROGRAM.parser_of("deploy", "")._actions if one.dest == "target")  # noqa: SLF001
+    assert choices
     assert {path.name for path in FOLDER.iterdir() if path.is_dir()} == set(choices) == set(TARGETS)
 
 

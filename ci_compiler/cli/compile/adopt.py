@@ -7,11 +7,24 @@ from pathlib import Path
 
 from ci_compiler.adoption.adopt import SHOWN, adopt
 from ci_compiler.adoption.spec_text import UNTESTED
+from ci_compiler.cli import options
 from ci_compiler.cli.console import note, print_findings
 from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
 from ci_compiler.files.atomic import reporting
 from ci_compiler.units import counted
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declares the options."""
+    parser.add_argument(
+        "folders",
+        metavar="DIR",
+        type=options.path,
+        nargs="+",
+        help="a checkout, or a folder of recipes; one per branch",
+    )
+    parser.add_argument("-o", "--output", metavar="FILE", type=options.path, help="the spec (default: standard output)")
 
 
 def run(arguments: argparse.Namespace) -> int:

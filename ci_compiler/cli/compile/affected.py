@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import argparse
 
+from ci_compiler.cli import options
 from ci_compiler.cli.console import print_json
 from ci_compiler.cli.progress import progress
 from ci_compiler.cli.where import branch_of, root_of, spec_of
 from ci_compiler.git import Git
 from ci_compiler.recipes.affected import affected
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declares the options."""
+    parser.add_argument("--base", metavar="REV", required=True, help="the commit before the change")
+    parser.add_argument(
+        "--head", metavar="REV", default="HEAD", help="the commit with the change (default: %(default)s)"
+    )
+    options.shared(parser, "quiet", "json", "own-branch", "root", "spec")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -10,6 +10,7 @@ from pathlib import Path
 from ci_compiler.adoption.audit import Audited, audit
 from ci_compiler.adoption.causes import Cause, causes_of, tally
 from ci_compiler.checkout import checkout_around
+from ci_compiler.cli import options
 from ci_compiler.cli.console import note, print_findings, print_json, table
 from ci_compiler.cli.progress import progress
 from ci_compiler.cli.where import branch_of, event_of_run, nixpkgs_of, spec_of, templates_of
@@ -18,6 +19,42 @@ from ci_compiler.errors import wrong
 from ci_compiler.register import url
 from ci_compiler.spec.model import Spec
 from ci_compiler.units import counted
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declares the options."""
+    parser.add_argument("folder", metavar="DIR", type=options.path, help="a checkout, or a folder of recipes")
+    parser.add_argument("--timeout", metavar="SECONDS", type=float, default=120.0, help="in all (default: 120)")
+    parser.add_argument(
+        "--nixpkgs",
+        metavar="PATH",
+        help="also evaluate with the true nixpkgs: `real` for those that the "
+        "recipes fetch, or a folder that takes their place",
+    )
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument(
+        "--since", metavar="REV", help="with --nixpkgs, only the variants that changed since this commit"
+    )
+    group.add_argument(
+        "--pull-request",
+        action="store_true",
+        help="with --nixpkgs, only those that the pull request or the merge group of this run changes",
+    )
+    parser.add_argument(
+        "--self-test",
+        action="store_true",
+        help="plant defects in a copy of the recipes, and print which kinds the audit sees",
+    )
+    parser.add_argument(
+        "--differences",
+        action="store_true",
+        help="also show what the compiler would write in another way, in "
+        "own recipes too; only defects make the exit code 1",
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="print the defects, the notes, the differences and all their places as JSON"
+    )
+    options.shared(parser, "own-branch", "root", "spec")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -11,6 +11,7 @@ from ci_compiler.canary import table as tables
 from ci_compiler.canary.assumptions import FEATURES, Verdict
 from ci_compiler.canary.parts import MARK
 from ci_compiler.canary.repository import files, used_features
+from ci_compiler.cli import options
 from ci_compiler.cli.console import append_to, note, print_json, table
 from ci_compiler.cli.toolkit import toolkit
 from ci_compiler.cli.where import SPEC, root_of, spec_of
@@ -20,6 +21,27 @@ from ci_compiler.files.atomic import reporting, write_file
 from ci_compiler.files.drift import in_the_way, obstacle
 from ci_compiler.outside import bytes_of, json_of, object_of, reading, text_of
 from ci_compiler.spec.model import Spec
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declares the options."""
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument(
+        "--read",
+        metavar="FILE",
+        type=options.path,
+        help="instead, say what the tables in FILE mean for this version (-: standard input)",
+    )
+    group.add_argument(
+        "--judge",
+        metavar="DIR",
+        type=options.path,
+        help="instead, write the table of the facts in DIR; for the workflow itself",
+    )
+    parser.add_argument("--needs", metavar="JSON", default="", help="with --judge, the results of the jobs")
+    parser.add_argument("--results", metavar="WORDS", default="", help="with --judge, the same results, joined")
+    parser.add_argument("--json", action="store_true", help="with --read, print JSON")
+    options.shared(parser, "root", "spec")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+from ci_compiler.cli import options
 from ci_compiler.cli.console import append_to, note
 from ci_compiler.cli.where import carried_of, event_of_run, filter_of, plan_of, root_of
 from ci_compiler.errors import InputError, StageError
@@ -47,6 +48,14 @@ from ci_compiler.workflows.steps import leaves_out
 
 TOKEN = "GITHUB_TOKEN"  # noqa: S105
 """The environment variable with the token of the job."""
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declares the options."""
+    group = parser.add_mutually_exclusive_group(required=True)
+    group.add_argument("--shard", metavar="NAME", help="a run of this shard's workflow")
+    group.add_argument("--pull-request", action="store_true", help="a run of the pull request workflow")
+    options.shared(parser, "root", "spec")
 
 
 def run(arguments: argparse.Namespace) -> int:

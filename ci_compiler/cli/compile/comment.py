@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 
+from ci_compiler.cli import options
 from ci_compiler.cli.console import note
 from ci_compiler.cli.where import carried_of, event_of_run, root_of
 from ci_compiler.codes import Code
@@ -21,6 +22,15 @@ from ci_compiler.reports.request_report import request_comment
 from ci_compiler.reports.summary import SummarisedRun, table
 from ci_compiler.spec.revision import base_spec
 from ci_compiler.sync.events import facts_of_request, request_base
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declares the options."""
+    parser.add_argument(
+        "--results", metavar="DIR", type=options.path, required=True, help="the artifacts of the run, one folder each"
+    )
+    parser.add_argument("--verdict", metavar="RESULT", default="", help="the result of the job that gives the verdict")
+    options.shared(parser, "root", "spec")
 
 
 def run(arguments: argparse.Namespace) -> int:

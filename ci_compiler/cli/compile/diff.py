@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from ci_compiler.cli import options
 from ci_compiler.cli.console import note, print_json
 from ci_compiler.cli.where import SPEC, event_of_run, records_of, root_of, spec_of
 from ci_compiler.errors import InputError
@@ -19,6 +20,18 @@ from ci_compiler.reports.profiles import of_profile_in_both, profile_changes
 from ci_compiler.spec.revision import base_spec
 from ci_compiler.sync.events import request_base, unseen_files
 from ci_compiler.units import markdown_text
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declares the options."""
+    group = parser.add_mutually_exclusive_group(required=True)
+    group.add_argument("base", metavar="BASE", nargs="?", help="a git revision, or a spec file")
+    group.add_argument(
+        "--pull-request",
+        action="store_true",
+        help="what the pull request or the merge group of this run is merged into",
+    )
+    options.shared(parser, "profile", "results", "json", "root", "spec")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from ci_compiler.cli import options
 from ci_compiler.cli.console import note, print_json
 from ci_compiler.cli.orders import load_of_orders, wanted_of, waves_inputs
 from ci_compiler.cli.remote import client_of
@@ -18,6 +19,29 @@ from ci_compiler.github.dispatch import SUCCESS, Progress, ShardOrder, Started, 
 from ci_compiler.github.waves import start_waves
 from ci_compiler.spec.versions import has_nights
 from ci_compiler.units import counted
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declares the options."""
+    parser.add_argument("patterns", metavar="PATTERN", nargs="*", help="names, with the wildcards * ? [] and {a,b}")
+    parser.add_argument("--branch", metavar="B", help="only this branch (default: every branch that has the variants)")
+    parser.add_argument("--shard", metavar="NAME", help="only this shard")
+    parser.add_argument("--all", action="store_true", help="every variant")
+    parser.add_argument("--unpublished", action="store_true", help="only what is not published yet when its run begins")
+    parser.add_argument(
+        "--waves", action="store_true", help="on GitHub, start the shards in waves, so that no job waits for a day"
+    )
+    parser.add_argument("--publish", action="store_true", help="publish what passes its tests")
+    parser.add_argument(
+        "--again",
+        action="store_true",
+        help="test what passed before, and with --publish publish even what is already published",
+    )
+    parser.add_argument(
+        "--night", metavar="DATE", default="", help="build the versions of the night of this date (20261123)"
+    )
+    parser.add_argument("--wait", action="store_true", help="follow the runs; exit 1 if one fails")
+    options.shared(parser, "quiet", "json", "repository", "root", "spec")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ci_compiler.adoption.audit_real import BranchEvaluation, evaluate_branch, evaluate_pins
+from ci_compiler.cli import options
 from ci_compiler.cli.console import note, print_findings, print_rows
 from ci_compiler.cli.progress import progress
 from ci_compiler.cli.where import branch_of, nixpkgs_of, plan_of, root_of
@@ -15,6 +16,29 @@ from ci_compiler.errors import Finding, wrong
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.spec.patterns import matcher_of_any
 from ci_compiler.units import counted
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declares the options."""
+    parser.add_argument("patterns", metavar="PATTERN", nargs="*", help="names, with the wildcards * ? [] and {a,b}")
+    parser.add_argument(
+        "--nixpkgs",
+        metavar="PATH",
+        default="real",
+        help="`real` for the nixpkgs that the recipes fetch (default), or a folder that takes its place",
+    )
+    parser.add_argument(
+        "--patch",
+        action="store_true",
+        help="also unpack and patch each source, and compile nothing: does every patch and replacement still apply?",
+    )
+    parser.add_argument(
+        "--pins",
+        action="store_true",
+        help="evaluate one compiled recipe of each branch and toolkit, with the "
+        "nixpkgs that it is pinned to; reads no checkout of the branches",
+    )
+    options.shared(parser, "json", "own-branch", "root", "spec")
 
 
 def run(arguments: argparse.Namespace) -> int:

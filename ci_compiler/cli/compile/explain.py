@@ -6,6 +6,7 @@ import argparse
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from ci_compiler.cli import options
 from ci_compiler.cli.console import print_json, print_markdown
 from ci_compiler.codes import Code
 from ci_compiler.errors import nearest, wrong
@@ -14,6 +15,12 @@ from ci_compiler.register import page, register, url
 if TYPE_CHECKING:
     from ci_compiler.plan.lookup import BuiltVariant
     from ci_compiler.plan.pipeline import Plan
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declares the options."""
+    parser.add_argument("name", metavar="NAME", help="a variant's name, or the code of a finding")
+    options.shared(parser, "json", "root", "spec")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from ci_compiler.cli import options
 from ci_compiler.cli.console import note, print_json, table
 from ci_compiler.cli.where import plan_of, profiled
 from ci_compiler.codes import Code
@@ -21,6 +22,25 @@ from ci_compiler.reports.without import Substitute, axis_values, substitutes, wi
 from ci_compiler.spec.model import Spec
 from ci_compiler.spec.triggers import PUSH
 from ci_compiler.units import counted, duration, grouped, guess, machine_hours, size
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declares the options."""
+    parser.add_argument(
+        "--history",
+        metavar="PATH",
+        type=options.path,
+        help="`history.json` of the status page, or a folder with manifests "
+        "of builds: their times replace the spec's minutes",
+    )
+    parser.add_argument("--no-publish", action="store_true", help="assume that nothing is published")
+    parser.add_argument(
+        "--without",
+        metavar="VALUE",
+        help="also say what dropping a value of an axis (`avx512vnni`, `sm120`, "
+        "`3.11`, `12.8`) saves, and what its users get instead",
+    )
+    options.shared(parser, "profile", "json", "root", "spec")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ci_compiler.checkout import head_branch
+from ci_compiler.cli import options
 from ci_compiler.cli.console import note, print_findings
 from ci_compiler.cli.drift import missing_recipes
 from ci_compiler.cli.progress import progress
@@ -34,6 +35,43 @@ from ci_compiler.sync.compiled import compile_files
 from ci_compiler.units import counted
 from ci_compiler.update.answers import OWNER, PUBLISH_TO, with_branch
 from ci_compiler.variant import recipe_names
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declares the options."""
+    parser.add_argument(
+        "--template",
+        choices=starters(),
+        help="what to start from: a package, or a way to build (default: torch; at a terminal, asked)",
+    )
+    parser.add_argument(
+        "--owner", metavar="OWNER", help="the owner of the repository, or the FloxHub organisation to publish to"
+    )
+    parser.add_argument(
+        "--gpus",
+        metavar="GPUS",
+        help="the GPUs of your machines: products, or what `nvidia-smi -L` prints (`none`: none)",
+    )
+    parser.add_argument(
+        "--builder", metavar="CPU", help="the CPU of the machine that builds, or `github` for a machine of GitHub"
+    )
+    parser.add_argument(
+        "--publish-to",
+        metavar="PLACE",
+        help="`floxhub`, or the address and the public key of a Nix binary cache, with a blank between",
+    )
+    parser.add_argument(
+        "--toolkit",
+        metavar="SOURCE",
+        help="where hosted jobs install ci-compiler from: git+https://HOST/PATH@COMMIT, or a wheel with its hash",
+    )
+    parser.add_argument(
+        "--kubernetes",
+        action="store_true",
+        help="write what jobs in Kubernetes need: a binary cache "
+        "(`--publish-to`), and the hashes of nixpkgs, which are fetched",
+    )
+    options.shared(parser, "root")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 from ci_compiler.backends.checkout import REMOTE
+from ci_compiler.cli import options
 from ci_compiler.cli.console import print_findings
 from ci_compiler.cli.drift import write_or_check
 from ci_compiler.cli.where import plan_of, records_of, root_of, templates_of
@@ -17,6 +18,19 @@ from ci_compiler.files.atomic import cannot_write
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.spec.model import Spec
 from ci_compiler.units import counted
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declares the options."""
+    parser.add_argument("folder", metavar="DIR", type=options.path, help="the folder that the files are written to")
+    parser.add_argument(
+        "--repository",
+        metavar="OWNER/NAME",
+        default="",
+        help="the repository on GitHub from which branches are fetched that cannot be "
+        "copied (default: GITHUB_REPOSITORY, or else this checkout's remote)",
+    )
+    options.shared(parser, "results", "check", "diff", "root", "spec")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import argparse
 
+from ci_compiler.cli import options
 from ci_compiler.cli.pauses import pause_lines, word_of
 from ci_compiler.cli.remote import client_of
 from ci_compiler.cli.where import root_of, spec_of
 from ci_compiler.github.variables import read_variable, write_variable
 from ci_compiler.plan.pause import PAUSE_VARIABLE
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declares the options."""
+    parser.add_argument("--pool", metavar="P", help="only on this pool")
+    options.shared(parser, "only-branch", "repository", "root", "spec")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import argparse
 
+from ci_compiler.cli import options
 from ci_compiler.cli.console import print_findings, print_json, table
 from ci_compiler.cli.where import filter_of, profiled, spec_of
 from ci_compiler.plan.document import document, plan_schema
 from ci_compiler.plan.pipeline import plan
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declares the options."""
+    parser.add_argument("--json", action="store_true", help="print the whole plan as JSON")
+    parser.add_argument("--schema", action="store_true", help="print the JSON Schema of `--json`, and read no spec")
+    options.shared(parser, "profile", "only-branch", "root", "spec")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
+from ci_compiler.cli import options
 from ci_compiler.cli.console import note, print_json, table
 from ci_compiler.cli.where import SPEC, root_of, spec_of
 from ci_compiler.codes import Code
@@ -17,6 +18,15 @@ from ci_compiler.plan.lookup import explain
 from ci_compiler.plan.pipeline import Plan, plan
 from ci_compiler.reports.recalls import built_with, recalled_variants, with_recalls
 from ci_compiler.spec.build import parse_spec
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declares the options."""
+    parser.add_argument("names", metavar="PATTERN", nargs="+", help="names, with the wildcards * ? [] and {a,b}")
+    parser.add_argument("--because", metavar="TEXT", required=True, help="what is wrong with them, in a few words")
+    parser.add_argument("--branch", metavar="B", help="the branch (default: every branch that has the variant)")
+    parser.add_argument("--rebuild", action="store_true", help="start builds of all of them that publish again")
+    options.shared(parser, "json", "repository", "root", "spec")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from ci_compiler.cli import options
 from ci_compiler.cli.console import note, print_findings
 from ci_compiler.cli.drift import missing_recipes, write_or_check
 from ci_compiler.cli.where import branch_of, editable_spec, root_of, spec_of, templates_of
@@ -20,6 +21,19 @@ from ci_compiler.spec.build import parse_spec
 from ci_compiler.spec.model import Spec
 from ci_compiler.units import counted
 from ci_compiler.variant import RECIPES, SHARED, recipe_names, recipe_path
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declares the options."""
+    options.shared(parser, "own-branch")
+    parser.add_argument("-o", "--output", metavar="DIR", type=options.path, help="the folder (default: .flox/pkgs)")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a recipe is not as compiled")
+    parser.add_argument(
+        "--adopt",
+        metavar="PATTERN",
+        help="compile own recipes that PATTERN matches from now on: edits the spec, prints what differs",
+    )
+    options.shared(parser, "diff", "root", "spec")
 
 
 def run(arguments: argparse.Namespace) -> int:

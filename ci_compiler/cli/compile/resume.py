@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import argparse
 
+from ci_compiler.cli import options
 from ci_compiler.cli.console import note
 from ci_compiler.cli.pauses import pause_lines, word_of
 from ci_compiler.cli.remote import client_of
 from ci_compiler.cli.where import root_of, spec_of
 from ci_compiler.github.variables import read_variable, write_variable
 from ci_compiler.plan.pause import ALL_WORD, PAUSE_VARIABLE
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declares the options."""
+    parser.add_argument("--pool", metavar="P", help="only the pause of this pool")
+    parser.add_argument("--branch", metavar="B", help="only the pause of this branch")
+    options.shared(parser, "repository", "root", "spec")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from ci_compiler.cli import options
 from ci_compiler.cli.console import print_json, table
 from ci_compiler.cli.where import filter_of, records_of, spec_of
 from ci_compiler.codes import Code
@@ -30,6 +31,39 @@ from ci_compiler.spec.model import Spec
 
 SCHEMA = Path(offers.__file__).with_name("select-schema.json")
 """The JSON Schema of what `--json` prints."""
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declares the options."""
+    parser.add_argument(
+        "--gpu",
+        metavar="NAME",
+        help="a GPU by product (RTX 4090) or architecture (sm89), none, or a machine in words (RTX 4090 + i9-12900K)",
+    )
+    parser.add_argument(
+        "--cpu", metavar="NAME", help="a CPU by model, family or instruction sets (avx512,…), or unknown"
+    )
+    parser.add_argument(
+        "--driver", metavar="N", default="", help="the version of NVIDIA's driver, as nvidia-smi prints it"
+    )
+    parser.add_argument(
+        "--machine",
+        metavar="FILE",
+        type=options.path,
+        help="the machine that this is about: what its tools print, a node of Kubernetes, words (-: standard input)",
+    )
+    parser.add_argument(
+        "--workload",
+        choices=[one.value for one in Workload],
+        default="general",
+        help="the workload whose CPU instructions are preferred",
+    )
+    parser.add_argument("--package", metavar="P", help="the package, or all; the first of the spec that is built here")
+    options.shared(parser, "only-branch", "only-toolkit")
+    parser.add_argument("--python", metavar="V", help="only this Python")
+    options.shared(parser, "results", "json")
+    parser.add_argument("--schema", action="store_true", help="print the JSON Schema of `--json`, and read no spec")
+    options.shared(parser, "root", "spec")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Iterable
 from dataclasses import asdict
 
+from ci_compiler.cli import options
 from ci_compiler.cli.console import print_findings, print_rows
 from ci_compiler.cli.remote import client_of
 from ci_compiler.cli.where import root_of, spec_of
@@ -15,6 +16,21 @@ from ci_compiler.github.settings import Setting, SettingState, settings
 from ci_compiler.plan.pipeline import plan
 
 _COLUMNS = {"name": "setting", "state": "state", "expected": "expected", "found": "on GitHub"}
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declares the options."""
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument(
+        "--check",
+        action="store_true",
+        help="print what is wrong; exit 1 if anything is, else 2 if the token may not read everything",
+    )
+    group.add_argument(
+        "--write", action="store_true", help="print the shell commands that would set what is wrong; nothing is changed"
+    )
+    group.add_argument("--json", action="store_true", help="print JSON")
+    options.shared(parser, "repository", "root", "spec")
 
 
 def run(arguments: argparse.Namespace) -> int:

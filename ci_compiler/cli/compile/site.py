@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ci_compiler.cli import options
 from ci_compiler.cli.console import append_to, note
 from ci_compiler.cli.where import plan_of, root_of
 from ci_compiler.codes import Code
@@ -28,6 +29,27 @@ if TYPE_CHECKING:
 
 _LONGEST_WAIT = 120.0
 """Seconds to wait for a rate limit at most: what is not read now, the next run reads."""
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declares the options."""
+    parser.add_argument("folder", metavar="DIR", type=options.path, help="the folder that the pages are written to")
+    parser.add_argument(
+        "--repository", metavar="OWNER/NAME", default="", help="the GitHub repository that its links lead to"
+    )
+    parser.add_argument("--pages", action="store_true", help="report whether GitHub Pages is on, for pages.yml")
+    parser.add_argument("--status", action="store_true", help="show the last result of each variant, asked of GitHub")
+    parser.add_argument(
+        "--history",
+        action="store_true",
+        help="write the page of results over time, and `history.json`, which continues the last one",
+    )
+    parser.add_argument(
+        "--issue",
+        action="store_true",
+        help="with --history: keep an issue about the variants that fail, and close it when each passes",
+    )
+    options.shared(parser, "root", "spec")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from functools import cache
 
+from ci_compiler.cli import options
 from ci_compiler.cli.console import note
 from ci_compiler.cli.orders import load_of_orders
 from ci_compiler.cli.remote import client_of
@@ -26,6 +27,12 @@ from ci_compiler.spec.triggers import NIGHTLY, PROFILE, RELEASE
 from ci_compiler.spec.versions import NIGHT, has_nights
 from ci_compiler.sync.events import changed_since, released_tag
 from ci_compiler.sync.landing import tips
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declares the options."""
+    parser.add_argument("started", metavar="PROFILE", help="`push` (with `batch`), `nightly` or `release`")
+    options.shared(parser, "repository", "root", "spec")
 
 
 def run(arguments: argparse.Namespace) -> int:

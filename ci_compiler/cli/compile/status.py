@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any, TypeVar
 
+from ci_compiler.cli import options
 from ci_compiler.cli.console import note, print_findings, print_json, table
 from ci_compiler.cli.pauses import pause_lines
 from ci_compiler.cli.remote import client_of
@@ -40,6 +41,32 @@ from ci_compiler.stages import BENCHMARK
 from ci_compiler.units import counted
 
 Last = TypeVar("Last")
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declares the options."""
+    options.shared(parser, "only-branch", "only-toolkit")
+    parser.add_argument(
+        "--json", action="store_true", help="print JSON, one entry per variant, or with --complete per branch"
+    )
+    options.shared(parser, "quiet")
+    parser.add_argument(
+        "--result",
+        metavar="RESULT",
+        action="append",
+        choices=[one.value for one in BuildOutcome],
+        help="only variants with this result (%(choices)s); may be repeated",
+    )
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument(
+        "--complete",
+        action="store_true",
+        help="print how many variants of each branch passed from one commit; exit 1 unless all did",
+    )
+    group.add_argument(
+        "--benchmarks", action="store_true", help="print what the last benchmarks found, a table per package"
+    )
+    options.shared(parser, "repository", "root", "spec")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -8,6 +8,7 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from ci_compiler.cli import options
 from ci_compiler.cli.console import append_to, print_findings
 from ci_compiler.cli.where import branch_of, chosen_of, event_of_run, plan_of, root_of
 from ci_compiler.clock import Clock, day_of
@@ -20,6 +21,20 @@ from ci_compiler.plan.selection import profile_of
 from ci_compiler.reports.summary import REQUESTS, SummarisedRun, complete, table, unbuilt_request, unfinished
 from ci_compiler.spec.model import Spec
 from ci_compiler.units import markdown_text
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declares the options."""
+    parser.add_argument("results", metavar="DIR", type=options.path, help="the artifacts of the run, one folder each")
+    parser.add_argument(
+        "--chosen",
+        metavar="JSON",
+        default="[]",
+        help="the variants of the run, as a JSON list, or by branch as a JSON mapping",
+    )
+    parser.add_argument("--publish", metavar="BOOL", default="", help="`true` if publishing was requested")
+    parser.add_argument("--note", metavar="FILE", type=options.path, help="write to this file what the run completed")
+    options.shared(parser, "branch", "root", "spec")
 
 
 def run(arguments: argparse.Namespace) -> int:

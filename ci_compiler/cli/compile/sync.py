@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ci_compiler.backends.checkout import REMOTE
+from ci_compiler.cli import options
 from ci_compiler.cli.console import note, print_findings, print_rows
 from ci_compiler.cli.progress import progress
 from ci_compiler.cli.where import check_branches, root_of, schema_text, spec_of, texts_of
@@ -28,6 +29,38 @@ from ci_compiler.sync.landing import branch_plans
 
 SKIP = "[skip ci]"  # Assumes `skip-ci`.
 """The line of a commit's message with which a push starts no workflow (GitHub Docs, "Skipping workflow runs")."""
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declares the options."""
+    parser.add_argument("--dry-run", action="store_true", help="print the plan for each branch and write nothing")
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument("--push", action="store_true", help="push the branches to origin, all of them or none")
+    group.add_argument(
+        "--pull-request", action="store_true", help="move no branch; open one pull request per branch on GitHub"
+    )
+    parser.add_argument(
+        "--waves",
+        action="store_true",
+        help="with --push: start the builds in waves on GitHub, so that no job waits for a day",
+    )
+    parser.add_argument(
+        "--take",
+        metavar="BRANCH",
+        action="append",
+        default=[],
+        help="merge the change of the spec that was made on BRANCH; may be repeated",
+    )
+    parser.add_argument(
+        "--drop",
+        metavar="BRANCH",
+        action="append",
+        default=[],
+        help="overwrite the change of the spec that was made on BRANCH; may be repeated",
+    )
+    parser.add_argument("--adopt", action="store_true", help="take over recipes that ci-compile did not write")
+    parser.add_argument("--json", action="store_true", help="with --dry-run: print JSON, one entry per branch")
+    options.shared(parser, "repository", "root", "spec")
 
 
 def run(arguments: argparse.Namespace) -> int:

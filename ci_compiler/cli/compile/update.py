@@ -11,6 +11,7 @@ from pathlib import Path
 from ci_compiler.adoption.spec_forms import fits
 from ci_compiler.backends.checkout import REMOTE, JobCheckout
 from ci_compiler.checkout import head_branch
+from ci_compiler.cli import options
 from ci_compiler.cli.console import note, print_findings, print_json, print_markdown, table
 from ci_compiler.cli.progress import progress
 from ci_compiler.cli.where import carried_of, check_branches, editable_spec, nixpkgs_of, root_of, spec_of, templates_of
@@ -40,6 +41,58 @@ HEAD = "ci-compile-update"
 """The branch of the pull request. At most one such pull request is open, whatever it updates."""
 
 _HEADERS = ["branch", "package", "before", "after"]
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declares the options."""
+    parser.add_argument(
+        "packages",
+        metavar="PACKAGE",
+        nargs="*",
+        help="only these packages (default: all whose releases are known), or the pins called "
+        "nixpkgs, actions and images, or the values of axes that a command lists (values)",
+    )
+    parser.add_argument(
+        "--to",
+        metavar="VERSION",
+        default="",
+        help="go to this release, or to the newest of this line (2.11), not to the newest of the branch's own line",
+    )
+    parser.add_argument(
+        "--branch",
+        metavar="B",
+        action="append",
+        default=[],
+        help="only this branch; may be repeated. With --new-branch: the branch to copy",
+    )
+    parser.add_argument(
+        "--revision",
+        metavar="OWNER/NAME=REV",
+        action="append",
+        default=[],
+        help="own recipes: this other source, or NixOS/nixpkgs, goes to this tag or commit; may be repeated",
+    )
+    parser.add_argument(
+        "--new-branch",
+        metavar="NAME",
+        default="",
+        help="leave the branches as they are; add a branch with the release to the spec",
+    )
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument("--dry-run", action="store_true", help="print what would change, and write nothing")
+    group.add_argument(
+        "--check", action="store_true", help="list what is stale and why, and write nothing; exit 1 if anything is"
+    )
+    group.add_argument(
+        "--pull-request", action="store_true", help="write nothing here; open or update one pull request on GitHub"
+    )
+    parser.add_argument(
+        "--nixpkgs",
+        metavar="PATH",
+        help="also evaluate samples with the true nixpkgs: `real` for the one "
+        "that the recipes fetch, or a folder that takes its place",
+    )
+    options.shared(parser, "json", "repository", "root", "spec")
 
 
 def run(arguments: argparse.Namespace) -> int:

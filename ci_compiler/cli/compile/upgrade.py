@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from ci_compiler import __version__
+from ci_compiler.cli import options
 from ci_compiler.cli.compiling import compile_or_check
 from ci_compiler.cli.console import note
 from ci_compiler.cli.where import root_of, spec_of
@@ -14,6 +15,12 @@ from ci_compiler.files.compiled_by import compiled_by, is_older
 from ci_compiler.plan.document import renamed
 
 CHANGES = "https://github.com/flox-cuda/ci-compiler/blob/main/.github/docs/changelog.md"
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declares the options."""
+    parser.add_argument("--write", action="store_true", help="write the files")
+    options.shared(parser, "branch", "root", "spec")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from ci_compiler.cli import options
 from ci_compiler.cli.console import note, print_json, print_rows, table
 from ci_compiler.cli.where import filter_of, spec_of
 from ci_compiler.errors import nearest
@@ -17,6 +18,15 @@ from ci_compiler.plan.rules import Judged, judge
 from ci_compiler.plan.unbuilt import SelectedVariants
 from ci_compiler.spec.model import Spec
 from ci_compiler.spec.patterns import matcher, matcher_of_any
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declares the options."""
+    parser.add_argument("patterns", metavar="PATTERN", nargs="*", help="names, with the wildcards * ? [] and {a,b}")
+    options.shared(parser, "only-branch", "only-toolkit")
+    parser.add_argument("--package", metavar="P", help="only this package")
+    parser.add_argument("--left-out", action="store_true", help="selected combinations that cannot be built, and why")
+    options.shared(parser, "quiet", "json", "root", "spec")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from ci_compiler.cli import options
 from ci_compiler.cli.console import append_to, print_findings
 from ci_compiler.cli.remote import client_of
 from ci_compiler.cli.where import branch_of, chosen_of, root_of
@@ -15,6 +16,22 @@ from ci_compiler.plan.pipeline import plan
 from ci_compiler.reports.verdict import EndedRun, judged_run
 from ci_compiler.spec.revision import base_spec
 from ci_compiler.units import markdown_text
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declares the options."""
+    parser.add_argument("results", metavar="DIR", type=options.path, help="the artifacts of the run, one folder each")
+    parser.add_argument(
+        "--chosen",
+        metavar="JSON",
+        default="[]",
+        help="the variants of the run, as a JSON list, or by branch as a JSON mapping",
+    )
+    parser.add_argument(
+        "--ended", metavar="WORDS", default="", help="how the jobs that the verdict needs ended, separated by blanks"
+    )
+    parser.add_argument("--run-id", metavar="N", required=True, help="the id of the run")
+    options.shared(parser, "branch", "repository", "root")
 
 
 def run(arguments: argparse.Namespace) -> int:

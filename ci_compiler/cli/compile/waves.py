@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 
+from ci_compiler.cli import options
 from ci_compiler.cli.console import note
 from ci_compiler.cli.orders import load_of_orders, wanted_of, waves_inputs
 from ci_compiler.cli.remote import client_of
@@ -12,6 +13,30 @@ from ci_compiler.cli.where import plan_of, root_of
 from ci_compiler.github.dispatch import Terms
 from ci_compiler.github.waves import run_waves, start_waves
 from ci_compiler.plan.pause import PAUSE_VARIABLE
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declares the options."""
+    parser.add_argument(
+        "--patterns", metavar="PATTERNS", default="", help="names with wildcards, separated by blanks (default: all)"
+    )
+    parser.add_argument("--branch", metavar="B", default="", help="only this branch")
+    parser.add_argument("--shard", metavar="NAME", default="", help="only this shard")
+    parser.add_argument("--about", metavar="TEXT", default="", help="what the run is for")
+    parser.add_argument("--request", metavar="ID", required=True, help="what marks the runs of the shards")
+    parser.add_argument("--minutes", metavar="N", type=int, required=True, help="when to hand over to a new run")
+    parser.add_argument("--unpublished", action="store_true", help="only what is not published yet when its run begins")
+    parser.add_argument("--publish", action="store_true", help="publish what passes its tests")
+    parser.add_argument(
+        "--again", action="store_true", help="test what passed before, and publish even what is already published"
+    )
+    parser.add_argument(
+        "--night", metavar="DATE", default="", help="build the versions of the night of this date (20261123)"
+    )
+    parser.add_argument(
+        "--profile", metavar="NAME", default="", help="only what this profile of the spec builds, in runs of it"
+    )
+    options.shared(parser, "repository", "root", "spec")
 
 
 def run(arguments: argparse.Namespace) -> int:

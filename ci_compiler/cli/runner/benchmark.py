@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from ci_compiler.cli import options
 from ci_compiler.cli.console import append_to, note, print_findings, print_json, table
 from ci_compiler.cli.progress import progress
 from ci_compiler.cli.stage import reported
@@ -24,6 +25,53 @@ from ci_compiler.runner.targets import package_of
 from ci_compiler.spec.model import Spec
 from ci_compiler.spec.suites import FEWEST_RUNS
 from ci_compiler.stages import BENCHMARK
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declares the options."""
+    options.shared(parser, "variant")
+    group = parser.add_mutually_exclusive_group(required=True)
+    group.add_argument("--manifest", metavar="FILE", type=options.path, help="the manifest of the build to measure")
+    group.add_argument(
+        "--python", metavar="EXE", type=options.path, help="instead, an interpreter that has the package"
+    )
+    parser.add_argument(
+        "--beside",
+        metavar="NAME",
+        default="",
+        help="the variant of the second build (default: the one in its manifest, or the same one)",
+    )
+    group_2 = parser.add_mutually_exclusive_group()
+    group_2.add_argument(
+        "--beside-manifest",
+        metavar="FILE",
+        type=options.path,
+        help="the manifest of the second build; without the file, the first is measured alone",
+    )
+    group_2.add_argument(
+        "--beside-python", metavar="EXE", type=options.path, help="instead, an interpreter that has the second build"
+    )
+    parser.add_argument(
+        "--device",
+        choices=["cpu", "gpu"],
+        help="measure only there (default: the CPU, and the GPU where the variant has one)",
+    )
+    parser.add_argument("--runs", metavar="N", type=int, help="the number of rounds (default: the spec's)")
+    parser.add_argument(
+        "--floor",
+        metavar="PERCENT",
+        type=float,
+        help="exit 1 if the build is slower than its last publication by more than this (default: the spec's)",
+    )
+    parser.add_argument(
+        "--out",
+        metavar="DIR",
+        type=options.path,
+        default="test-output",
+        help="folder for the report (default: %(default)s)",
+    )
+    parser.add_argument("--branch", metavar="B", default="", help="the branch, if several build the variant")
+    options.shared(parser, "needs", "json", "root", "spec")
 
 
 @reported

@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 
+from ci_compiler.cli import options
 from ci_compiler.cli.console import append_to
 from ci_compiler.cli.stage import offered_to, reported, reproducible
 from ci_compiler.cli.where import branch_of, root_of, spec_of
@@ -15,6 +16,22 @@ from ci_compiler.runner.jobs.setting import Secrets, StageJob
 from ci_compiler.runner.targets import find
 from ci_compiler.runner.versions import decided_versions
 from ci_compiler.spec.versions import VARIABLE, decides_versions, with_versions
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declares the options."""
+    options.shared(parser, "variant")
+    parser.add_argument(
+        "--out",
+        metavar="DIR",
+        type=options.path,
+        default="build-output",
+        help="folder for manifest and log (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--staged", metavar="PATHS", default="", help="the staged builds of what it needs, as their manifests name them"
+    )
+    options.shared(parser, "needs", "chosen", "reported", "legs", "branch", "root", "spec")
 
 
 @reproducible([LOG])

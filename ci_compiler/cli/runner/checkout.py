@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from ci_compiler.cli import options
 from ci_compiler.cli.console import append_to
 from ci_compiler.cli.stage import reported
 from ci_compiler.cli.where import branch_of, carried_of, root_of, spec_of
@@ -12,6 +13,17 @@ from ci_compiler.plan.pipeline import plan
 from ci_compiler.runner.jobs.reproduce import ONTO
 from ci_compiler.runner.jobs.setting import Secrets
 from ci_compiler.sync.landing import check_out
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declares the options."""
+    parser.add_argument(
+        "--onto",
+        metavar="COMMIT[..TREE]",
+        required=True,
+        help="the branch's tip, and the tree that must come out (default: any)",
+    )
+    options.shared(parser, "branch", "root", "spec")
 
 
 @reported

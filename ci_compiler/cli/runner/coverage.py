@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
+from ci_compiler.cli import options
 from ci_compiler.cli.console import append_to, note, print_rows
 from ci_compiler.cli.pauses import pause_lines
 from ci_compiler.cli.progress import progress
@@ -23,6 +24,23 @@ from ci_compiler.plan.pipeline import Plan
 from ci_compiler.runner.coverage import PATIENCE, UNSERVED, LabelSet, Served, cover, label_sets
 from ci_compiler.runner.watch import MARKER, TITLE, issue_body, look, quarantined, report_text, unserved
 from ci_compiler.units import duration, markdown_text
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declares the options."""
+    parser.add_argument("--live", action="store_true", help="ask GitHub which runners are registered now")
+    parser.add_argument(
+        "--scale-set-labels", action="store_true", help="the pools with labels are runner scale sets too"
+    )
+    parser.add_argument(
+        "--watch",
+        action="store_true",
+        help="as --live, and ask which jobs wait for too long and which machines and scale sets are missing",
+    )
+    parser.add_argument(
+        "--issue", action="store_true", help="as --watch, and open, update or close an issue about what is found"
+    )
+    options.shared(parser, "json", "repository", "root", "spec")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from ci_compiler.cli import options
 from ci_compiler.cli.console import print_findings
 from ci_compiler.cli.drift import write_or_check
 from ci_compiler.cli.where import plan_of
@@ -15,6 +16,26 @@ from ci_compiler.runner.deployment.request_budget import over_budget
 
 PATTERNS = ("*", "*/*")
 """Where compiled files may be in a target's folder."""
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declares the options."""
+    parser.add_argument("target", metavar="TARGET", choices=["arc", "systemd"], help="%(choices)s")
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="DIR",
+        type=options.path,
+        required=True,
+        help="the folder in which to write the folder TARGET",
+    )
+    options.shared(parser, "check", "diff")
+    parser.add_argument(
+        "--scale-set-labels",
+        action="store_true",
+        help="arc: also create scale sets for the pools with labels, as is done if no pool is a scale set",
+    )
+    options.shared(parser, "root", "spec")
 
 
 def run(arguments: argparse.Namespace) -> int:

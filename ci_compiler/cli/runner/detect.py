@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 
+from ci_compiler.cli import options
 from ci_compiler.cli.console import note, print_json, table
 from ci_compiler.cli.progress import progress
 from ci_compiler.hardware import tables
@@ -12,6 +13,11 @@ from ci_compiler.hardware.families import family_of
 from ci_compiler.hardware.machine import Machine, NixInstallation, as_json
 from ci_compiler.runner.detect.this_machine import this_machine
 from ci_compiler.units import size
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declares the options."""
+    options.shared(parser, "json")
 
 
 def run(arguments: argparse.Namespace) -> int:

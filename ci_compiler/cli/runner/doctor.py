@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from dataclasses import replace
 
+from ci_compiler.cli import options
 from ci_compiler.cli.console import print_findings, print_json, table
 from ci_compiler.cli.progress import progress
 from ci_compiler.cli.where import filter_of, spec_of
@@ -12,7 +13,23 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
 from ci_compiler.runner.doctor.diagnosis import as_json, examine, work_of
 from ci_compiler.runner.doctor.probes import gather
-from ci_compiler.stages import stage_of
+from ci_compiler.stages import stage_of, stages
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declares the options."""
+    parser.add_argument("name", metavar="NAME", nargs="?", default="", help="the variant (default: any)")
+    parser.add_argument(
+        "--for",
+        dest="stage",
+        choices=[stage.name for stage in stages()],
+        help="the stage (default: those of the machine's pools)",
+    )
+    parser.add_argument("--pool", metavar="POOL", help="check what the jobs of this pool need, and what it declares")
+    parser.add_argument(
+        "--deep", action="store_true", help="also write to the disk and to much memory of the GPUs, and read it back"
+    )
+    options.shared(parser, "json", "root", "spec")
 
 
 def run(arguments: argparse.Namespace) -> int:

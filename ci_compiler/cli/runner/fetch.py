@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from ci_compiler.cli import options
 from ci_compiler.cli.console import note
 from ci_compiler.cli.stage import reported
 from ci_compiler.cli.where import root_of, spec_of
@@ -12,6 +13,21 @@ from ci_compiler.errors import wrong
 from ci_compiler.outside import object_of, reading
 from ci_compiler.runner.jobs.second_build import fetch, fetch_second
 from ci_compiler.runner.jobs.setting import Secrets, StageJob
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declares the options."""
+    parser.add_argument("manifest", metavar="MANIFEST", type=options.path, help="the manifest of the build")
+    parser.add_argument("--digest", metavar="SHA256", help="the digest of the manifest, as the build reported it")
+    parser.add_argument("--beside", metavar="NAME", default="", help="another variant of the checkout to fetch as well")
+    parser.add_argument(
+        "--beside-manifest",
+        metavar="FILE",
+        type=options.path,
+        help="the manifest of that build, which is written; the last publication takes the place "
+        "of a build that is not available, and without either there is no file",
+    )
+    options.shared(parser, "root", "spec")
 
 
 @reported

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import argparse
 
+from ci_compiler.cli import options
 from ci_compiler.runner.deployment.image_files import write_image_files
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declares the options."""
+    parser.add_argument("folder", metavar="DIR", type=options.path, help="the new folder")
 
 
 def run(arguments: argparse.Namespace) -> int:

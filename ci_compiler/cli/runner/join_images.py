@@ -4,9 +4,22 @@ from __future__ import annotations
 
 import argparse
 
+from ci_compiler.cli import options
 from ci_compiler.codes import Code
 from ci_compiler.errors import wrong
 from ci_compiler.publishing.images import SUFFIX, join
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declares the options."""
+    parser.add_argument(
+        "archives",
+        metavar="FILE",
+        nargs="+",
+        type=options.path,
+        help="the archives (`*.oci.tar`), one for each platform",
+    )
+    parser.add_argument("--out", metavar="FILE", type=options.path, required=True, help="the new archive")
 
 
 def run(arguments: argparse.Namespace) -> int:

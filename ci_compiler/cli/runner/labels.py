@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import argparse
 
+from ci_compiler.cli import options
 from ci_compiler.cli.console import note, print_json, table
 from ci_compiler.cli.progress import progress
 from ci_compiler.cli.where import spec_of
 from ci_compiler.plan.machine_fit import PoolFit, fit, fit_as_json
 from ci_compiler.runner.detect.this_machine import this_machine
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declares the options."""
+    options.shared(parser, "json", "root", "spec")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import argparse
 
+from ci_compiler.cli import options
 from ci_compiler.cli.console import append_to
 from ci_compiler.cli.where import branch_of, root_of, spec_of
 from ci_compiler.runner.jobs.joined import members
 from ci_compiler.runner.jobs.needed import artifacts, pattern
 from ci_compiler.runner.targets import find
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declares the options."""
+    options.shared(parser, "variant", "branch", "root", "spec")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import argparse
 
+from ci_compiler.cli import options
 from ci_compiler.cli.console import note, print_json
 from ci_compiler.cli.engines import leftovers
 from ci_compiler.github.errors import GitHubError
 from ci_compiler.runner.controller import prune
 from ci_compiler.runner.controller.engine import EngineError
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declares the options."""
+    parser.add_argument("--dry-run", action="store_true", help="only print what would be removed")
+    parser.add_argument("--everywhere", action="store_true", help="also remove offline registrations of other machines")
+    parser.add_argument("--stores", action="store_true", help="also remove stores that the next jobs would use")
+    options.shared(parser, "json", "engine", "host", "repository", "root", "spec")
 
 
 def run(arguments: argparse.Namespace) -> int:

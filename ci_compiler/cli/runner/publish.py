@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from ci_compiler.cli import options
 from ci_compiler.cli.stage import reported
 from ci_compiler.cli.where import root_of, spec_of
 from ci_compiler.codes import Code
@@ -13,6 +14,34 @@ from ci_compiler.runner.jobs.publish import publish
 from ci_compiler.runner.jobs.publish_run import candidates, results_by_hand
 from ci_compiler.runner.jobs.setting import Secrets, StageJob
 from ci_compiler.runner.targets import find
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declares the options."""
+    options.shared(parser, "variant")
+    parser.add_argument("--branch", metavar="B", required=True, help="the branch that it was built for")
+    parser.add_argument("--commit", metavar="SHA", required=True, help="the commit that it was built from")
+    parser.add_argument(
+        "--manifest", metavar="FILE", type=options.path, required=True, help="the manifest of the build"
+    )
+    parser.add_argument("--digest", metavar="SHA256", help="the digest of the manifest, as the build reported it")
+    parser.add_argument(
+        "--results",
+        metavar="DIR",
+        type=options.path,
+        default=".",
+        help="folder with the results of its tests, or with the folders of "
+        "each, which are believed (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--out",
+        metavar="DIR",
+        type=options.path,
+        default="publish-output",
+        help="folder for the outcome (default: %(default)s)",
+    )
+    parser.add_argument("--again", action="store_true", help="publish even if it is already published")
+    options.shared(parser, "root", "spec")
 
 
 @reported

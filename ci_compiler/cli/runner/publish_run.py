@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from dataclasses import replace
 
+from ci_compiler.cli import options
 from ci_compiler.cli.stage import reported
 from ci_compiler.cli.where import chosen_of, filter_of, plan_of, root_of
 from ci_compiler.errors import StageError
@@ -17,6 +18,36 @@ from ci_compiler.runner.jobs.publish_run import (
     reported_outputs,
 )
 from ci_compiler.runner.jobs.setting import Secrets, StageJob
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declares the options."""
+    parser.add_argument("shard", metavar="SHARD", help="the shard of the run")
+    parser.add_argument("--pool", metavar="POOL", required=True, help="the pool whose variants are published")
+    parser.add_argument("--chosen", metavar="NAMES", required=True, help="the variants of the run, as a JSON list")
+    parser.add_argument("--commit", metavar="SHA", required=True, help="the commit that they were built from")
+    parser.add_argument(
+        "--needs",
+        metavar="JSON",
+        required=True,
+        help="the context `needs` of the job, which has what builds and tests reported",
+    )
+    parser.add_argument(
+        "--results",
+        metavar="DIR",
+        type=options.path,
+        default="results",
+        help="folder of the artifacts of the run (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--out",
+        metavar="DIR",
+        type=options.path,
+        default="publish-output",
+        help="folder for the outcomes (default: %(default)s)",
+    )
+    parser.add_argument("--again", action="store_true", help="publish even what is already published")
+    options.shared(parser, "root", "spec")
 
 
 @reported

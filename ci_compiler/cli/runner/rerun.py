@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import argparse
 
+from ci_compiler.cli import options
 from ci_compiler.cli.console import append_to
 from ci_compiler.cli.where import plan_of, root_of
 from ci_compiler.units import markdown_text
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declares the options."""
+    parser.add_argument("--dry-run", action="store_true", help="only show them")
+    options.shared(parser, "repository", "root", "spec")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from ci_compiler.cli import options
 from ci_compiler.cli.console import append_to, print_findings, print_rows
 from ci_compiler.cli.progress import progress
 from ci_compiler.cli.stage import reported, reproducible, wants_again
@@ -17,7 +18,43 @@ from ci_compiler.runner.jobs.reproduce import smoke_command
 from ci_compiler.runner.jobs.setting import Secrets, StageJob
 from ci_compiler.runner.jobs.smoke import LOG, WAY_LOG, smoke
 from ci_compiler.runner.jobs.subject import SmokeSubject, of_manifest, of_python
-from ci_compiler.stages import stage_of
+from ci_compiler.stages import stage_of, stages_that_test
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declares the options."""
+    options.shared(parser, "variant")
+    parser.add_argument(
+        "--stage",
+        choices=[one.name for one in stages_that_test() if one.proves],
+        default=next(one.name for one in stages_that_test() if one.proves),
+        help="the stage (default: %(default)s)",
+    )
+    group = parser.add_mutually_exclusive_group(required=True)
+    group.add_argument("--manifest", metavar="FILE", type=options.path, help="the manifest of the build to test")
+    group.add_argument(
+        "--python", metavar="EXE", type=options.path, help="instead, an interpreter that has the package"
+    )
+    parser.add_argument(
+        "--out",
+        metavar="DIR",
+        type=options.path,
+        default="test-output",
+        help="folder for the report (default: %(default)s)",
+    )
+    parser.add_argument("--branch", metavar="B", default="", help="the branch, if several build the variant")
+    parser.add_argument("--expect-version", metavar="V", help="the version, instead of the branch's")
+    parser.add_argument(
+        "--expect-cuda",
+        dest="expect_toolkit",
+        metavar="V",
+        help="the CUDA version, instead of the branch's; '' for none",
+    )
+    parser.add_argument(
+        "--expect-archs", metavar="LIST", help="the compiled architectures (sm_80,sm_90), instead of the variant's"
+    )
+    parser.add_argument("--again", action="store_true", help="even if it passed before on the same content")
+    options.shared(parser, "needs", "json", "root", "spec")
 
 
 @reproducible([LOG, WAY_LOG.format(way="*")], lambda one: smoke_command(one.name, one.stage))

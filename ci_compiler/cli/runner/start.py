@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ci_compiler.backends.protocol import NixUse
+from ci_compiler.cli import options
 from ci_compiler.cli.console import note, print_findings
 from ci_compiler.cli.engines import engine_of, this_machine
 from ci_compiler.cli.remote import client_of
@@ -33,6 +34,26 @@ from ci_compiler.units import GB
 
 SLACK = 1800.0
 """Seconds that a job may take to end after the timeout of its stage."""
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declares the options."""
+    parser.add_argument("pool", metavar="POOL", help="a pool of the spec")
+    parser.add_argument("--count", metavar="N", type=int, default=1, help="runners at a time (default: %(default)s)")
+    parser.add_argument("--organisation", action="store_true", help="register in the organisation, not the repository")
+    options.shared(parser, "engine", "host")
+    parser.add_argument(
+        "--health",
+        metavar="SOCKET",
+        default="",
+        help="before each registration, read the verdict of the host's health service",
+    )
+    parser.add_argument(
+        "--public-repository",
+        action="store_true",
+        help="with --host: accept that pull requests of a public repository may reach this machine without a container",
+    )
+    options.shared(parser, "repository", "root", "spec")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from ci_compiler.cli import options
 from ci_compiler.cli.console import print_findings
 from ci_compiler.cli.stage import reported, reproducible, wants_again
 from ci_compiler.cli.where import root_of, spec_of
@@ -16,6 +17,28 @@ from ci_compiler.runner.jobs.setting import Secrets, StageJob
 from ci_compiler.runner.jobs.subject import of_manifest
 from ci_compiler.runner.jobs.suite import LOG, run_suite, shard_of, suite_of
 from ci_compiler.runner.targets import package_of
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declares the options."""
+    options.shared(parser, "variant")
+    parser.add_argument("--suite", metavar="S", required=True, help="a test suite of the package")
+    parser.add_argument(
+        "--shard", metavar="K/N", default="1/1", help="the shard, and the number of all shards (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--manifest", metavar="FILE", type=options.path, required=True, help="the manifest of the build to test"
+    )
+    parser.add_argument(
+        "--out",
+        metavar="DIR",
+        type=options.path,
+        default="test-output",
+        help="folder for the report (default: %(default)s)",
+    )
+    parser.add_argument("--branch", metavar="B", default="", help="the branch, if several build the variant")
+    parser.add_argument("--again", action="store_true", help="even if it passed before on the same content")
+    options.shared(parser, "needs", "root", "spec")
 
 
 @reproducible([LOG], lambda one: suite_command(one.name, one.suite, one.shard))

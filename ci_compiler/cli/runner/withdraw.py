@@ -4,10 +4,21 @@ from __future__ import annotations
 
 import argparse
 
+from ci_compiler.cli import options
 from ci_compiler.cli.stage import reported
 from ci_compiler.cli.where import filter_of, root_of, spec_of
 from ci_compiler.runner.jobs.publishers import withdraw
 from ci_compiler.runner.jobs.setting import Secrets
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declares the options."""
+    parser.add_argument("package", metavar="PACKAGE", help="the package")
+    parser.add_argument(
+        "version", metavar="VERSION", help="the version, with its local part if only that variant is wrong"
+    )
+    parser.add_argument("--because", metavar="TEXT", required=True, help="what is wrong with it, for users")
+    options.shared(parser, "root", "spec")
 
 
 @reported
