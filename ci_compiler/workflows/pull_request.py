@@ -261,6 +261,9 @@ def _as_chosen(
     handed: HandedFiles, cells: Sequence[Cell], part: RunSelection, names: Sequence[str] = ()
 ) -> dict[str, str]:
     """The value of the input `chosen`, where there is one: `names`, and what `cells` need that other legs build."""
+    # Legs hand over no digest: all call one workflow, whose outputs have fixed names, and of each name GitHub keeps the
+    # value of the leg that ends last. A name for each variant would change that workflow with every variant of the
+    # spec; one for each of the 256 places in a matrix is possible. Nothing of a pull request is published.
     legs = _built_before(handed, cells, part)
     own = {"chosen": json.dumps([*names, *legs])} if names or hands_files(handed.spec) else {}
     return own | ({LEGS: json.dumps(legs)} if legs else {})
