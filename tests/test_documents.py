@@ -315,15 +315,19 @@ def words(page: str) -> int:
     return len(re.sub(r"\]\([^)]*\)", "]", read(page)[1]).split())
 
 
-LONGER = dict.fromkeys([f".github/docs/{name}.md" for name in ("package-recipes", "publish", "tests")], 1600)
-"""Guides that may have more words than the others."""
+LONGER = {
+    ".github/docs/package-recipes.md": 1350,
+    ".github/docs/publish.md": 1450,
+    ".github/docs/tests.md": 1300,
+}
+"""Guides that may have more words: each answers what three pages did, and a part of it does without the others."""
 
 
 def test_the_guides_are_few_and_short() -> None:
     """Words without code. A reader of the changelog reads the newest version only."""
     guides = {path.relative_to(ROOT).as_posix(): path for path in DOCS.glob("*.md") if path.name != "changelog.md"}
     assert len(guides) <= 24
-    assert sum(len(path.read_text("utf-8").split()) for path in guides.values()) <= 29_700  # with their code
+    assert sum(len(path.read_text("utf-8").split()) for path in guides.values()) <= 28_000  # with their code
     assert {page: words(page) for page in guides if words(page) > LONGER.get(page, 1200)} == {}
 
 
