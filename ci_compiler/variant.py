@@ -4,7 +4,7 @@
     {package}-{python}-cpu-{isa}                          pytorch-python313-cpu-avx2
 
 What follows the package is the *suffix*, which all variants of a cell share. In names of this form only the package may
-contain a dash, so that a name is parsed from its end. The names of an open matrix follow a `Grammar`.
+contain a dash, so that a name is parsed from its end. Names with other axes are made by a `Grammar` as well.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def toolkit_tag(toolkit: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grammar:
-    """How the names of an open matrix spell the values of a cell.
+    """How names spell the values of a cell.
 
     `parts` are texts with axes in braces, which names join by dashes; a part without any of its axes is left out.
     `tags` has the spelling of an axis, or of a family's toolkit: a text with `{value}`, `{under}` (underscores for

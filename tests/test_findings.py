@@ -16,7 +16,7 @@ from ci_compiler.cli.app import run
 from ci_compiler.cli.compile import PROGRAM
 from ci_compiler.codes import Code, Severity
 from ci_compiler.errors import Finding, Place
-from ci_compiler.plan.rules import HARDWARE_CODES
+from ci_compiler.hardware.pairs import HARDWARE_CODES
 from ci_compiler.register import TEXTS, page, pages, register, url
 from tests.loops import each
 from tests.rows import for_each_row

@@ -19,7 +19,6 @@ from ci_compiler.github.status import BuildOutcome, ReportedJob, read_jobs
 from ci_compiler.hardware import CPU, tables
 from ci_compiler.plan.lookup import explain
 from ci_compiler.plan.pipeline import Plan, plan
-from ci_compiler.plan.sharding import job_name
 from ci_compiler.recipes.render import recipes
 from ci_compiler.reports.offers import Wishes
 from ci_compiler.reports.select import select
@@ -145,7 +144,7 @@ def test_a_dashed_package_is_recommended_and_installed_with_what_it_needs(fleet:
 def test_status_tells_packages_apart(fleet: Plan) -> None:
     (shard,) = (shard for shard in fleet.shards if shard.target == "sm90")
     cell = next(cell for cell, _ in shard.cells if cell.isa == "avx2")
-    jobs = [ReportedJob(name=f"{job_name(cell)} / torch-audio / build", status="completed", conclusion="failure")]
+    jobs = [ReportedJob(name=f"{shard.job_name(cell)} / torch-audio / build", status="completed", conclusion="failure")]
     (last,) = read_jobs(shard, jobs, url="", started="")
     assert (last.variant.name, last.result) == (f"torch-audio-{CELL}", BuildOutcome.FAILED)
 

@@ -38,10 +38,11 @@ from ci_compiler.codes import Code, Severity
 from ci_compiler.errors import Finding, Place, about, nearest
 from ci_compiler.hardware import Gpu
 from ci_compiler.hardware.families import DEFAULT, NONE, family_of, files_of, nixpkgs
+from ci_compiler.hardware.pairs import HARDWARE_CODES, hardware_problems
 from ci_compiler.outside import bytes_of
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.needs import Needs
-from ci_compiler.plan.rules import HARDWARE_CODES, Judged, hardware_problems, judge
+from ci_compiler.plan.rules import Judged, judge
 from ci_compiler.recipes.affected import read_by_recipes
 from ci_compiler.recipes.identifiers import mentions
 from ci_compiler.recipes.named import declared, named_at, reached, undeclared

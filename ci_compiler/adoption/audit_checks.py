@@ -20,8 +20,8 @@ from ci_compiler.errors import Finding, Place, about
 from ci_compiler.hardware import ALL, CPU, Hardware, Isa
 from ci_compiler.hardware.families import family_of, files_of, nixpkgs
 from ci_compiler.hardware.features import UnknownFlagError, declaration, features, least, refined
+from ci_compiler.hardware.pairs import hardware_problems
 from ci_compiler.plan.matrix import Cell
-from ci_compiler.plan.rules import hardware_problems
 from ci_compiler.recipes.capabilities import capabilities_of
 from ci_compiler.recipes.judged import another_version
 from ci_compiler.spec.model import RecipeKind, Spec

@@ -19,8 +19,8 @@ from ci_compiler.adoption.exclusions import VariantKey
 from ci_compiler.adoption.spec_forms import fits
 from ci_compiler.hardware import ALL, CPU, Hardware
 from ci_compiler.hardware.families import FAMILIES, NONE, family_of
+from ci_compiler.hardware.pairs import hardware_problems
 from ci_compiler.plan.limits import limit
-from ci_compiler.plan.rules import hardware_problems
 from ci_compiler.plan.sharding import OWN_JOBS, POOL_JOBS
 from ci_compiler.stages import stages_that_test
 from ci_compiler.variant import VariantName

@@ -14,6 +14,7 @@ from ci_compiler.cli.toolkit import toolkit
 from ci_compiler.codes import Code
 from ci_compiler.errors import InputError, Place, about, raise_any, wrong
 from ci_compiler.github.access import repository_of
+from ci_compiler.hardware import CPU
 from ci_compiler.hardware.families import DEFAULT, family_of
 from ci_compiler.outside import is_typed, typed_line
 from ci_compiler.plan.pipeline import plan
@@ -69,7 +70,7 @@ QUESTIONS = (
         words=f"Which GPUs do your machines have? Products, or the lines of `{_LISTS} -L` and an empty one",
         write=answers.with_gpus,
         kept="the template's",
-        asked=lambda spec: spec.is_open or any(pool.gpu for pool in spec.pools),
+        asked=lambda spec: any(gpu != CPU for gpu in spec.gpus),
     ),
     OptionQuestion(
         option=answers.BUILDER,

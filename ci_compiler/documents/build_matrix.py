@@ -49,8 +49,8 @@ _FAMILY = family_of(DEFAULT)
 
 def text(plan: Plan) -> str:
     """The document."""
-    if any(matrix.is_open for _, matrix, _ in plan.spec.matrices):
-        from ci_compiler.documents import open_matrix  # the short form does not need it
+    if not all(cell.is_usual or cell.listed for cell in plan.judged.cells):
+        from ci_compiler.documents import open_matrix  # most fleets do not need it
 
         return open_matrix.text(plan)
     spec, cells = plan.spec, plan.judged.cells

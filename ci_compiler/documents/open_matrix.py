@@ -1,4 +1,4 @@
-"""`.github/BUILD_MATRIX.md` of a spec with an open matrix: any axes, families of accelerators and platforms.
+"""`.github/BUILD_MATRIX.md` of variants with any axes, families of accelerators and platforms.
 
 Each accelerator has a table. Where an axis has many values, they are its columns; else each variant has a row.
 """
@@ -16,7 +16,6 @@ from ci_compiler.hardware.families import NONE as NO_FAMILY
 from ci_compiler.plan.matrix import Cell, Variant, grammar_of
 from ci_compiler.plan.needs import Needs
 from ci_compiler.plan.routing import Route
-from ci_compiler.plan.unbuilt import SelectedVariants
 from ci_compiler.reports.install import install, shared_suffixes
 from ci_compiler.spec.axes import PARTS
 from ci_compiler.spec.model import Spec, in_build_order
@@ -258,8 +257,8 @@ def _untested(spec: Spec) -> Iterator[str]:
 def _left_out(plan: Plan) -> Iterator[str]:
     """Each reason, with the number of variants and the values to which it is limited."""
     groups: dict[tuple[str, str], list[Mapping[str, str]]] = {}
-    for variant in SelectedVariants(plan.spec, plan.judged).left_out():
-        groups.setdefault((variant.left_out.package, variant.left_out.reason), []).append(variant.axes)
+    for left_out in plan.judged.left_out:
+        groups.setdefault((left_out.package, left_out.reason), []).append(left_out.axes)
     if not groups:
         yield "Nothing that the spec selects."
         return

@@ -21,7 +21,7 @@ from ci_compiler.plan import expected
 from ci_compiler.plan.matrix import Cell, Variant
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.proof import Proof
-from ci_compiler.plan.sharding import Shard, job_name
+from ci_compiler.plan.sharding import Shard
 from ci_compiler.spec.model import Spec
 from ci_compiler.spec.suites import ExpectedStageFailure
 from ci_compiler.stages import PUBLISH
@@ -153,7 +153,7 @@ def read_jobs(shard: Shard, jobs: Iterable[ReportedJob], *, url: str, started: s
         published = publishing.get(publication_name(route.pools[PUBLISH])) if PUBLISH in route.pools else None
         for variant in cell.variants:
             within = () if cell.called else (variant.package,)
-            ran = by_name.get((job_name(cell), *within), {})
+            ran = by_name.get((shard.job_name(cell), *within), {})
             if cell.joined:
                 ran = by_name.get((cell.joined,), {}) | by_name.get((cell.joined, variant.name), {})
             ran = {stage: job for stage, job in ran.items() if job.conclusion != SKIPPED}
@@ -204,45 +204,32 @@ def completeness(lasts: Iterable[LastBuild]) -> tuple[Completeness, ...]:
 
 
 def grid(plan: Plan, lasts: Iterable[LastBuild]) -> tuple[list[str], list[list[str]]]:
-    """The headers and rows of a table: one row per branch and GPU, one column per ISA.
+    """The headers and rows of a table: one row per branch and target, one column per ISA, or else per platform.
 
-    Python and toolkit divide the rows where there are several. A variant that fits no axis has a row of its own. In an
-    open matrix, every axis in which cells differ divides the rows.
+    Every other axis in which cells of a row would differ divides the rows. A variant that the spec names has its own.
     """
-    if any(cell.named for cell in plan.judged.cells):
-        return _open_grid(plan, lasts)
-    isas = list(dict.fromkeys(cell.isa for cell in plan.judged.cells))
-    several = {
-        "toolkit": any(len(branch.toolkits) > 1 for branch in plan.spec.branches.values()),
-        "python": len(plan.spec.pythons) > 1,
-    }
-    axes = [axis for axis, divides in several.items() if divides]
-    rows: dict[tuple[str, ...], dict[str, list[BuildOutcome]]] = {}
-    for last in lasts:
-        cell = last.cell
-        key = (cell.branch, cell.listed or cell.target, *(getattr(cell, axis) for axis in axes))
-        rows.setdefault(key, {}).setdefault(cell.isa, []).append(last.result)
-    headers = ["branch", "target", *axes, *isas]
-    return headers, [[*key, *(in_words(row.get(isa, ())) for isa in isas)] for key, row in rows.items()]
-
-
-def _open_grid(plan: Plan, lasts: Iterable[LastBuild]) -> tuple[list[str], list[list[str]]]:
-    """The table of an open matrix: one column per platform, or per ISA where cells have one."""
     cells = plan.judged.cells
-    wide = "isa" if any("isa" in cell.axes for cell in cells) else "platform"
-    columns = list(dict.fromkeys(cell.axes.get(wide, "") for cell in cells))
-    found: dict[str, set[str]] = {}
-    for axis in dict.fromkeys(axis for cell in cells for axis in cell.axes if axis != wide):
-        found[axis] = {cell.axes.get(axis, "") for cell in cells}
-    axes = [axis for axis, values in found.items() if len(values) > 1 or axis == "branch"]
-    listed = ["variant"] if any(cell.listed for cell in cells) else []
+    wide = "isa" if any(cell.value("isa") for cell in cells) else "platform"
+    columns = list(dict.fromkeys(_column(cell, wide) for cell in cells))
+    apart: dict[str, None] = {}
+    same: dict[tuple[str, ...], Mapping[str, str]] = {}
+    for cell in cells:
+        first = same.setdefault((*_row(cell, ()), _column(cell, wide)), cell.axes)
+        apart |= dict.fromkeys(axis for axis in (*first, *cell.axes) if first.get(axis) != cell.axes.get(axis))
+    axes = [axis for axis in apart if axis not in {"branch", "family", "target", wide}]
     rows: dict[tuple[str, ...], dict[str, list[BuildOutcome]]] = {}
     for last in lasts:
-        own = last.cell.axes
-        key = (*(own.get(axis, "") for axis in axes), *([last.cell.listed] if listed else []))
-        rows.setdefault(key, {}).setdefault(own.get(wide, ""), []).append(last.result)
-    headers = [*axes, *listed, *(column or "any" for column in columns)]
+        rows.setdefault(_row(last.cell, axes), {}).setdefault(_column(last.cell, wide), []).append(last.result)
+    headers = ["branch", "target", *axes, *(column or "any" for column in columns)]
     return headers, [[*key, *(in_words(row.get(column, ())) for column in columns)] for key, row in rows.items()]
+
+
+def _column(cell: Cell, wide: str) -> str:
+    return cell.isa if wide == "isa" else cell.value(wide)
+
+
+def _row(cell: Cell, axes: Iterable[str]) -> tuple[str, ...]:
+    return (cell.branch, cell.listed or cell.target, *map(cell.value, axes))
 
 
 def in_words(results: Iterable[BuildOutcome]) -> str:

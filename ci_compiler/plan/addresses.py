@@ -25,7 +25,7 @@ from ci_compiler.stages import PUBLISH
 _BY_PIP = re.compile(r"\bpip3? install\b|\buv (?:add|pip install)\b")
 """A line that installs a wheel, which it chooses by Python and platform."""
 
-_APART = ("target", "gpu", "toolkit", TOOLKITS, "isa", "family", "python", "platform", "system", "branch", "name")
+_APART = ("gpu", "target", TOOLKITS, "toolkit", "isa", "family", "python", "platform", "system", "branch", "name")
 """The placeholders that tell variants apart, beside the axes that a spec declares: the first that do are named."""
 
 _LOCAL = "into `version: {local: …}`, or into the name in `files`"

@@ -17,9 +17,9 @@ from ci_compiler.plan.matrix import Cell, Variant, version_in
 from ci_compiler.plan.needs import Needs
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.routing import Route
-from ci_compiler.plan.sharding import Shard, job_name, waits_for
+from ci_compiler.plan.rules import LeftOut
+from ci_compiler.plan.sharding import Shard, waits_for
 from ci_compiler.plan.suites import bench_of, suites_of
-from ci_compiler.plan.unbuilt import SelectedVariants, Unbuilt
 from ci_compiler.register import url
 from ci_compiler.spec.edges import GATHERS, NEEDS
 from ci_compiler.spec.model import Package, Spec
@@ -101,9 +101,7 @@ def document(plan: Plan, branch: str | None = None) -> Row:
         ],
         tests=[row for row in _tests(plan) if branch in {None, row["branch"]}],
         left_out=[
-            left_out_row(spec, variant)
-            for variant in SelectedVariants(spec, plan.judged).left_out()
-            if branch in {None, variant.left_out.branch}
+            left_out_row(spec, left_out) for left_out in plan.judged.left_out if branch in {None, left_out.branch}
         ],
         warnings=[
             _row("warning", finding, url=url(finding.code), place=str(finding.place)) for finding in plan.warnings
@@ -147,10 +145,9 @@ def suites_row(route: Route) -> Row:
     return {bench.job: pool.name for bench, pool in route.suites.items()} | skipped
 
 
-def left_out_row(spec: Spec, one: Unbuilt) -> Row:
+def left_out_row(spec: Spec, left_out: LeftOut) -> Row:
     """The row of a part of the matrix that is left out."""
-    out = one.left_out
-    return _row("left-out", one, out, url=url(out.code), place=str(spec.place(*out.path)))
+    return _row("left-out", left_out, url=url(left_out.code), place=str(spec.place(*left_out.path)))
 
 
 def _row(kind: str, /, *sources: object, **own: Any) -> Row:
@@ -179,10 +176,10 @@ def _shard(needs: Needs, shard: Shard) -> Row:
         _row(
             "cell",
             cell,
-            job=job_name(cell),
+            job=shard.job_name(cell),
             route=route_row(route),
             suites=suites_row(route),
-            beside=route.beside(cell),
+            beside=route.neighbours,
             variants=[_variant(needs, cell, variant) for variant in cell.variants],
         )
         for cell, route in shard.cells

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.needs import Needs, hands_files, is_fetched
-from ci_compiler.plan.sharding import job_id
 from ci_compiler.spec.edges import GATHERS
 from ci_compiler.spec.model import Spec
 
@@ -73,4 +72,4 @@ class HandedFiles:
 
 def job_key(cell: Cell) -> JobKey:
     """The job that builds `cell`."""
-    return cell.branch, job_id(cell)
+    return cell.branch, cell.key

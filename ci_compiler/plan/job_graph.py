@@ -70,7 +70,7 @@ def jobs_of(
                 if chosen is None or (cell.branch, variant.name) in chosen:
                     packages = () if alone else built_after(spec, variant.package)
                     needed = [built[need] for need in packages if need in built]
-                    others = needs.of(cell, variant.package) if needs.leave_cells and not alone else ()
+                    others = () if alone else needs.of(cell, variant.package)
                     needed += [every[one] for one in others if one in every and one[0] != cell]
                     every[cell, variant] = built[variant.package] = jobs.add(shard, cell, route, variant, needed)
         jobs.publish()
@@ -79,8 +79,6 @@ def jobs_of(
 
 def _needed_first(needs: Needs, cells: Iterable[tuple[Cell, Route]]) -> Iterable[tuple[Cell, Route]]:
     """`cells` in their order, but each after those with variants that its own are built with."""
-    if not needs.leave_cells:
-        return cells
     routes, found, started = dict(cells), dict[Cell, Route](), set[Cell]()
     waiting = list(routes)[::-1]
     while waiting:

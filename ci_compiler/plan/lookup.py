@@ -11,11 +11,11 @@ from typing import NamedTuple
 from ci_compiler.errors import Place, nearest
 from ci_compiler.hardware import CPU, UnknownHardwareError
 from ci_compiler.hardware.families import DEFAULT, family_of
-from ci_compiler.plan.matrix import Cell, Variant, version_in
+from ci_compiler.plan.matrix import Cell, Variant, candidates, version_in
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.routing import Route
 from ci_compiler.plan.rules import LeftOut
-from ci_compiler.plan.sharding import Shard, job_id
+from ci_compiler.plan.sharding import Shard
 from ci_compiler.plan.suites import bench_of, suites_of
 from ci_compiler.plan.unbuilt import SelectedVariants
 from ci_compiler.spec.model import Branch, Spec
@@ -40,21 +40,13 @@ class BuiltVariant(NamedTuple):
 
     @property
     def selected_by(self) -> Place:
-        """The most specific place in the spec that selects it: an ISA listed under the GPU, else the GPU."""
+        """The most specific place in the spec that selects it: an ISA that is listed for the GPU, else the row."""
         spec, cell = self.spec, self.cell
         if cell.listed:
             return spec.place("packages", self.variant.package, "variants", cell.listed, key=True)
         path, matrix = spec.axes_of(self.variant.package)
-        if matrix.is_open:
-            return spec.place(*path, key=True)
-        axis = next(axis for axis in matrix.gpus if axis.name == cell.target)
-        root = (*path, "gpus", cell.target)
-        if cell.isa in axis.isas:
-            return spec.place(*root, "isas", axis.isas.index(cell.isa))
-        also = axis.also.get(cell.branch, ())
-        if cell.isa in also:
-            return spec.place(*root, "also", cell.branch, also.index(cell.isa))
-        return spec.place(*root, key=True)
+        own = (one for one in candidates(spec, path, matrix) if one.branch == cell.branch)
+        return spec.place(*next(one.path for one in own if {*cell.values} <= {*one.values}), key=True)
 
     @property
     def recipe(self) -> str:
@@ -65,7 +57,8 @@ class BuiltVariant(NamedTuple):
     def job(self) -> str:
         """The job of its cell in that file, and the package that its jobs in `cell.yml` are named after."""
         alone = self.cell.called or self.cell.joined
-        return job_id(self.cell) if alone else f"{job_id(self.cell)} / {self.variant.package}"
+        job = self.shard.job_id(self.cell)
+        return job if alone else f"{job} / {self.variant.package}"
 
     @property
     def dispatch(self) -> str:
@@ -77,7 +70,7 @@ class BuiltVariant(NamedTuple):
         for stage in stages():
             if stage in self.route.pools:
                 pool = self.route.pools[stage]
-                beside = self.route.beside(self.cell).get(stage, "")
+                beside = self.route.neighbours.get(stage, "")
                 with_ = f", beside {variant_name(self.variant.package, beside)}" if beside else ""
                 yield stage.name, f"{pool.name} ({pool.runs_on}){with_}"
             elif stage in self.route.skipped:
@@ -112,7 +105,7 @@ def explain(plan: Plan, name: str) -> Explanation:
         return Explanation(name=name, built=built)
     wanted = VariantName.parse(name)
     selection = SelectedVariants(plan.spec, plan.judged)
-    if selection.every and (wanted is None or wanted.package in selection.packages):
+    if selection.every and not selection.has_usual_names(wanted.package if wanted else ""):
         return _not_in(selection, name)
     if wanted is None:
         names = {variant.name for cell in plan.judged.cells for variant in cell.variants}
@@ -125,7 +118,7 @@ def explain(plan: Plan, name: str) -> Explanation:
 
 
 def _not_in(selection: SelectedVariants, name: str) -> Explanation:
-    """Why `name` is not built by the open matrices."""
+    """Why the matrices do not build `name`."""
     absent = list(selection.absent(name))
     problem = "" if absent else selection.unknown(name)
     if not absent and not problem:
@@ -184,16 +177,19 @@ def _not_selected(spec: Spec, branch: Branch, wanted: VariantName) -> AbsentVari
     if spec.packages[wanted.package].matrix is None and spec.matrix is None:
         return AbsentVariant(reason=f"{wanted.package} has no matrix", place=spec.place("packages", wanted.package))
     path, matrix = spec.axes_of(wanted.package)
-    gpu, python = wanted.target, wanted.python
-    if python not in (branch.pythons or matrix.pythons):
-        return AbsentVariant(reason=f"Python {python} is not in the matrix", place=spec.place(*path, "python"))
-    axis = next((axis for axis in matrix.gpus if axis.name == gpu), None)
-    if axis is None:
-        return AbsentVariant(reason=f"{gpu} is not in the matrix", place=spec.place(*path, "gpus"))
-    place = spec.place(*path, "gpus", gpu, key=True)
-    if axis.branches and branch.name not in axis.branches:
+    every = list(candidates(spec, path, matrix))
+    here = [one for one in every if one.branch == branch.name]
+    if wanted.python not in {one.python for one in here}:
+        place = spec.place(*(here or every)[0].row, "python")
+        return AbsentVariant(reason=f"Python {wanted.python} is not in the matrix", place=place)
+    gpu = wanted.target
+    of_gpu = [one for one in every if one.target == gpu]
+    if not of_gpu:
+        return AbsentVariant(reason=f"{gpu} is not in the matrix", place=spec.place(*path, "rows"))
+    place = spec.place(*of_gpu[0].row, key=True)
+    if not any(one.branch == branch.name for one in of_gpu):
         return AbsentVariant(reason=f"{gpu} is not selected on {branch.name}", place=place)
-    if axis.toolkits and wanted.toolkit not in axis.toolkits:
+    if wanted.toolkit not in {one.toolkit for one in of_gpu if one.branch == branch.name}:
         reason = f"{gpu} is not selected for {family_of(DEFAULT).toolkit} {wanted.toolkit}"
         return AbsentVariant(reason=reason, place=place)
     return AbsentVariant(reason=f"{wanted.isa} is not selected for {gpu} on {branch.name}", place=place)

@@ -54,10 +54,7 @@ def is_fetched(spec: Spec, package: str) -> bool:
 
 
 class Needs:
-    """The variants that others are built with, among all cells of a plan.
-
-    Cells of the short form hold all that their variants need without naming an axis; others are searched.
-    """
+    """The variants that others are built with, among all cells of a plan: in the same cell, or else the nearest."""
 
     def __init__(self, spec: Spec, cells: Iterable[Cell]) -> None:
         self.spec = spec
@@ -77,8 +74,6 @@ class Needs:
         own = next((variant for variant in cell.variants if variant.package == need), None)
         if own or cell.listed:
             return [(cell, own)] if own else []
-        if not cell.named:
-            return []
         return self._nearest(cell.branch, need, [cell.axes])
 
     def _nearest(self, branch: str, need: str, wanted: Sequence[Mapping[str, str]]) -> list[tuple[Cell, Variant]]:
@@ -132,11 +127,6 @@ class Needs:
         """The values on `axis` that variants of `package` have on `branch`."""
         return {cell.axes[axis] for cell, _ in self._holding.get((branch, package), ()) if axis in cell.axes}
 
-    @cached_property
-    def leave_cells(self) -> bool:
-        """Whether a variant may be built with one of another cell."""
-        return any(cell.named for cell in self._cells)
-
     def edges(self, cell: Cell, package: str) -> Iterator[tuple[str, Edge]]:
         """The edges that hold for the variant of `package` in `cell`, each with its kind."""
         for kind, edges in () if cell.listed else self.spec.packages[package].edges_by_kind:
@@ -181,7 +171,5 @@ class Needs:
 
     def cells_before(self, cell: Cell) -> list[Cell]:
         """The other cells with a variant that one of `cell` is built with."""
-        if not self.leave_cells:
-            return []
         every = (other for variant in cell.variants for other, _ in self.of(cell, variant.package))
         return list(dict.fromkeys(other for other in every if other != cell))

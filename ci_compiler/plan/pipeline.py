@@ -31,6 +31,7 @@ from ci_compiler.plan.rules import Judged, errors_among, judge
 from ci_compiler.plan.sharding import Shard, shards
 from ci_compiler.spec.axes import AXES, PARTS, Accelerator
 from ci_compiler.spec.model import Package, Spec
+from ci_compiler.spec.open_references import target_findings
 from ci_compiler.spec.suites import Suite
 
 _Held = tuple[Cell, Variant]
@@ -153,10 +154,7 @@ def plan(spec: Spec) -> Plan:
         from ci_compiler.plan.expected import unused_findings  # most specs expect none
 
         findings += tuple(unused_findings(spec, judged.cells, routes))
-    if spec.is_open:
-        from ci_compiler.spec.open_references import target_findings
-
-        findings += tuple(target_findings(spec))
+    findings += tuple(target_findings(spec))
     findings += tuple(untested_findings(spec, zip(judged.cells, routes, strict=True)))
     if not spec.backend.has_recipes:
         from ci_compiler.plan.addresses import address_findings  # recipes are published by name

@@ -23,10 +23,7 @@ from ci_compiler.spec.model import Pool, RecipeKind, RunsOn, Spec
 from ci_compiler.spec.triggers import PULL_REQUEST
 from ci_compiler.stages import BUILD, PUBLISH, Axis, Stage, TestPolicy, stages
 
-Neighbour = tuple[str, str]
-"""The GPU and the ISA of a neighbouring cell, whose other values are the same."""
-
-Needs = tuple[str, str, str, int, int, str, tuple[Neighbour | None, ...], tuple[Bench, ...]]
+Needs = tuple[str, str, str, int, int, str, tuple[str, ...], tuple[Bench, ...]]
 """What decides a cell's route: system, GPU, ISA, the largest disk and memory (GB) that a build of the cell needs, the
 pool that the spec names for it, the neighbours for the stages that take one, and the machines that its suites need."""
 
@@ -39,13 +36,13 @@ _FEW = 3
 class Route:
     """The pool of each stage of a cell. A stage that is not run is absent, with its reason in `skipped`.
 
-    `neighbours` has the neighbouring cell for each stage that takes another variant on the same machine. `suites` and
-    `skipped_suites` are about the machines of test suites.
+    `neighbours` has the suffix of the neighbouring cell for each stage that takes another variant on the same machine.
+    `suites` and `skipped_suites` are about the machines of test suites.
     """
 
     pools: Mapping[Stage, Pool]
     skipped: Mapping[Stage, str]
-    neighbours: Mapping[Stage, Neighbour]
+    neighbours: Mapping[Stage, str]
     suites: Mapping[Bench, Pool]
     skipped_suites: Mapping[Bench, str]
 
@@ -77,10 +74,6 @@ class Route:
             suites={bench: pool for bench, pool in self.suites.items() if bench not in without},
             skipped_suites=dict(self.skipped_suites) | without,
         )
-
-    def beside(self, cell: Cell) -> dict[Stage, str]:
-        """The neighbours of `cell`, which takes this route, as the suffixes of their cells."""
-        return {stage: replace(cell, target=gpu, isa=isa).suffix for stage, (gpu, isa) in self.neighbours.items()}
 
 
 def route(spec: Spec, cells: tuple[Cell, ...]) -> tuple[tuple[Route, ...], tuple[Finding, ...]]:
@@ -114,8 +107,7 @@ class _Router:
         self.known: dict[Needs, Route] = {}
         self.lacks: dict[tuple[Stage, str], dict[str, Finding]] = {}
         self.pairing = [stage for stage in stages() if stage.neighbours and self._is_on(stage)]
-        short = (cell for cell in cells if self.pairing and not cell.named)
-        self.cells = {_key(cell, cell.target, cell.isa) for cell in short}
+        self.suffixes = {_key(cell, {}): cell.suffix for cell in cells if self.pairing}
 
     def _runs(self, pool: Pool) -> frozenset[str]:
         """The ISAs that the machines of `pool` run, with the baselines of the further platforms that they run."""
@@ -126,7 +118,7 @@ class _Router:
         packages = [self.spec.packages[variant.package] for variant in cell.variants]
         disk, memory = max(package.disk for package in packages), max(package.memory for package in packages)
         neighbours = {
-            stage: next(filter(None, (self._neighbour(axis, cell) for axis in stage.neighbours)), None)
+            stage: next(filter(None, (self._neighbour(axis, cell) for axis in stage.neighbours)), "")
             for stage in self.pairing
         }
         suites = tuple(
@@ -147,23 +139,21 @@ class _Router:
     def _is_on(self, stage: Stage) -> bool:
         return self.spec.tests.get(stage) is not TestPolicy.NEVER
 
-    def _neighbour(self, axis: Axis, cell: Cell) -> Neighbour | None:
-        """The nearest cell along `axis` whose code runs wherever the code of `cell` runs; None if there is none."""
+    def _neighbour(self, axis: Axis, cell: Cell) -> str:
+        """The suffix of the nearest cell along `axis` whose code runs wherever that of `cell` runs; '' without one."""
         hardware = self.spec.hardware
-        if cell.named:  # an open matrix has no order of cells
-            return None
-        if axis is Axis.ISA:
+        if axis is Axis.ISA and cell.value("isa"):
             smaller = hardware.runs([cell.isa]) - {cell.isa}
-            near = [(cell.target, isa) for isa in sorted(smaller, key=lambda isa: (-len(hardware.runs([isa])), isa))]
-        elif cell.target == CPU:
-            near = []
-        else:
+            near = [{"isa": isa} for isa in sorted(smaller, key=lambda isa: (-len(hardware.runs([isa])), isa))]
+        elif axis is Axis.GPU and cell.value("target"):
             own = hardware.gpu(cell.target)
             older = [gpu for gpu in hardware.gpus.values() if gpu is not own and own.runs_code_of(gpu)]
-            near = [(gpu.name, cell.isa) for gpu in sorted(older, key=lambda gpu: gpu.capability, reverse=True)]
-        return next((one for one in near if _key(cell, *one) in self.cells), None)
+            near = [{"target": gpu.name} for gpu in sorted(older, key=lambda gpu: gpu.capability, reverse=True)]
+        else:
+            near = []
+        return next((found for other in near if (found := self.suffixes.get(_key(cell, other)))), "")
 
-    def _new_route(self, cell: Cell, disk: int, memory: int, neighbours: Mapping[Stage, Neighbour | None]) -> Route:
+    def _new_route(self, cell: Cell, disk: int, memory: int, neighbours: Mapping[Stage, str]) -> Route:
         pools: dict[Stage, Pool] = {}
         skipped: dict[Stage, str] = {}
         for stage in stages():
@@ -263,9 +253,9 @@ def _at_most_few(found: Mapping[str, Finding]) -> Iterator[Finding]:
     yield replace(first[-1], message=f"{first[-1].message}, and {rest} more") if rest > 0 else first[-1]
 
 
-def _key(cell: Cell, gpu: str, isa: str) -> tuple[object, ...]:
-    """What identifies a cell with the other values of `cell` among all cells of the short form."""
-    return (cell.branch, cell.python, cell.toolkit, gpu, isa)
+def _key(cell: Cell, other: Mapping[str, str]) -> frozenset[tuple[str, str]]:
+    """The values of the cell that has those of `other`, and else those of `cell`."""
+    return frozenset({**cell.axes, **other}.items())
 
 
 def _less(pool: Pool, disk: int, memory: int) -> str:

@@ -1,28 +1,29 @@
 """Which cells can exist: checks GPUs against toolkits and hosts, and variants against the packages that they need.
 
 `judge` sorts the candidates of the matrix into cells that are built and cells that are left out, each with a reason.
-An impossible cell that the spec names explicitly is an error; one that results from multiplying the axes is left out
-and recorded. `findings.toml` has the source of the fact behind each rule.
+`findings.toml` has the source of the fact behind each rule.
 
 What a variant is built with must exist, and no variant may be built with itself by way of others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, pairwise
 
 from ci_compiler.backends.protocol import CachePush
 from ci_compiler.codes import Code, Severity
 from ci_compiler.errors import Finding, nearest
-from ci_compiler.hardware import ALL, CPU, Gpu, Hardware, Toolkit, tables
-from ci_compiler.hardware.families import DEFAULT, family_of, files_of, has_facts
-from ci_compiler.plan.matrix import Candidate, Cell, OpenCells, Variant, candidates, cells_of, listed_cells
+from ci_compiler.hardware import ALL, CPU, Hardware
+from ci_compiler.hardware.families import family_of, files_of, has_facts
+from ci_compiler.hardware.pairs import hardware_problems
+from ci_compiler.plan.matrix import Candidate, Cell, Cells, Combination, Variant, candidates, listed_cells
 from ci_compiler.plan.needs import Needs
 from ci_compiler.plan.pins import unverified_commits
 from ci_compiler.plan.profiles import unused
 from ci_compiler.plan.releases import release_findings, uses_dnn
+from ci_compiler.spec.axes import NO_ACCELERATOR, PARTS
 from ci_compiler.spec.edges import NEEDS, Edge
 from ci_compiler.spec.load import Path_
 from ci_compiler.spec.model import Matrix, Package, RecipeKind, Spec, in_build_order
@@ -31,27 +32,13 @@ from ci_compiler.variant import ATTRIBUTE, variant_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LeftOut:
-    """A part of the matrix that is not built, with the reason. An empty `python` or `package` means all of them.
+class LeftOut(Combination):
+    """A part of the matrix that is not built, with the reason: what has its values. An empty `package` means all."""
 
-    `toolkit` is '' in a CPU cell.
-    """
-
-    branch: str
-    toolkit: str
-    target: str
-    isa: str
-    python: str = ""
     package: str = ""
     code: Code
     reason: str
     path: Path_
-
-    @classmethod
-    def of(cls, part: Candidate | Cell, package: str, code: Code, reason: str, path: Path_) -> LeftOut:
-        """What is left out of `part`, as far as it is of `package`."""
-        place = {name: getattr(part, name) for name in ("branch", "toolkit", "target", "isa", "python")}
-        return cls(**place, package=package, code=code, reason=reason, path=path)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,30 +80,39 @@ def _judge_matrix(
     spec: Spec, path: Path_, matrix: Matrix, packages: Sequence[Package]
 ) -> tuple[list[Cell], list[LeftOut], list[Finding]]:
     """The cells of one matrix for the packages that take it, what is left out, and the findings."""
-    findings: list[Finding] = []
     cells: list[Cell] = []
-    left_out: list[LeftOut] = []
+    left_out: dict[object, LeftOut] = {}
     on = {name: _packages_of(packages, name) for name in spec.branches}
     own = "" if path == ("matrix",) else packages[0].name
-    opened = OpenCells(spec, matrix) if spec.opens(matrix, packages) else None
+    maker = Cells(spec, matrix)
     for candidate in candidates(spec, path, matrix):
-        built = on[candidate.branch]
         impossible = _impossible(spec.hardware, candidate)
         if impossible is None:
-            pythons = spec.branches[candidate.branch].pythons or matrix.pythons
-            if built:
-                cells.extend((opened.cells if opened else cells_of)(candidate, pythons, built))
-            continue
-        code, reason = impossible
-        if candidate.isa_on_gpu if code is Code.GPU_HOST else candidate.gpu_on_branch:
-            message = f"{candidate.target} with {candidate.isa} on {candidate.branch}: {reason}"
-            findings.append(spec.finding(candidate.path, code, message))
+            cells.extend(maker.of(candidate, on[candidate.branch]))
         else:
-            left_out.append(LeftOut.of(candidate, own, code, reason, candidate.path))
-    if opened:
-        cells = list(_merged(spec, [cells]))
-    kept, excluded, unused = _exclude(spec, path, matrix, cells)
-    return kept, [*left_out, *excluded], [*findings, *unused]
+            code, reason = impossible
+            out = _left_out(candidate, own, code, reason)
+            left_out.setdefault((out.branch, out.values), out)
+    kept, excluded, unused = _exclude(spec, path, matrix, list(_merged(spec, [cells])))
+    return kept, [*left_out.values(), *excluded], unused
+
+
+_DECIDING = {*PARTS, "isa", "platform"}
+"""The axes that decide whether a combination can exist."""
+
+
+def _left_out(candidate: Candidate, package: str, code: Code, reason: str) -> LeftOut:
+    """What is left out with `candidate`: all that has its accelerator on its system."""
+    return LeftOut(
+        branch=candidate.branch,
+        values=tuple(pair for pair in candidate.values if pair[0] in _DECIDING),
+        system=candidate.system,
+        isa=candidate.isa,
+        package=package,
+        code=code,
+        reason=reason,
+        path=candidate.path,
+    )
 
 
 def _merged(spec: Spec, groups: Iterable[Iterable[Cell]]) -> Iterator[Cell]:
@@ -137,28 +133,10 @@ def _merged(spec: Spec, groups: Iterable[Iterable[Cell]]) -> Iterator[Cell]:
         )
 
 
-HARDWARE_CODES = (Code.GPU_NEEDS_NEWER_CUDA, Code.GPU_DROPPED_BY_CUDA, Code.GPU_HOST)
-"""The codes of `hardware_problems`."""
-
-
-def hardware_problems(gpu: Gpu, toolkit: Toolkit, system: str) -> Iterator[tuple[Code, str]]:
-    """Why no variant for `gpu` can exist with `toolkit` on `system`."""
-    kit, version = family_of(gpu.family).toolkit, toolkit.version
-    if version < gpu.first_toolkit:
-        reason = f"{gpu.name} needs {kit} {gpu.first_toolkit} or newer, and the branch has {version}"
-        yield Code.GPU_NEEDS_NEWER_CUDA, reason
-    if gpu.last_toolkit is not None and version > gpu.last_toolkit:
-        reason = f"{kit} {gpu.last_toolkit} was the last to know {gpu.name}, and the branch has {version}"
-        yield Code.GPU_DROPPED_BY_CUDA, reason
-    if system not in gpu.systems and system in tables().systems:
-        hosts = " and ".join(gpu.systems)
-        yield Code.GPU_HOST, f"{gpu.name} ({gpu.summary}) comes with {hosts} hosts alone, not {system}"
-
-
 def _impossible(hardware: Hardware, candidate: Candidate) -> tuple[Code, str] | None:
     """The first reason why `candidate` cannot exist."""
     gpu, toolkit = hardware.gpus.get(candidate.target), hardware.toolkits.get(candidate.toolkit)
-    if gpu is None or toolkit is None or dict(candidate.values).get("family", gpu.family) != gpu.family:
+    if gpu is None or toolkit is None or candidate.family != gpu.family:
         return None
     return next(hardware_problems(gpu, toolkit, candidate.system), None)
 
@@ -185,7 +163,19 @@ def _exclude(
             here = not exclusion.branches or cell.branch in exclusion.branches
             here = here and (exclusion.when is None or exclusion.when.holds(cell.conditions))
             out = [variant for variant in cell.variants if matches(variant.name)] if here else []
-            left_out += [LeftOut.of(cell, variant.package, Code.EXCLUDED, exclusion.because, path) for variant in out]
+            left_out += [
+                LeftOut(
+                    branch=cell.branch,
+                    values=cell.values,
+                    system=cell.system,
+                    isa=cell.isa,
+                    package=variant.package,
+                    code=Code.EXCLUDED,
+                    reason=exclusion.because,
+                    path=path,
+                )
+                for variant in out
+            ]
             rest = tuple(variant for variant in cell.variants if variant not in out) if out else cell.variants
             if rest:
                 kept.append(replace(cell, variants=rest) if out else cell)
@@ -202,11 +192,7 @@ def _exclude(
 
 def _check_cells(spec: Spec, cells: list[Cell]) -> Iterator[Finding]:
     if not cells:
-        without = [(*at, "isas") for at, one, _ in spec.matrices if one.isas and not any(one.isas.values())]
-        said = "no variant is left; nothing would be built"
-        yield spec.finding(
-            (without or [("matrix",)])[0], Code.EMPTY_MATRIX, f"{said}; list an ISA, such as avx2" if without else said
-        )
+        yield spec.finding(("matrix",), Code.EMPTY_MATRIX, "no variant is left; nothing would be built")
     yield from edge_findings(spec, cells)
     for cell in cells:
         odd = next((v.name for v in cell.variants if not cell.listed and not ATTRIBUTE.fullmatch(v.name)), None)
@@ -220,7 +206,7 @@ def _check_names(spec: Spec, cells: Iterable[Cell]) -> Iterator[Finding]:
     """An error for the first name that two cells of a branch share, as file systems without case compare them."""
     known: dict[tuple[str, str], tuple[Cell, str]] = {}
     for cell in cells:
-        for variant in cell.variants if cell.named or cell.listed else ():
+        for variant in cell.variants:
             other, name = known.setdefault((cell.branch, variant.name.casefold()), (cell, variant.name))
             if other is not cell:
                 apart = [axis for axis in {**other.axes, **cell.axes} if other.axes.get(axis) != cell.axes.get(axis)]
@@ -234,7 +220,7 @@ def _check_names(spec: Spec, cells: Iterable[Cell]) -> Iterator[Finding]:
 def _check_backend(spec: Spec, cells: Iterable[Cell]) -> Iterator[Finding]:
     """An error for each package and platform or family of which the backend cannot build a variant."""
     seen: set[tuple[str, str]] = set()
-    for cell, variant in ((one, variant) for one in cells if one.named for variant in one.variants):
+    for cell, variant in ((one, variant) for one in cells if not one.listed for variant in one.variants):
         compiled = spec.packages[variant.package].kind_of(variant.name) is RecipeKind.COMPILED
         why = ""
         if not spec.backend.makes(cell.system):
@@ -286,20 +272,13 @@ def _check_axis_use(spec: Spec, cells: list[Cell], left_out: Iterable[LeftOut]) 
     used = {(variant.package, cell.target) for cell in cells for variant in cell.variants if not cell.listed}
     for root, matrix, packages in spec.matrices:
         names = [package.name for package in packages]
-        yield from _check_conditions(spec, matrix, packages, cells)
-        for axis in matrix.gpus:
-            if used and not any((name, axis.name) in used for name in names):
-                mine = (other for other in left_out if other.target == axis.name and other.package in {"", *names})
-                none = (
-                    "all its variants are excluded"
-                    if spec.toolkits
-                    else f"no branch has a toolkit; write `{DEFAULT}: VERSION` in one"
-                )
-                why = "; ".join(dict.fromkeys(one.reason for one in mine)) or none
-                message = f"no variant is built for {axis.name}: {why}"
-                yield spec.finding((*root, "gpus", axis.name), Code.UNUSED_GPU, message, key=True)
-                if not spec.toolkits:
-                    break  # the reason is that of every GPU
+        yield from _check_conditions(spec, packages, cells)
+        mine = [one for one in left_out if one.package in {"", *names}]
+        for target, path in _unused_targets(spec, root, matrix, packages, used).items():
+            reasons = dict.fromkeys(one.reason for one in mine if one.target == target)
+            why = "; ".join(reasons) or "all its variants are excluded"
+            message = f"no variant is built for {target}: {why}"
+            yield spec.finding(path, Code.UNUSED_GPU, message, key=True)
     yield from unused(spec, cells)
     branches = {cell.branch for cell in cells}
     for name in spec.branches:
@@ -308,13 +287,25 @@ def _check_axis_use(spec: Spec, cells: list[Cell], left_out: Iterable[LeftOut]) 
             yield spec.finding(("branches", name), Code.UNUSED_BRANCH, message, key=True)
 
 
-def _check_conditions(
-    spec: Spec, matrix: Matrix, packages: Sequence[Package], cells: Iterable[Cell]
-) -> Iterator[Finding]:
+def _unused_targets(
+    spec: Spec, root: Path_, matrix: Matrix, packages: Sequence[Package], used: Collection[tuple[str, str]]
+) -> dict[str, Path_]:
+    """The targets for which nothing is built, and whose rows have no other; each with the path of its first row."""
+    names = [one.name for one in packages if not {"accelerator", "family", "target"} & {*one.ignores}]
+    rows: dict[Path_, set[str]] = {}
+    for candidate in candidates(spec, root, matrix) if used and names else ():
+        rows.setdefault(candidate.row, set()).add(candidate.target)
+    built = {target for name, target in used if name in names}
+    found: dict[str, Path_] = {}
+    for path, targets in rows.items():
+        if not targets & built and NO_ACCELERATOR.label not in targets:
+            found |= {target: path for target in sorted(targets) if target not in found}
+    alive = {target for targets in rows.values() if targets & built for target in targets}
+    return {target: path for target, path in found.items() if target not in alive}
+
+
+def _check_conditions(spec: Spec, packages: Sequence[Package], cells: Iterable[Cell]) -> Iterator[Finding]:
     """An error for each condition of a package, and each row of a setting, that no cell meets."""
-    declared = any(package.command and any(package.command.rows) for package in packages)
-    if not (matrix.is_open or spec.settings or spec.has_edges or declared):
-        return
     of = {
         package.name: [cell.conditions for cell in cells if any(v.package == package.name for v in cell.variants)]
         for package in packages
@@ -376,7 +367,7 @@ def edge_findings(spec: Spec, cells: Sequence[Cell]) -> Iterator[Finding]:
                         message = _message(needs, cell, variant, kind, edge, reached)
                         path = ("packages", variant.package, kind, *(() if edge.is_plain else (edge.index,)))
                         findings.append(spec.finding(path, Code.NEEDS_MISSING_VARIANT, message))
-    yield from findings or (_circles(needs, cells) if spec.has_edges or any(one.joined for one in cells) else ())
+    yield from findings or _circles(needs, cells)
     yield from _unusable(spec)
 
 

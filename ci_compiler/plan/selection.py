@@ -21,6 +21,7 @@ from ci_compiler.plan.needs import hands_files
 from ci_compiler.plan.profiles import builds, conditions_of, names_built
 from ci_compiler.plan.routing import Route
 from ci_compiler.plan.sharding import ALL, UNPUBLISHED, Shard, job_counter
+from ci_compiler.spec.axes import PARTS
 from ci_compiler.spec.patterns import matcher_of_any
 from ci_compiler.spec.triggers import NIGHTLY, PROFILE, PULL_REQUEST, PUSH, SINCE
 from ci_compiler.spec.versions import NIGHT, has_nights
@@ -379,13 +380,11 @@ def representatives(cells: Sequence[tuple[Cell, Route]], most: int) -> tuple[tup
 
 
 def _values(cell: Cell) -> set[tuple[str, str]]:
-    if cell.listed:
-        return {("branch", cell.branch), ("listed", cell.listed)}
-    if cell.named:
-        packages = {("package", variant.package) for variant in cell.variants}
-        return {("branch", cell.branch), *cell.axes.items(), *packages}
-    axes = ("branch", "python", "toolkit", "target", "isa")
-    return {(axis, getattr(cell, axis)) for axis in axes}
+    """What a test of `cell` covers: its values, with what its machines must have, and its packages."""
+    axes = {axis: getattr(cell, axis) for axis in ("branch", "python", "toolkit", "target", "isa")}
+    own = {axis: value for axis, value in cell.values if axis not in PARTS}
+    listed = {("variant", cell.listed)} if cell.listed else set()
+    return {*(axes | own).items(), *listed, *(("package", variant.package) for variant in cell.variants)}
 
 
 def _check_ref(shard: Shard, ref: str, *, publish: bool) -> None:

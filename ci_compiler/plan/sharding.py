@@ -9,9 +9,8 @@ in one run.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError
@@ -22,10 +21,10 @@ from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.needs import Needs, hands_files, is_fetched
 from ci_compiler.plan.routing import Route
 from ci_compiler.plan.suites import suite_jobs, suites_of
-from ci_compiler.spec.axes import python_order
+from ci_compiler.spec.axes import PARTS, python_order
 from ci_compiler.spec.model import Package, Pool, Spec, in_build_order
 from ci_compiler.stages import BUILD, PUBLISH, Stage, StageKind, TestPolicy, stage_of, stages
-from ci_compiler.variant import python_tag, toolkit_tag
+from ci_compiler.variant import python_tag
 
 FOLDER = ".github/workflows"
 """The folder of the workflows, from the root of the repository."""
@@ -48,7 +47,7 @@ class Shard:
     """The cells of one workflow file with their routes. `name` is the file's name without `.yml`.
 
     `toolkit` is '' in a shard of CPU cells. `jobs` is the number of jobs of a run that builds everything, with called
-    workflows expanded as GitHub counts them.
+    workflows expanded as GitHub counts them. `is_plain`: whether its cells differ in the Python and the ISA alone.
     """
 
     name: str
@@ -59,6 +58,18 @@ class Shard:
     jobs: int
     cells: tuple[tuple[Cell, Route], ...]
     key: tuple[str, ...] = ()
+    is_plain: bool = False
+
+    def job_id(self, cell: Cell) -> str:
+        """The id of the job of one of its cells, without what all of them share: `python313-avx2`."""
+        if self.is_plain:
+            return f"{python_tag(cell.python)}-{cell.isa}"
+        whole = cell.key.replace(".", "_")
+        return f"cell-{whole}" if whole[:1].isdigit() else whole
+
+    def job_name(self, cell: Cell) -> str:
+        """The name of the job of one of its cells on GitHub, by which `status` recognizes it: `3.13 avx2`."""
+        return f"{cell.python} {cell.isa}" if self.is_plain else cell.key
 
     @property
     def publish_pools(self) -> tuple[Pool, ...]:
@@ -74,19 +85,6 @@ class Shard:
     def variants(self) -> list[str]:
         """The names of its variants, in the order of the cells."""
         return [variant.name for cell, _ in self.cells for variant in cell.variants]
-
-
-def job_id(cell: Cell) -> str:
-    """The id of a cell's job in its shard's file, without the branch and the GPU of the file: `python313-avx2`."""
-    whole = (cell.key if cell.named or cell.listed or cell.joined else "").replace(".", "_")
-    if whole[:1].isdigit():
-        return f"cell-{whole}"
-    return whole or f"{python_tag(cell.python)}-{cell.isa}"
-
-
-def job_name(cell: Cell) -> str:
-    """The name of a cell's job on GitHub, by which `status` recognizes it: `3.13 avx2`."""
-    return cell.key if cell.named or cell.listed or cell.joined else f"{cell.python} {cell.isa}"
 
 
 def stages_of(spec: Spec) -> tuple[Stage, ...]:
@@ -216,7 +214,7 @@ def _split(spec: Spec, count: JobCount, branch: str, target: str, parts: list[Pa
     if (whole := _shard(spec, count, branch, target, (), tuple(parts))).jobs <= limit("jobs").gate:
         return [whole]
     together = _together(spec, [cell for cell, _ in parts])
-    groups = _grouped(parts, lambda cell: (together.get(job_id(cell), (cell.python,))[0],))
+    groups = _grouped(parts, lambda cell: (together[cell.key][0],))
     by_python = sorted(groups.items(), key=lambda item: python_order(*item[0]))
     pythons = [((python_tag(python),), group) for (python,), group in by_python]
     return [
@@ -225,27 +223,32 @@ def _split(spec: Spec, count: JobCount, branch: str, target: str, parts: list[Pa
         for finer in (
             [shard]
             if shard.jobs <= limit("jobs").gate
-            else filled(_grouped(shard.cells, partial(_finest, together)).items(), shard.key)
+            else filled(_grouped(shard.cells, lambda cell: together[cell.key][1]).items(), shard.key)
         )
     ]
 
 
-def _together(spec: Spec, cells: Sequence[Cell]) -> dict[str, tuple[str, str]]:
-    """For jobs of open matrices: the first Python, and the first job, of those that need one another."""
+def _together(spec: Spec, cells: Sequence[Cell]) -> dict[str, tuple[str, tuple[str, ...]]]:
+    """Of each cell, by key: the first Python of those that need one another, and what their shard is called after."""
     needs = Needs(spec, cells)
-    if not needs.leave_cells:
-        return {}
-    of = {job_id(cell): {job_id(cell)} for cell in cells}
+    of = {cell.key: {cell.key} for cell in cells}
     for cell in cells:
         for other in needs.cells_before(cell):
-            whole = of[job_id(cell)] | of[job_id(other)]
+            whole = of[cell.key] | of[other.key]
             of |= dict.fromkeys(whole, whole)
-    pythons = {job_id(cell): cell.python for cell in reversed(cells)}
-    places = {job: at for at, job in enumerate(pythons)}
+    pythons = {cell.key: cell.python for cell in reversed(cells)}
+    places = {key: at for at, key in enumerate(pythons)}
+    called = {cell.key: (python_tag(cell.python), cell.isa) if _is_plain(cell) else (cell.key,) for cell in cells}
     return {
-        job: (min((pythons[one] for one in whole), key=python_order), max(whole, key=places.__getitem__))
-        for job, whole in of.items()
+        key: (min((pythons[one] for one in whole), key=python_order), called[max(whole, key=places.__getitem__)])
+        for key, whole in of.items()
     }
+
+
+def _is_plain(cell: Cell) -> bool:
+    """Whether nothing but a Python and an ISA is beside its accelerator."""
+    own = {axis for axis, _ in cell.values}
+    return "family" in own and own - {*PARTS} == {"python", "isa"} and not (cell.joined or cell.alone)
 
 
 def _grouped(parts: Iterable[Part], key_of: Callable[[Cell], tuple[str, ...]]) -> dict[tuple[str, ...], list[Part]]:
@@ -255,34 +258,26 @@ def _grouped(parts: Iterable[Part], key_of: Callable[[Cell], tuple[str, ...]]) -
     return found
 
 
-def _finest(together: Mapping[str, tuple[str, str]], cell: Cell) -> tuple[str, ...]:
-    """The finest split: by what needs one another, else by Python and ISA."""
-    return together[job_id(cell)][1:] if cell.named else (python_tag(cell.python), cell.isa)
-
-
 def _listed_splits() -> Iterator[Callable[[Cell], tuple[str, ...]]]:
     """Splits of listed variants: by ever more characters that their names start with."""
     yield lambda _: ()
     for length in range(1, _LONGEST_START):
         yield lambda cell, length=length: (cell.listed[:length].rstrip("-.").lower(),)  # type: ignore[misc]
-    yield lambda cell: (job_id(cell).lower(),)
+    yield lambda cell: (cell.key.replace(".", "_").lower(),)
 
 
 def _shard(
     spec: Spec, count: JobCount, branch: str, target: str, key: tuple[str, ...], cells: tuple[Part, ...]
 ) -> Shard:
     cell = cells[0][0]
-    several = cell.toolkit and len(spec.branches[branch].toolkits) > 1
-    toolkit = [toolkit_tag(cell.toolkit)] if several else []
-    words = [f"{family_of(cell.family).toolkit} {cell.toolkit}"] if several else []
+    pinned, mixed = tuple(spec.branches[branch].toolkits), target == _MIXED
+    stated = cell.toolkit if cell.toolkit and pinned != (cell.toolkit,) else ""  # else it is that of the branch
+    toolkit = [f"{cell.family}{stated.replace('.', '_')}"] if stated and not mixed else []
+    words = [f"{family_of(cell.family).toolkit or cell.family} {stated}"] if stated and not mixed else []
+    if mixed or (toolkit and target == cell.family):
+        target = ""
     shown = "CPU" if target == CPU else target
-    if mixed := target == _MIXED:
-        toolkit, words, target, shown = [], [], "", ""
-    elif cell.named:
-        version = f"{cell.family}{cell.toolkit.replace('.', '_')}"
-        toolkit, words = ([version], [f"{cell.family} {cell.toolkit}"]) if cell.toolkit else ([], [])
-        target, shown = ("", "") if toolkit and target == cell.family else (target, shown)
-        target = re.sub(r"[^A-Za-z0-9_.-]", "_", target)
+    target = re.sub(r"[^A-Za-z0-9_.-]", "_", target)
     shard = Shard(
         name="-".join(filter(None, ("build", branch.replace("/", "-"), *toolkit, target, *key))),
         title=" ".join(filter(None, (branch, *words, shown, *key))),
@@ -292,6 +287,7 @@ def _shard(
         target="" if mixed else cell.target,
         jobs=OWN_JOBS + sum(count(cell) for cell, _ in cells),
         cells=cells,
+        is_plain=not mixed and all(_is_plain(one) for one, _ in cells),
     )
     publishing = len(shard.publish_pools) if spec.branches[branch].publish else 0
     return replace(shard, jobs=shard.jobs + POOL_JOBS * publishing)
@@ -299,7 +295,7 @@ def _shard(
 
 def _too_large(spec: Spec, shard: Shard) -> Finding:
     what, advice = "packages of one cell", "split the packages between two specs"
-    if hands_files(spec) and shard.cells[0][0].named:
+    if hands_files(spec):
         what, advice = "variants that get files from one another", "declare `command.fetch` of what many of them need"
     message = (
         f"{shard.name}.yml would have {shard.jobs} jobs for the {len(shard.variants)} {what}; a file can have "

@@ -106,7 +106,7 @@ def joined_legs(spec: Spec, cells: Iterable[Cell], bench: Bench) -> list[dict[st
 
 
 def suite_jobs(spec: Spec) -> Callable[[Cell], int]:
-    """Counts the jobs that suites add to the cell of a listed variant: a skipped one where there are no suites."""
+    """Counts the jobs that suites add to a cell of one variant: a skipped one where there are no suites."""
     every = benches(filter(spec.lists, spec.packages.values()))
 
     def count(cell: Cell) -> int:

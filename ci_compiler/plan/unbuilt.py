@@ -1,34 +1,24 @@
-"""What an open matrix selects and the fleet does not hold, with the values of all axes; and why a name is not built."""
+"""What the matrices select, whether it is built or not; and why a name is not built."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import NamedTuple
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import Place, nearest
-from ci_compiler.hardware import CPU
-from ci_compiler.plan.matrix import Candidate, Cell, OpenCells, candidates, grammar_of
+from ci_compiler.plan.matrix import Candidate, Cell, Cells, candidates, grammar_of
 from ci_compiler.plan.rules import Judged, LeftOut
-from ci_compiler.spec.axes import SHORT_FAMILY
 from ci_compiler.spec.load import Path_
 from ci_compiler.spec.model import Matrix, Package, Spec, in_build_order
 from ci_compiler.spec.patterns import matcher
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unbuilt:
-    """A part of the matrix that is left out, and its value on each axis that it has one of."""
-
-    left_out: LeftOut
-    axes: Mapping[str, str]
-    opened: bool = False
+from ci_compiler.variant import VariantName
 
 
 class _Selected(NamedTuple):
-    """A variant that an open matrix selects, whether it is built or not: the only one of `cell`."""
+    """A variant that a matrix selects, whether it is built or not: the only one of `cell`."""
 
     path: Path_
     matrix: Matrix
@@ -37,7 +27,7 @@ class _Selected(NamedTuple):
 
 
 class SelectedVariants:
-    """The variants that the open matrices of a spec select, and why some are not built."""
+    """The variants that the matrices of a spec select, and why some are not built."""
 
     def __init__(self, spec: Spec, judged: Judged) -> None:
         self.spec, self.judged = spec, judged
@@ -48,43 +38,38 @@ class SelectedVariants:
         """All of them, each once; those that their package's `when` leaves out as well."""
         found: dict[tuple[str, str], _Selected] = {}
         for path, matrix, packages in self.spec.matrices:
-            if matrix.is_open:
-                opened = OpenCells(self.spec, matrix)
-                anywhere = [
-                    replace(package, when=None)
-                    for package in in_build_order({package.name: package for package in packages})
-                ]
-                here = [package for package in anywhere if package.repository is None]
-                for candidate in candidates(self.spec, path, matrix):
-                    on = [package for package in here if package.on(candidate.branch)]
-                    for cell in opened.cells(candidate, (), on):
-                        found.setdefault((cell.branch, cell.variants[0].name), _Selected(path, matrix, candidate, cell))
+            maker = Cells(self.spec, matrix)
+            anywhere = [
+                replace(package, when=None)
+                for package in in_build_order({package.name: package for package in packages})
+            ]
+            here = [package for package in anywhere if package.repository is None]
+            for candidate in candidates(self.spec, path, matrix):
+                on = [package for package in here if package.on(candidate.branch)]
+                for cell in maker.of(candidate, on):
+                    found.setdefault((cell.branch, cell.variants[0].name), _Selected(path, matrix, candidate, cell))
         return list(found.values())
 
     @property
     def packages(self) -> set[str]:
-        """The packages of open matrices."""
+        """The packages of the matrices."""
         return {selected.cell.variants[0].package for selected in self.every}
 
-    def left_out(self) -> Iterator[Unbuilt]:
-        """What is left out: of open matrices with the values of all axes, of the others with those that decide."""
-        open_paths = [path for path, matrix, _ in self.spec.matrices if matrix.is_open]
-        for left_out in self.judged.left_out:
-            if not any(left_out.path[: len(path)] == path for path in open_paths):
-                yield Unbuilt(left_out=left_out, axes=_short_axes(left_out))
-        for selected in self.every if open_paths and self.judged.left_out else ():
-            cell, package = selected.cell, selected.cell.variants[0].package
-            if (cell.branch, cell.variants[0].name) not in self.built and self.wanted(selected):
-                yield Unbuilt(left_out=LeftOut.of(cell, package, *self.reason(selected)), axes=cell.axes, opened=True)
+    def has_usual_names(self, package: str) -> bool:
+        """Whether the variants of `package`, or of all packages, have names from which their values can be parsed."""
+        own = [selected.cell for selected in self.every if package in {"", selected.cell.variants[0].package}]
+        return all(
+            cell.is_usual and str(VariantName.parse(cell.variants[0].name)) == cell.variants[0].name for cell in own
+        )
 
     def wanted(self, selected: _Selected) -> bool:
         """Whether the package's `when` holds for it."""
         when = self._package(selected).when
-        return when is None or when.holds({"branch": selected.cell.branch, **dict(selected.candidate.values)})
+        return when is None or when.holds(selected.candidate.conditions)
 
     def reason(self, selected: _Selected) -> tuple[Code, str, Path_]:
         """Why it is not built although its package wants it: an exclusion, or a rule about its hardware."""
-        name, axes = selected.cell.variants[0].name, selected.cell.axes
+        name, axes = selected.cell.variants[0].name, selected.cell.conditions
         for exclusion in selected.matrix.exclude:
             here = not exclusion.branches or selected.cell.branch in exclusion.branches
             if here and (exclusion.when is None or exclusion.when.holds(axes)) and matcher(exclusion.pattern)(name):
@@ -146,13 +131,6 @@ class SelectedVariants:
         tags = grammar_of(self.spec).spellings
         cells = (selected.cell for selected in self.every if selected.cell.variants[0].package == package)
         return {tag: axis for cell in cells for axis, tag in tags(cell.axes).items()}
-
-
-def _short_axes(one: LeftOut) -> dict[str, str]:
-    family, target = (CPU, "") if one.target == CPU else (SHORT_FAMILY, one.target)
-    parts = (one.branch, one.python, family, one.toolkit, target, one.isa)
-    named = zip(("branch", "python", "family", "toolkit", "target", "isa"), parts, strict=True)
-    return {axis: value for axis, value in named if value}
 
 
 def _accelerator(one: LeftOut | Candidate) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from typing import Any
 from ci_compiler.hardware.families import family_of, nixpkgs
 from ci_compiler.plan.job_graph import PlannedJob, guessed_of, jobs_of, needs_of
 from ci_compiler.plan.lookup import BuiltVariant, built_variants
-from ci_compiler.plan.matrix import Cell, Variant, applying, open_values
+from ci_compiler.plan.matrix import Cell, Variant, applying, axis_values
 from ci_compiler.plan.needs import Needs
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.records import Records
@@ -133,7 +133,7 @@ def _cell_inputs(spec: Spec, cell: Cell, variant: Variant) -> dict[str, str]:
         "system": cell.system,
         f"flags of {cell.isa}": " ".join(hardware.isa(cell.isa).flags),
     }
-    inputs |= {f"{name} of the variant": value for name, value in open_values(spec, cell).items()}
+    inputs |= {f"{name} of the variant": value for name, value in axis_values(spec, cell).items()}
     if cell.family == SHORT_FAMILY and cell.toolkit:
         kit = family_of(cell.family).toolkit
         inputs[kit] = cell.toolkit
@@ -208,8 +208,7 @@ def diff(before: Plan, after: Plan, branch: str = "", records: Records | None = 
     )
     both = [key for key in new if key in old]
     reasons = {key: reason for key in both if (reason := _reasons(before, after, old[key], new[key]))}
-    if after.spec.is_open or after.spec.has_edges:
-        reasons |= _with_others(after, new, both, reasons)
+    reasons |= _with_others(after, new, both, reasons)
     built = {key for key in new if key not in old} | set(reasons)
     jobs = jobs_of(after.spec, after.shards, chosen=built)
     machines = machine_counts(after.spec)
@@ -338,7 +337,7 @@ def _scope(
     """
     if len(keys) == len(every):
         return (), True
-    further = (axis for key in every for axis, _ in known[key].cell.values if known[key].cell.named)
+    further = (axis for key in every for axis, _ in known[key].cell.values)
     among = tuple(dict.fromkeys((*_AXES, *further)))
     for size in (1, 2):
         found: list[tuple[str, ...]] = []

@@ -28,9 +28,11 @@ def install(needs: Needs, shared: Container[str], cell: Cell, names: Mapping[str
     declared: list[str] = []
     for package, name in names.items():
         for one in [spec.packages[package]] if cell.listed else with_needs(spec, [package]):
-            other, own = cell, name if cell.listed else variant_name(one.name, cell.suffix)
-            if cell.named and one.name != package:
-                other, own = next(((other, held.name) for other, held in needs.found(cell, one.name)), (cell, ""))
+            elsewhere = variant_name(one.name, cell.suffix) if one.repository else ""
+            other, own = cell, name
+            if one.name != package:
+                found = ((other, held.name) for other, held in needs.found(cell, one.name))
+                other, own = next(found, (cell, elsewhere))
             if own:
                 wanted[own] = versions.get(one.name, "") if other.suffix in shared else ""
         if (command := spec.packages[package].command) and not cell.listed:
@@ -51,7 +53,7 @@ def verify(spec: Spec, cell: Cell, names: Mapping[str, str]) -> tuple[str, ...]:
 
     `names` are the names of the variants by package.
     """
-    if cell.named and not cell.python:
+    if not (cell.python or cell.listed):
         return ()
     held = [
         package for package in with_needs(spec, names) if package.attribute in checks()["packages"] or not package.smoke

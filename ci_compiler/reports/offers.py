@@ -57,8 +57,8 @@ class Profile:
 class Offer:
     """A variant on a branch. `driver` is the lowest one that runs it on the machine's GPU; 0 for a CPU-only variant.
 
-    Of an open matrix, `values` are those of the axes. `pythons` are further ones that it serves, and `kit` is what
-    sentences call its toolkit.
+    `values` are those of all axes, where the other fields leave some out. `pythons` are further ones that it serves,
+    and `kit` is what sentences call its toolkit.
     """
 
     name: str
@@ -76,7 +76,7 @@ class Offer:
     kit: str = family_of(DEFAULT).toolkit
 
     def as_json(self) -> dict[str, Any]:
-        """The offer as JSON; with its value on each axis if its matrix is open."""
+        """The offer as JSON; with its value on each axis if the other fields leave some out."""
         axes = {"axes": dict(self.values)} if self.values else {}
         return {key: value for key, value in asdict(self).items() if key not in _OWN} | axes
 
@@ -130,7 +130,7 @@ def offers(
             isa=cell.isa,
             system=cell.system,
             driver=needed_driver(spec, cell, gpu),
-            **_open_fields(spec, cell),
+            **_further_fields(spec, cell),
         )
         for cell in cells
         for variant in cell.variants
@@ -139,12 +139,12 @@ def offers(
     return sorted(found, key=rank)
 
 
-def _open_fields(spec: Spec, cell: Cell) -> dict[str, Any]:
-    """The fields of an offer that only open matrices have."""
-    if not cell.named:
-        return {}
+def _further_fields(spec: Spec, cell: Cell) -> dict[str, Any]:
+    """The fields of an offer that not all have."""
     row = spec.axes.get("python")
     served = (row.serves.get(cell.python, ()) if row else ()) if cell.python else tuple(spec.pythons)
+    if cell.is_usual or cell.listed:
+        return {"pythons": served if cell.python else ()}
     return {
         "values": (("branch", cell.branch), *cell.values),
         "pythons": served,
@@ -180,8 +180,8 @@ def fits(spec: Spec, profile: Profile, one: Cell | Offer) -> bool:
 
 def fits_cpu(spec: Spec, profile: Profile, one: Cell | Offer) -> bool:
     """Whether the system and the CPU of the machine run `one`."""
-    opened = bool(one.values) or (isinstance(one, Cell) and bool(one.named))
-    if not opened or "isa" in (values := dict(one.values)):
+    values = dict(one.values)
+    if not values or "isa" in values:
         return one.system == profile.system and one.isa in profile.isas
     if "platform" in values:
         return serves(spec, "platform", values["platform"], profile.system)

@@ -19,7 +19,6 @@ from ci_compiler.plan.expected import Standing, expected_failure, in_words, stan
 from ci_compiler.plan.lookup import BuiltVariant, built_variants
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.proof import job_title
-from ci_compiler.plan.sharding import job_name
 from ci_compiler.reports.summary import read_json
 from ci_compiler.spec.suites import ExpectedStageFailure
 from ci_compiler.stages import Stage, stages_that_test
@@ -71,7 +70,7 @@ def _tests(plan: Plan, run: EndedRun) -> Iterator[tuple[str, tuple[BuiltVariant,
     for built in built_variants(plan):
         if built.variant.name in run.chosen.get(built.cell.branch, ()):
             key = built.cell.called or built.cell.key
-            caller = f"{built.cell.branch} {key}" if run.by_branch else job_name(built.cell)
+            caller = f"{built.cell.branch} {key}" if run.by_branch else built.shard.job_name(built.cell)
             package = plan.spec.packages[built.variant.package]
             within = [] if built.cell.called else [built.variant.name if built.cell.joined else package.name]
             for stage in stages_that_test():

@@ -91,8 +91,7 @@ def _values(cell: Cell) -> tuple[str, ...]:
 def _user(cell: Cell) -> tuple[object, ...]:
     """What the cells share that the users of one may take in place of another."""
     fixed = tuple(pair for pair in cell.values if pair[0] not in {*AXES, *PARTS})
-    packages = tuple(variant.package for variant in cell.variants) if cell.named else ()
-    return cell.branch, cell.python, cell.listed, fixed, packages
+    return cell.branch, cell.python, cell.listed, fixed
 
 
 def _best(spec: Spec, dropped: Cell, kept: Iterable[Cell]) -> Cell | None:
@@ -113,7 +112,14 @@ def _best(spec: Spec, dropped: Cell, kept: Iterable[Cell]) -> Cell | None:
         capability = Version(0, 0) if cell.target == CPU else hardware.gpu(cell.target).capability
         return cell.target != CPU, capability, toolkit(cell), len(hardware.runs([cell.isa], cell.system))
 
-    usable = [cell for cell in kept if fits(spec, machine, cell) and toolkit(cell) <= toolkit(dropped)]
+    packages = {variant.package for variant in dropped.variants}
+    usable = [
+        cell
+        for cell in kept
+        if packages <= {variant.package for variant in cell.variants}
+        and fits(spec, machine, cell)
+        and toolkit(cell) <= toolkit(dropped)
+    ]
     return max(usable, key=rank, default=None)
 
 

@@ -1,8 +1,7 @@
 """Keys of the spec about the matrix: its axes, the values of each, and exclusions.
 
-A matrix has one of two forms. The short one is for CUDA: `python`, `isas` and `gpus`. The open one takes any axes:
 `values` are multiplied with each of `rows`. An axis is built in (`AXES`), a part of the accelerator (`PARTS`), or
-declared in `axes`.
+declared in `axes`. What `spec.shorthand` knows in addition has become rows before a `Matrix` is made.
 """
 
 from collections.abc import Iterator, Mapping
@@ -10,13 +9,13 @@ from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
 
 from ci_compiler.hardware.families import NONE
-from ci_compiler.spec.declare import declared, entries, form, key
-from ci_compiler.spec.forms import BranchNames, IsaNames, PackageName, Python, Reason, VariantPattern
+from ci_compiler.spec.declare import declared, form, key
+from ci_compiler.spec.forms import BranchNames, PackageName, Reason, VariantPattern
+from ci_compiler.spec.load import Path_
 from ci_compiler.spec.read import read
-from ci_compiler.spec.shorthand.lists import ToolkitVersion
 
 SHORT_FAMILY = "cuda"
-"""The family of the GPUs of the short form."""
+"""The family of the toolkits of a branch."""
 
 AXES = ("python", "accelerator", "isa", "platform")
 """The built-in axes."""
@@ -230,30 +229,6 @@ def setting_rows(value: str | list[Any]) -> tuple[SettingRow, ...]:
     return tuple(read(SettingRow, one, index=index) for index, one in enumerate(value))
 
 
-_LISTED = form(type=["object", "array"], items={"type": "string"}, minItems=1, uniqueItems=True)
-"""A mapping that may be written as a list of names; `spec.shorthand` makes the mapping of it."""
-
-
-@declared("gpu", type=["object", "null"])
-class GpuAxis:
-    """A GPU architecture of the matrix, or `all`; with nothing below it, it is combined with every branch and ISA."""
-
-    name: str
-    branches: BranchNames = key(default=(), published=False)
-    toolkits: tuple[ToolkitVersion, ...] = key(
-        "CUDA toolkits. Left out: every toolkit of the branch that knows the GPU.",
-        name="cuda",
-        minItems=1,
-        default=(),
-        published=False,
-        examples=[["12.8", "12.9"]],
-    )
-    isas: IsaNames = key("ISAs in place of the matrix' own.", minItems=1, default=(), published=False)
-    also: Mapping[str, IsaNames] = key(
-        "Further ISAs, by branch.", examples=[{"cuda-13_0": ["avx"]}], default={}, published=False
-    )
-
-
 @declared(anyOf=[{"required": ["when"]}, {"required": ["variants"]}])
 class Exclusion:
     """Variants that are not wanted, and why."""
@@ -271,36 +246,10 @@ class Exclusion:
     because: Reason = key("The reason; shown by `explain`.")
 
 
-@declared(anyOf=[{"required": ["values"]}, {"required": ["rows"]}, {"required": ["isas", "gpus"]}])
+@declared()
 class Matrix:
-    """The axes, multiplied. In the short form, a variant is a package x branch x Python x toolkit x GPU x ISA."""
+    """The axes, multiplied: the values of each, or rows of them."""
 
-    pythons: tuple[Python, ...] = key(
-        "Python versions, in quotes. Required unless every branch has its own.",
-        name="python",
-        minItems=1,
-        default=(),
-        published=False,
-        examples=[["3.12", "3.13"]],
-    )
-    isas: Annotated[Mapping[str, IsaNames], _LISTED] = key(
-        "The ISAs of every GPU that names none of its own, by Nix system. A list stands for each ISA's own system.",
-        title="a list of ISAs ([avx2]), or a mapping of systems ({x86_64-linux: [avx2]})",
-        minProperties=1,
-        default={},
-        published=False,
-        examples=[{"x86_64-linux": ["avx2", "avx512"], "aarch64-linux": ["armv8_2", "armv9"]}, ["avx2", "armv9"]],
-    )
-    gpus: tuple[GpuAxis, ...] = key(
-        "The GPU architectures, and `cpu` for variants without one. A list stands for names with nothing below them.",
-        title="a list of GPUs ([cpu, sm90]), or a mapping of them ({cpu: {}, sm90: {}})",
-        written=Annotated[Mapping[str, GpuAxis], _LISTED],
-        convert=entries,
-        minProperties=1,
-        default=(),
-        published=False,
-        examples=[{"cpu": {}, "sm90": {}, "sm61": {"branches": ["main"], "isas": ["avx", "avx2"]}}, ["cpu", "sm90"]],
-    )
     values: Mapping[str, tuple[str, ...]] = key(
         "The values of any axes: the built-in `python`, `platform`, `accelerator` and `isa`, those in `axes`, and "
         "`branch`. An accelerator is a family with or without a toolkit and a target.",
@@ -325,31 +274,24 @@ class Matrix:
     )
 
     @property
-    def is_open(self) -> bool:
-        """Whether it has the open form."""
-        return bool(self.values or self.rows)
-
-    @property
-    def combinations(self) -> Iterator[tuple[tuple[str | int, ...], Mapping[str, tuple[str, ...]]]]:
-        """The open form: each row with `values`, and its path below the matrix."""
+    def combinations(self) -> Iterator[tuple[Path_, Mapping[str, tuple[str, ...]]]]:
+        """Each row with `values`, and its path below the matrix."""
         for index, row in enumerate(self.rows):
             yield ("rows", index), {**self.values, **row}
-        if not self.rows:
+        if self.values and not self.rows:
             yield ("values",), self.values
 
     @property
-    def accelerators(self) -> Iterator[tuple[tuple[str | int, ...], Accelerator]]:
-        """The accelerators of the open form, each with its path below the matrix."""
-        for path, values in (((), self.values), *((("rows", at), row) for at, row in enumerate(self.rows))):
+    def accelerators(self) -> Iterator[tuple[Path_, Accelerator]]:
+        """The accelerators, each with its path below the matrix."""
+        for path, values in (("values",), self.values), *((("rows", at), row) for at, row in enumerate(self.rows)):
             for text in values.get("accelerator", ()):
-                yield (*(path or ("values",)), "accelerator"), Accelerator.parse(text)
+                yield (*path, "accelerator"), Accelerator.parse(text)
 
-
-def pythons_of(matrix: Matrix) -> Iterator[str]:
-    """The Pythons of a matrix of either form."""
-    yield from matrix.pythons
-    for _, values in matrix.combinations if matrix.is_open else ():
-        yield from values.get("python", ())
+    def of(self, axis: str) -> Iterator[str]:
+        """Its values on an axis, in its order."""
+        for _, values in self.combinations:
+            yield from values.get(axis, ())
 
 
 def python_order(python: str) -> tuple[int, str]:

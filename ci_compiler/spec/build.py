@@ -12,11 +12,12 @@ from typing import Any
 from ci_compiler import __version__
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, InputError
-from ci_compiler.hardware import tables
+from ci_compiler.hardware import Hardware, tables
 from ci_compiler.spec.axes import Accelerator
 from ci_compiler.spec.declare import keys_of
 from ci_compiler.spec.load import Document, Path_, parse_document, read_document
 from ci_compiler.spec.model import Branch, Package, Pool, Spec
+from ci_compiler.spec.open_hardware import hosted, with_open_rows
 from ci_compiler.spec.packages import Pin
 from ci_compiler.spec.pools import RunsOn
 from ci_compiler.spec.presets import overrides_of, preset_of, presets
@@ -24,6 +25,7 @@ from ci_compiler.spec.read import read
 from ci_compiler.spec.references import reference_findings
 from ci_compiler.spec.shorthand.hardware import HardwareRows, merged
 from ci_compiler.spec.shorthand.lists import spelled_out
+from ci_compiler.spec.shorthand.rows import expanded
 from ci_compiler.spec.validate import schema_findings
 from ci_compiler.stages import PUBLISH, Stage, default_stages, stages
 
@@ -61,20 +63,25 @@ def build_spec(document: Document) -> Spec:
     document = spelled_out(_over_bundled(document))
     if findings := schema_findings(document):
         raise InputError(findings)
-    spec: Spec = _with_hardware(read(Spec, document.value, document=document, hardware=tables()))
+    hardware = _hardware(document)
+    value, document = expanded(document, hardware)
+    spec: Spec = read(Spec, value, document=document, hardware=hardware)
     spec = replace(
         spec,
-        branches={name: _complete_branch(one, document.value["branches"][name]) for name, one in spec.branches.items()},
+        branches={name: _complete_branch(one, value["branches"][name]) for name, one in spec.branches.items()},
         packages={name: _complete_package(package) for name, package in spec.packages.items()},
     )
-    if spec.is_open:
-        from ci_compiler.spec.open_hardware import with_open_rows  # most specs have the short form
-
-        spec = replace(spec, hardware=with_open_rows(spec))
+    spec = replace(spec, hardware=with_open_rows(spec))
     spec = replace(spec, pools=tuple(_complete_pool(pool, spec, _left_out(spec)) for pool in spec.pools))
     if findings := reference_findings(spec):
         raise InputError(findings)
     return spec
+
+
+def expanded_value(spec: Spec) -> dict[str, Any]:
+    """The value of a spec's document with the rows that the short form of its matrices stands for."""
+    value: dict[str, Any] = expanded(spec.document, spec.hardware)[0]
+    return value
 
 
 def _over_bundled(document: Document) -> Document:
@@ -101,15 +108,16 @@ def _over_bundled(document: Document) -> Document:
     )
 
 
-def _with_hardware(spec: Spec) -> Spec:
-    """`spec` with the tables that its `hardware` section makes of the bundled ones. Raises InputError."""
-    if spec.hardware_rows == HardwareRows():
-        return spec
-    hardware, problems = merged(spec.hardware_rows, spec.hardware)
-    if problems:
-        findings = [spec.finding(problem.path, problem.code, problem.message, key=problem.key) for problem in problems]
+def _hardware(document: Document) -> Hardware:
+    """The tables that the section `hardware` makes of the bundled ones. Raises InputError."""
+    rows = read(HardwareRows, document.value.get("hardware"))
+    hardware, problems = merged(rows, tables()) if rows != HardwareRows() else (tables(), [])
+    findings = [
+        Finding(place=document.place(one.path, key=one.key), code=one.code, message=one.message) for one in problems
+    ]
+    if findings:
         raise InputError(sorted(findings, key=lambda finding: finding.place))
-    return replace(spec, hardware=hardware)
+    return hardware
 
 
 def _complete_branch(branch: Branch, row: Mapping[str, Any]) -> Branch:
@@ -141,8 +149,6 @@ def _left_out(spec: Spec) -> frozenset[Stage]:
 
 def _complete_pool(pool: Pool, spec: Spec, left_out: frozenset[Stage]) -> Pool:
     if pool.hosted:
-        from ci_compiler.spec.open_hardware import hosted
-
         facts = {name: value for name, value in hosted().get(pool.hosted, {}).items() if name != "minute"}
         pool = replace(pool, runs_on=RunsOn(labels=(pool.hosted,)), **facts)
     if pool.accelerator:

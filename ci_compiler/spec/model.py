@@ -4,7 +4,7 @@ A field made by `key` is a key of the file, with the description, form and defau
 `Spec` that `build` returns is complete, with every default filled in, and names nothing unknown.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Annotated, Literal
 
 from ci_compiler import __version__
@@ -14,17 +14,18 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, Place, unknown
 from ci_compiler.hardware import Hardware
 from ci_compiler.spec.axes import (
+    NO_ACCELERATOR,
+    SHORT_FAMILY,
+    Accelerator,
     AcceleratorRow,
     AxisRow,
     AxisRows,
     Exclusion,
-    GpuAxis,
     Matrix,
     SettingRow,
     SettingRows,
     axis_rows,
     python_order,
-    pythons_of,
     setting_rows,
 )
 from ci_compiler.spec.command import Command
@@ -48,7 +49,9 @@ from ci_compiler.spec.load import Document, Path_
 from ci_compiler.spec.packages import Branch, Package, RecipeKind, Repository, Source
 from ci_compiler.spec.pools import Cache, Pool, Prices, Publish, RunsOn
 from ci_compiler.spec.recipe_keys import WorkAround
+from ci_compiler.spec.shorthand.branch import ShortBranch
 from ci_compiler.spec.shorthand.hardware import HardwareRows
+from ci_compiler.spec.shorthand.keys import ShortMatrix, without_short_keys
 from ci_compiler.spec.suites import Benchmark, ExpectedStageFailure
 from ci_compiler.spec.triggers import Profiles, PullRequest, Schedule, Sync, Watch
 from ci_compiler.spec.upstream import ActionName, ActionPin, Update
@@ -83,7 +86,6 @@ __all__ = [
     "Branch",
     "Cache",
     "Exclusion",
-    "GpuAxis",
     "Matrix",
     "Package",
     "Pool",
@@ -141,6 +143,7 @@ class Spec:
     branches: Mapping[BranchName, Branch] = key(
         "The git branches that carry recipes, each with the CUDA toolkit it builds with. The first is the repository's "
         "default branch, on which the spec is edited.",
+        written=Mapping[BranchName, ShortBranch],
         minProperties=1,
         examples=[
             {
@@ -199,7 +202,12 @@ class Spec:
         published=False,
         examples=[{"toolkit-version": [{"when": {"accelerator": "cuda 12"}, "value": "12.9.2"}]}],
     )
-    matrix: Matrix | None = key("The axes of every package that has none of its own.", default=None)
+    matrix: Matrix | None = key(
+        "The axes of every package that has none of its own.",
+        default=None,
+        written=ShortMatrix,
+        convert=without_short_keys,
+    )
     pools: tuple[Pool, ...] = key(
         "The pools of machines, by name. A job goes to the least scarce pool that has what its stage needs.",
         name="runners",
@@ -313,31 +321,21 @@ class Spec:
                 yield ("packages", package.name, "matrix"), package.matrix, (package,)
 
     @property
-    def is_open(self) -> bool:
-        """Whether it uses more than the short form of the matrix, or hardware that the bundled tables lack."""
-        open_packages = any(package.ignores or package.when or package.joins for package in self.packages.values())
-        open_pools = any(pool.hosted or pool.accelerator or pool.runs or pool.builds for pool in self.pools)
-        declared = self.axes or self.settings or self.names or self.accelerators or self.hardware_rows.platforms
-        return bool(open_packages or open_pools or declared or any(matrix.is_open for _, matrix, _ in self.matrices))
-
-    @property
     def has_edges(self) -> bool:
         """Whether what some package needs or gathers is more than the variants of the same cell."""
         return any(
             package.gathers or not all(edge.is_plain for edge in package.edges) for package in self.packages.values()
         )
 
-    def opens(self, matrix: Matrix, packages: Iterable[Package]) -> bool:
-        """Whether cells of `matrix`, which `packages` take, are those of an open one: each has the axes of its own."""
-        return matrix.is_open or self.has_edges or any(package.ignores or package.when for package in packages)
-
     def lists(self, package: Package) -> bool:
-        """Whether variants of `package` may be called by their names: those that fit no axis, or of open matrices."""
-        own = (
-            (matrix, packages) for _, matrix, packages in self.matrices if any(other is package for other in packages)
-        )
-        opened = any(self.opens(matrix, packages) for matrix, packages in own)
-        return opened or any(package.listed(branch) for branch in self.branches)
+        """Whether the jobs of variants of `package` may be called by their names: of those that fit no axis, or whose
+        values are more or fewer than a Python, an accelerator and an ISA.
+        """
+        taken = [matrix for _, matrix, own in self.matrices if package.name in {one.name for one in own}]
+        rows = [row for matrix in taken for _, row in matrix.combinations]
+        usual = all({*row} - {"branch"} == {"python", "accelerator", "isa"} and _is_usual(row) for row in rows)
+        listed = package.system or package.variants
+        return bool(listed or package.ignores or self.has_edges or not usual)
 
     def axes_of(self, package: str) -> tuple[Path_, Matrix]:
         """The matrix that `package` takes, with its path in the file. Raises KeyError if it takes none."""
@@ -378,10 +376,7 @@ class Spec:
     @property
     def pythons(self) -> tuple[str, ...]:
         """Every Python version that the spec names, oldest first."""
-        named = {
-            *(python for _, matrix, _ in self.matrices for python in pythons_of(matrix)),
-            *(python for branch in self.branches.values() for python in branch.pythons),
-        }
+        named = {python for _, matrix, _ in self.matrices for python in matrix.of("python")}
         return tuple(sorted(named, key=python_order))
 
     @property
@@ -391,7 +386,7 @@ class Spec:
 
     @property
     def every_toolkit(self) -> tuple[str, ...]:
-        """Every toolkit of any family that a branch, or an open matrix, builds with."""
+        """Every toolkit of any family that a branch, or a matrix, builds with."""
         named = (one.toolkit for _, matrix, _ in self.matrices for _, one in matrix.accelerators)
         listed = (toolkit for rows in self.accelerator_tables() for row in rows.values() for toolkit in row.toolkits)
         return tuple(filter(None, dict.fromkeys((*self.toolkits, *named, *listed))))
@@ -402,7 +397,6 @@ class Spec:
         return tuple(dict.fromkeys(name for _, matrix, _ in self.matrices for name in self._targets(matrix)))
 
     def _targets(self, matrix: Matrix) -> Iterator[str]:
-        yield from (axis.name for axis in matrix.gpus)
         for _, accelerator in matrix.accelerators:
             rows = [rows[accelerator.family] for rows in self.accelerator_tables() if accelerator.family in rows]
             targets = next((row.targets for row in rows if row.targets), ())
@@ -410,7 +404,8 @@ class Spec:
 
     def accelerator_tables(self, branch: str = "") -> list[Mapping[str, AcceleratorRow]]:
         """What families stand for: on `branch` (on any, if not given), and everywhere else."""
-        own = [other.accelerators for other in self.branches.values() if branch in {"", other.name}]
+        asked = [self.branches[branch]] if branch else self.branches.values()
+        own = [other.accelerators for other in asked]
         return [*own, self.accelerators]
 
     def place(self, *path: str | int, key: bool = False) -> Place:
@@ -433,3 +428,9 @@ class Spec:
         """A finding about the value (or the key) at `path` if `name` is not among `known`; `code` is `unknown-KIND`."""
         if name not in known:
             yield self.finding(path, code, unknown(code, name, known), key=key)
+
+
+def _is_usual(row: Mapping[str, tuple[str, ...]]) -> bool:
+    """Whether the accelerators of a row are targets of CUDA, or none."""
+    parsed = map(Accelerator.parse, row["accelerator"])
+    return all(one.family == NO_ACCELERATOR.family or (one.family == SHORT_FAMILY and one.target) for one in parsed)

@@ -1,7 +1,7 @@
-"""Rows of the hardware tables for what an open matrix names: platforms, and accelerators of other families.
+"""Rows of the hardware tables for what a matrix names and they lack: platforms, and accelerators of other families.
 
-The bundled tables have the facts of what the short form takes. What else a spec names, and is known or declared, gets a
-row without facts, so that everything that reads the tables needs no second way.
+What a spec names, and is known or declared, gets a row without facts, so that everything that reads the tables needs no
+second way.
 """
 
 from __future__ import annotations
@@ -52,6 +52,8 @@ def with_open_rows(spec: Spec) -> Hardware:
         for accelerator in _accelerators(spec)
         if accelerator.toolkit and accelerator.toolkit not in hardware.toolkits
     }
+    if not (systems or gpus or toolkits):
+        return hardware
     return replace(
         hardware,
         systems={**hardware.systems, **systems},
@@ -83,9 +85,8 @@ def _matrices(spec: Spec) -> Iterator[Matrix]:
 def _platforms(spec: Spec) -> Iterator[str]:
     serves = spec.axes["platform"].serves if "platform" in spec.axes else {}
     for matrix in _matrices(spec):
-        for _, values in matrix.combinations if matrix.is_open else ():
-            for name in values.get("platform", ()):
-                yield from serves.get(name, (name,))
+        for name in matrix.of("platform"):
+            yield from serves.get(name, (name,))
     yield from (variant.system for package in spec.packages.values() for variant in package.variants.values())
     yield from (pool.system or hosted().get(pool.hosted, {}).get("system", "") for pool in spec.pools)
     yield from (name for pool in spec.pools for name in (*pool.runs, *pool.builds))

@@ -1,4 +1,4 @@
-"""The axes, values and conditions of an open matrix: each must be built in, declared, or known to the tables."""
+"""The axes, values and conditions of matrices: each must be built in, declared, or known to the tables."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from ci_compiler.codes import Code
 from ci_compiler.errors import Finding, nearest
 from ci_compiler.hardware import UnknownHardwareError, tables
 from ci_compiler.hardware.families import FAMILIES, NamedTarget, facts, family_of, products_of
-from ci_compiler.hardware.products import device
 from ci_compiler.spec.axes import AXES, PARTS, SHORT_FAMILY, Accelerator, Matrix, When
 from ci_compiler.spec.edges import EVERY
 from ci_compiler.spec.forms import PYTHON_VERSION
@@ -26,10 +25,6 @@ PYTHON = f"{PYTHON_VERSION}t?"
 """A Python version, with `t` for a free-threaded one."""
 
 
-_SHORT = {"python": "python", "isas": "isa", "gpus": "accelerator"}
-"""The keys of the short form of a matrix, and the axes that stand for them in an open one."""
-
-
 def open_findings(spec: Spec) -> Iterator[Finding]:
     """An error for each axis and value that nothing declares, and for each axis that nothing can have."""
     declared = {name for name, axis in spec.axes.items() if axis.values}
@@ -38,10 +33,6 @@ def open_findings(spec: Spec) -> Iterator[Finding]:
         if name not in {*AXES, *PARTS, *declared}:
             yield spec.finding(("axes", name), Code.UNKNOWN_AXIS, f"the axis {name} has no values; list them", key=True)
     for path, matrix, _ in spec.matrices:
-        for short, axis in _SHORT.items() if matrix.is_open else ():
-            if (*path, short) in spec.document.keys:
-                message = f"`{short}` has no effect beside `values` and `rows`; write its entries as values of `{axis}`"
-                yield spec.finding((*path, short), Code.WRONG_VALUE, message, key=True)
         yield from _matrix(spec, path, matrix, {*AXES, "branch", *declared})
         for exclusion in matrix.exclude:
             yield from _conditions(spec, (*path, "exclude", exclusion.index, "when"), exclusion.when, known)
@@ -255,6 +246,8 @@ def _entry(spec: Spec, at: Path_, index: int) -> Path_:
 
 def _meant(spec: Spec, family: str, target: str) -> str:
     """The clause about what `target` is, if it is none of `family`: one of another family, a product, a slip."""
+    from ci_compiler.hardware.products import device  # only a wrong spec needs it
+
     if other := _family_of_target(target):
         return f", but one of {other}"
     declared = spec.hardware_rows.families.get(family)

@@ -21,7 +21,6 @@ from ci_compiler.spec.forms import (
     PackageName,
     PackageVersion,
     PoolName,
-    Python,
     Reason,
     RepositoryName,
     VariantPattern,
@@ -29,6 +28,7 @@ from ci_compiler.spec.forms import (
 )
 from ci_compiler.spec.patterns import matcher
 from ci_compiler.spec.recipe_keys import RecipeKeys
+from ci_compiler.spec.shorthand.keys import ShortMatrix, without_short_keys
 from ci_compiler.spec.shorthand.lists import TOOLKITS, ToolkitVersion
 from ci_compiler.spec.suites import DeclaredBenchmark, Smoke, Suite, SuiteName, each_row
 from ci_compiler.spec.upstream import Upstream
@@ -132,14 +132,6 @@ class Branch(Pin):
     accelerators: Mapping[Word, AcceleratorRow] = key(
         "What the name of a family stands for on this branch, in place of the general `accelerators`.",
         default={},
-    )
-    pythons: tuple[Python, ...] = key(
-        "Python versions of this branch, in place of those of the matrix.",
-        name="python",
-        minItems=1,
-        default=(),
-        published=False,
-        examples=[["3.11"]],
     )
     publish: bool = key(
         "Whether its variants are published. A branch for a consumer, which repeats the names and versions of another "
@@ -246,7 +238,12 @@ class Package(RecipeKeys):
         default=(("*", RecipeKind.COMPILED),),
         published=False,
     )
-    matrix: Matrix | None = key("The package's axes, in place of the general matrix.", default=None)
+    matrix: Matrix | None = key(
+        "The package's axes, in place of the general matrix.",
+        default=None,
+        written=ShortMatrix,
+        convert=without_short_keys,
+    )
     ignores: tuple[AxisName, ...] = key(
         "Axes, or parts of the accelerator (`family`, `toolkit`, `target`), in which its builds do not differ: it is "
         "built once for all of their values, and its names do without them.",

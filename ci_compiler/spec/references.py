@@ -11,22 +11,22 @@ from pathlib import PurePosixPath
 
 from ci_compiler.backends.protocol import CachePush
 from ci_compiler.codes import Code
-from ci_compiler.errors import Finding, nearest, unknown
-from ci_compiler.hardware import CPU
-from ci_compiler.hardware.families import family_of
+from ci_compiler.errors import Finding, nearest
 from ci_compiler.spec.axes import SHORT_FAMILY
 from ci_compiler.spec.command import Command
 from ci_compiler.spec.declare import keys_of
 from ci_compiler.spec.edges import circle, circle_in_words
 from ci_compiler.spec.load import Path_
-from ci_compiler.spec.model import Branch, GpuAxis, Matrix, Package, Spec
+from ci_compiler.spec.model import Branch, Package, Spec
+from ci_compiler.spec.open_references import open_findings
 from ci_compiler.spec.packages import RecipeKind
 from ci_compiler.spec.patterns import matcher
 from ci_compiler.spec.publishers import REGISTRY
 from ci_compiler.spec.recipe_keys import RecipeKeys
 from ci_compiler.spec.recipe_references import placeholder_findings, proof_findings, recipe_findings
+from ci_compiler.spec.shorthand.findings import short_findings
 from ci_compiler.spec.triggers import Profiles
-from ci_compiler.spec.unknown_names import look_up, why_unknown
+from ci_compiler.spec.unknown_names import isa_of_system, known_branches, look_up, why_unknown
 from ci_compiler.spec.work_arounds import work_arounds
 from ci_compiler.stages import TestPolicy
 from ci_compiler.system import DEVICE
@@ -34,11 +34,7 @@ from ci_compiler.system import DEVICE
 
 def reference_findings(spec: Spec) -> list[Finding]:
     """An error for each name that nothing declares, and for each declaration that collides with another."""
-    opened: Iterable[Finding] = ()
-    if spec.is_open:
-        from ci_compiler.spec.open_references import open_findings  # most specs have the short form
-
-        opened = open_findings(spec)
+    opened: Iterable[Finding] = open_findings(spec)
     if spec.profiles != Profiles():
         from ci_compiler.spec.open_references import profile_findings
 
@@ -48,6 +44,7 @@ def reference_findings(spec: Spec) -> list[Finding]:
 
         opened = [*opened, *edge_findings(spec)]
     found = [
+        *short_findings(spec),
         *opened,
         *_check_branches(spec),
         *_check_packages(spec),
@@ -156,7 +153,7 @@ def _check_packages(spec: Spec) -> Iterator[Finding]:
             for need in edges:
                 at = (*path, key, need.index)
                 yield from spec.unless_known(at, Code.UNKNOWN_PACKAGE, need.package, spec.packages)
-        yield from _known_branches(spec, (*path, "branches"), package.branches)
+        yield from known_branches(spec, (*path, "branches"), package.branches)
         yield from _check_repository(spec, package)
     known = all(need in spec.packages for package in spec.packages.values() for need in package.built_after())
     if known and (found := circle(spec.packages)):
@@ -236,12 +233,12 @@ def _check_repository(spec: Spec, package: Package) -> Iterator[Finding]:
         return
     path: Path_ = ("packages", package.name, "repository")
     users = [other for other in spec.packages.values() if package.name in other.needs]
-    yield from _known_branches(spec, (*path, "branches"), package.repository.branches, key=True)
+    yield from known_branches(spec, (*path, "branches"), package.repository.branches, key=True)
     for key, code, table in (
         ("rev", Code.MISSING_REV, package.repository.rev),
         ("hash", Code.MISSING_HASH, package.repository.hash),
     ):
-        yield from _known_branches(spec, (*path, key), table, key=True)
+        yield from known_branches(spec, (*path, key), table, key=True)
         for branch in spec.branches.values():
             imported = package.on(branch.name) and any(_compiles_on(user, branch) for user in users)
             if imported and branch.name not in table:
@@ -249,14 +246,7 @@ def _check_repository(spec: Spec, package: Package) -> Iterator[Finding]:
 
 
 def _check_axes(spec: Spec) -> Iterator[Finding]:
-    for path, matrix, packages in spec.matrices:
-        yield from _check_matrix(spec, path, matrix)
-        for branch in spec.branches.values():
-            if not (branch.pythons or matrix.pythons or matrix.is_open) and any(
-                package.on(branch.name) for package in packages
-            ):
-                message = f"no Python version for branch {branch.name}; add `python` here or to the branch"
-                yield spec.finding(path, Code.MISSING_PYTHON, message, key=True)
+    """An error if packages have no matrix."""
     alone = [
         package.name
         for package in spec.packages.values()
@@ -267,59 +257,15 @@ def _check_axes(spec: Spec) -> Iterator[Finding]:
         yield spec.finding(("packages", alone[0]), Code.MISSING_MATRIX, f"{message} of its own", key=True)
 
 
-def _check_matrix(spec: Spec, at: Path_, matrix: Matrix) -> Iterator[Finding]:
-    for system, isas in matrix.isas.items():
-        path: Path_ = (*at, "isas", system)
-        if system not in spec.hardware.systems:
-            message = why_unknown(path, system) or unknown(Code.UNKNOWN_SYSTEM, system, spec.hardware.systems)
-            yield spec.finding(path, Code.UNKNOWN_SYSTEM, message, key=True)
-        others = [
-            finding
-            for index, isa in enumerate(isas)
-            for finding in _check_isa_of_system(spec, (*path, index), isa, system)
-        ]
-        yield from others if any(finding.code is not Code.ISA_SYSTEM for finding in others) else others[:1]
-    for axis in matrix.gpus:
-        yield from _check_gpu(spec, (*at, "gpus", axis.name), axis)
-
-
-def _check_gpu(spec: Spec, root: Path_, axis: GpuAxis) -> Iterator[Finding]:
-    if axis.name != CPU:
-        yield from look_up(spec, root, spec.hardware.gpu, axis.name, key=True, extra=CPU)
-    yield from _known_branches(spec, (*root, "branches"), axis.branches)
-    for index, kit in enumerate(axis.toolkits):
-        if kit not in spec.toolkits:
-            message = f"no branch builds with {family_of(SHORT_FAMILY).toolkit} {kit}{nearest(kit, spec.toolkits)}"
-            yield spec.finding((*root, SHORT_FAMILY, index), Code.UNKNOWN_TOOLKIT, message)
-    for index, isa in enumerate(axis.isas):
-        yield from look_up(spec, (*root, "isas", index), spec.hardware.isa, isa)
-    for branch, isas in axis.also.items():
-        path = (*root, "also", branch)
-        yield from _known_branches(spec, path, (branch,), key=True)
-        if axis.branches and branch in spec.branches and branch not in axis.branches:
-            message = f"{axis.name} is not built on {branch}, so `also` adds nothing there"
-            yield spec.finding(path, Code.UNUSED_ALSO, message, key=True)
-        for index, isa in enumerate(isas):
-            yield from look_up(spec, (*path, index), spec.hardware.isa, isa)
-
-
-def _check_isa_of_system(spec: Spec, path: Path_, isa: str, system: str) -> Iterator[Finding]:
-    unknown = list(look_up(spec, path, spec.hardware.isa, isa))
-    yield from unknown
-    if not unknown and spec.hardware.isa(isa).system != system and system in spec.hardware.systems:
-        message = f"{isa} is an ISA of {spec.hardware.isa(isa).system}, not of {system}"
-        yield spec.finding(path, Code.ISA_SYSTEM, message)
-
-
 def _check_patterns(spec: Spec) -> Iterator[Finding]:
     for at, matrix, _ in spec.matrices:
         for exclusion in matrix.exclude:
             path: Path_ = (*at, "exclude", exclusion.index)
-            yield from _known_branches(spec, (*path, "branches"), exclusion.branches)
+            yield from known_branches(spec, (*path, "branches"), exclusion.branches)
             yield from _check_pattern(spec, (*path, "variants"), exclusion.pattern)
     for expected in spec.expected_failures:
         path = ("expected-failures", expected.index)
-        yield from _known_branches(spec, (*path, "branches"), expected.branches)
+        yield from known_branches(spec, (*path, "branches"), expected.branches)
         yield from _check_pattern(spec, (*path, "variants"), expected.pattern)
     for package in spec.packages.values():
         for pattern, _ in package.recipes:
@@ -342,7 +288,7 @@ def _check_listed(spec: Spec) -> Iterator[Finding]:
             yield from _check_system(spec, root, package.system)
         for variant in package.variants.values():
             path = (*root, "variants", variant.name)
-            yield from _known_branches(spec, (*path, "branches"), variant.branches)
+            yield from known_branches(spec, (*path, "branches"), variant.branches)
             yield from _check_system(spec, path, variant.system)
             if variant.pool:
                 yield from spec.unless_known((*path, "pool"), Code.UNKNOWN_POOL, variant.pool, pools)
@@ -365,7 +311,7 @@ def _check_pools(spec: Spec) -> Iterator[Finding]:
             message = f"no label of {pool.name} says x64 or arm64; add one, or give its `system: x86_64-linux`"
             yield spec.finding(path, Code.MISSING_SYSTEM, why or message, key=True)
         for index, isa in enumerate(pool.cpu):
-            yield from _check_isa_of_system(spec, (*path, "cpu", index), isa, pool.system)
+            yield from isa_of_system(spec, (*path, "cpu", index), isa, pool.system)
         if pool.gpu:
             unknown = list(look_up(spec, (*path, "gpu"), spec.hardware.gpu, pool.gpu))
             yield from unknown
@@ -404,12 +350,6 @@ def _check_prices(spec: Spec) -> Iterator[Finding]:
     pools = [pool.name for pool in spec.pools]
     for name in spec.prices.machine_hour if spec.prices else ():
         yield from spec.unless_known(("prices", "machine-hour", name), Code.UNKNOWN_POOL, name, pools, key=True)
-
-
-def _known_branches(spec: Spec, path: Path_, names: Iterable[str], *, key: bool = False) -> Iterator[Finding]:
-    for index, name in enumerate(names):
-        at = path if key else (*path, index)
-        yield from spec.unless_known(at, Code.UNKNOWN_BRANCH, name, spec.branches, key=key)
 
 
 def alike_findings(spec: Spec) -> Iterator[Finding]:

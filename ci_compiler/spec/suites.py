@@ -145,7 +145,7 @@ class ExpectedFailure:
 class SuiteMatrix:
     """The rows that a suite runs for, in the same form as those of a package's matrix.
 
-    Their axes are its own, or in an open matrix those of variants: a row runs for the variants that have or serve it.
+    Their axes are its own, or those of variants: a row runs for the variants that have or serve it.
     """
 
     values: Mapping[str, tuple[str, ...]] = key(

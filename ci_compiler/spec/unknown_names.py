@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding
@@ -26,6 +26,22 @@ def look_up(
         hint = _of_product(spec, name) if error.code is Code.UNKNOWN_GPU else ""
         why = why_unknown(path, name) if error.code is not Code.UNKNOWN_TOOLKIT else ""
         yield spec.finding(path, error.code, hint or why or message, key=key)
+
+
+def isa_of_system(spec: Spec, path: Path_, isa: str, system: str) -> Iterator[Finding]:
+    """An error if `isa` is not known, or is not one of `system`."""
+    unknown = list(look_up(spec, path, spec.hardware.isa, isa))
+    yield from unknown
+    if not unknown and spec.hardware.isa(isa).system != system and system in spec.hardware.systems:
+        message = f"{isa} is an ISA of {spec.hardware.isa(isa).system}, not of {system}"
+        yield spec.finding(path, Code.ISA_SYSTEM, message)
+
+
+def known_branches(spec: Spec, path: Path_, names: Iterable[str], *, key: bool = False) -> Iterator[Finding]:
+    """An error for each of `names` that is not a branch."""
+    for index, name in enumerate(names):
+        at = path if key else (*path, index)
+        yield from spec.unless_known(at, Code.UNKNOWN_BRANCH, name, spec.branches, key=key)
 
 
 def why_unknown(path: Path_, name: str) -> str:

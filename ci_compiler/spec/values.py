@@ -29,11 +29,11 @@ NAMES = (
 
 
 def names_of(spec: Spec) -> tuple[str, ...]:
-    """The names of all values: in an open spec, also those of the axes and the settings.
+    """The names of all values: also those of the axes and the settings.
 
     A placeholder has a hyphen where the name of an axis has an underscore.
     """
-    further = (*PARTS, "platform", *spec.axes) if spec.is_open else ()
+    further = (*PARTS, "platform", *spec.axes)
     return tuple(dict.fromkeys((*NAMES, *(name.replace("_", "-") for name in further), *spec.settings)))
 
 

@@ -69,7 +69,7 @@ def with_gpus(spec: Spec, text: str, answer: str) -> str:
     devices: dict[str, GpuDevice] = {}
     for device in _devices(spec.hardware, answer):
         devices.setdefault(device.target or device.sm, device)
-    if spec.is_open and (named := _TARGETS.search(text)):
+    if named := _TARGETS.search(text):
         family = family_of(named["toolkit"].split()[0])
         if not devices and not named["cpu"]:
             message = f"the template builds for GPUs alone; name a GPU, such as {family.example}"

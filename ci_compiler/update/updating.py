@@ -34,6 +34,7 @@ from ci_compiler.spec.build import parse_spec
 from ci_compiler.spec.load import Path_
 from ci_compiler.spec.model import Spec
 from ci_compiler.spec.schema import schema
+from ci_compiler.spec.shorthand.rows import short_pythons
 from ci_compiler.spec.upstream import Upstream
 from ci_compiler.units import counted, grouped
 from ci_compiler.update.changes import Nixpkgs, edits, moved_tags
@@ -71,8 +72,8 @@ def _places(spec: Spec, axis: AxisRow) -> Iterator[tuple[Path_, tuple[str, ...]]
     for path, matrix, _ in spec.matrices:
         if (now := matrix.values.get(axis.name)) and now == (axis.values or now):
             yield (*path, "values", axis.name), now
-        if axis.name == "python" and matrix.pythons:
-            yield (*path, "python"), matrix.pythons
+    if axis.name == "python":
+        yield from short_pythons(spec.document)
 
 
 def _listed(spec: Spec, axis: AxisRow, remote: Remote) -> tuple[str, ...]:

@@ -55,7 +55,7 @@ def called_files(shards: Iterable[Shard]) -> frozenset[str]:
 
 
 def listed_packages(spec: Spec) -> Iterator[Package]:
-    """The packages with a variant that fits no axis."""
+    """The packages with a variant whose jobs are called by its name."""
     return filter(spec.lists, spec.packages.values())
 
 
@@ -107,7 +107,7 @@ def title_inputs(spec: Spec) -> dict[str, Node]:
     return {
         title_input(stage): input_node(f"The name of the job of {stage}.")
         for stage in stages_of(spec)
-        if any(is_imported_only(spec, package, stage) for package in spec.packages.values() if spec.lists(package))
+        if any(is_imported_only(spec, package, stage) for package in listed_packages(spec))
     }
 
 
@@ -131,9 +131,9 @@ def _neighbour_inputs(spec: Spec) -> dict[str, Node]:
     }
 
 
-def neighbours(cell: Cell, route: Route) -> dict[str, str]:
+def neighbours(route: Route) -> dict[str, str]:
     """The values of `_neighbour_inputs` for a cell, as suffixes; a stage that does not run has none."""
-    return {neighbour_input(stage): suffix for stage, suffix in route.beside(cell).items()}
+    return {neighbour_input(stage): suffix for stage, suffix in route.neighbours.items()}
 
 
 def cell_inputs(spec: Spec) -> dict[str, Node]:

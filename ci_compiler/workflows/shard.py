@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ci_compiler.hardware import BASELINE, CPU
+from ci_compiler.hardware import CPU
 from ci_compiler.plan.job_graph import built_after
 from ci_compiler.plan.joins import cells_by_build
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.needs import Needs, hands_files
-from ci_compiler.plan.sharding import ALL, UNPUBLISHED, Shard, job_id, job_name
+from ci_compiler.plan.sharding import ALL, UNPUBLISHED, Shard
 from ci_compiler.plan.sources import locks_of, path_filters, shared_patterns
 from ci_compiler.spec.model import Pool, Spec
 from ci_compiler.spec.packages import RecipeKind
@@ -162,10 +162,9 @@ def _paths(spec: Spec, shard: Shard) -> list[str]:
     shared: dict[str, None] = {}
     locks: dict[str, None] = {}
     for cell, _ in shard.cells:
-        isa = cell.isa if cell.isa == BASELINE else "*"
-        any_isa = cell_suffix(python=cell.python, toolkit=cell.toolkit, target=cell.target, isa=isa)
         for variant in cell.variants:
-            name = variant.name if cell.listed or cell.named else variant_name(variant.package, any_isa)
+            whole, has_isa = variant.name, variant.name.endswith(f"-{cell.value('isa') or None}")
+            name = f"{whole.removesuffix(f'-{cell.isa}')}-*" if has_isa else whole
             found[recipe_path(name)] = None
             shared |= dict.fromkeys(shared_patterns(spec, cell, variant))
             if spec.packages[variant.package].kind_of(variant.name) is RecipeKind.OWN:
@@ -230,7 +229,7 @@ def _publications(spec: Spec, shard: Shard) -> dict[str, CallJob]:
     for pool in shard.publish_pools:
         cells = [cell for cell, route in shard.cells if route.pools.get(PUBLISH) is pool]
         # Those that build what its variants need report as well.
-        jobs = reached(map(job_id, cells), lambda job: before.get(job, ()))
+        jobs = reached(map(shard.job_id, cells), lambda job: before.get(job, ()))
         ran = " || ".join(f"needs.{job}.result != 'skipped'" for job in jobs)
         preflight = (
             f"needs.{preflight_id(pool)}"  # its output is that of an earlier attempt if it never ran in this one
@@ -270,11 +269,11 @@ def _cells(spec: Spec, shard: Shard) -> dict[str, CallJob]:
     together = {key: [route for cell, route in shard.cells if cell.joined == key] for key in joined}
     jobs: dict[str, CallJob] = {}
     for cell, route in shard.cells:
-        before, gate = after.get(job_id(cell), {}), [preflight_id(route.pools[PUBLISH])] if publishes else []
+        before, gate = after.get(shard.job_id(cell), {}), [preflight_id(route.pools[PUBLISH])] if publishes else []
         chosen = f"contains(fromJSON(needs.{SELECT}.outputs.cells), '{cell.key}')"
-        own = machines[id(route)] | called.neighbours(cell, route)
-        jobs[job_id(cell)] = CallJob(
-            name=job_name(cell),
+        own = machines[id(route)] | called.neighbours(route)
+        jobs[shard.job_id(cell)] = CallJob(
+            name=shard.job_name(cell),
             needs=[SELECT, *gate, *before],
             if_=expression(" && ".join([*_ready(gate, at_all=bool(before)), *before.values(), chosen])),
             uses=local(called.called_file(cell)),
@@ -298,19 +297,17 @@ def _jobs_before(spec: Spec, shard: Shard) -> dict[str, dict[str, str]]:
     """The other jobs of the shard that build what a job's variants need, each with the condition that it did."""
     cells = [cell for cell, _ in shard.cells]
     needs = Needs(spec, cells)
-    if not needs.leave_cells:
-        return {}
     found: dict[str, dict[str, str]] = {}
     for cell in cells:
         for variant in cell.variants:
             # The files of what is needed come from all of these jobs, and the digests with them.
             reached_there = needs.every if hands_files(spec) else needs.of
             for other, needed in reached_there(cell, variant.package):
-                if (job := job_id(other)) != job_id(cell):
+                if (job := shard.job_id(other)) != shard.job_id(cell):
                     output = MANIFESTS if other.joined else reported_as(spec, other, needed)[BUILD]
                     # Assumes `outputs-rerun`, `outputs-rerun-failed`.
                     built = f"(needs.{job}.result == 'skipped' || needs.{job}.outputs.{output} != '')"
-                    found.setdefault(job_id(cell), {})[job] = built
+                    found.setdefault(shard.job_id(cell), {})[job] = built
     return found
 
 

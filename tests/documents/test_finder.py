@@ -143,7 +143,7 @@ def test_it_gives_the_same_answers_for_any_spec_and_machine(
             package=draw.draw(st.sampled_from(list(spec.packages))),
             workload=draw.draw(st.sampled_from(Workload)),
             branch=draw.draw(st.sampled_from(["", "", *spec.branches])),
-            python=draw.draw(st.sampled_from(["", "", *spec.matrix.pythons])),
+            python=draw.draw(st.sampled_from(["", "", *spec.pythons])),
         )
         for _ in some
     ]

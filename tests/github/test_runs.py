@@ -16,7 +16,6 @@ from ci_compiler.github.runs import Reading, read_runs
 from ci_compiler.plan.benchmarks import BenchmarkResult
 from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.records import DAY, NEWEST, Record, Records, Run, kept_of
-from ci_compiler.plan.sharding import job_name
 from ci_compiler.workflows.steps import NOT_BUILT
 from tests.histories import compared
 
@@ -188,7 +187,7 @@ def test_of_older_runs_those_are_read_whose_results_are_kept(served: GitHub, sta
     """Beyond the newest results of each variant of the shard, one run for each month."""
     [shard] = [one for one in stack.shards if one.path == SHARD]
     jobs = [
-        (f"{job_name(cell)} / {variant.package} / build", "completed", "success")
+        (f"{shard.job_name(cell)} / {variant.package} / build", "completed", "success")
         for cell, _ in shard.cells
         for variant in cell.variants
     ]
@@ -202,7 +201,7 @@ def test_of_older_runs_those_are_read_whose_results_are_kept(served: GitHub, sta
 def test_a_first_history_keeps_what_one_that_grew_would_keep(served: GitHub, stack: Plan) -> None:
     """Of a month, a result that passed, although a newer one failed, or is among the newest results of all."""
     [shard] = [one for one in stack.shards if one.path == SHARD]
-    jobs = [f"{job_name(cell)} / {one.package} / build" for cell, _ in shard.cells for one in cell.variants]
+    jobs = [f"{shard.job_name(cell)} / {one.package} / build" for cell, _ in shard.cells for one in cell.variants]
     every = []
     for days in range(1, 100):
         passed = days % 11 == 0

@@ -283,8 +283,7 @@ def _publish_run(at: Standing) -> Outputs:
         raise StepFailedError("what was chosen is not known")
     shard, spec = at.shard(at.words[2]), at.play.tree.spec
     pool = next(pool for pool in shard.publish_pools if pool.name == at.option("--pool"))
-    every = [cell for cell, _ in shard.cells]
-    reported, well = reported_outputs(every, spec, at.option("--needs")), ended_well(every, at.option("--needs"))
+    reported, well = reported_outputs(shard, spec, at.option("--needs")), ended_well(shard, at.option("--needs"))
     outcomes: dict[str, str] = {}
     for cell, route in cells_of_pool(shard, pool):
         for variant in (one for one in cell.variants if one.name in json.loads(at.option("--chosen"))):

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from ci_compiler.plan.sharding import job_id
 from ci_compiler.spec.build import bundled_spec, parse_spec
 from ci_compiler.workflows.shard import preflight_id, publication_id
 from tests.github_model.explore import Happening, Scenario, cancel, dispatch, pause, push, reruns
@@ -64,7 +63,7 @@ class Stack:
         (shard,) = (one for one in self.tree.plan.shards if one.name == self.shard)
         (cell, _), pool = shard.cells[0], shard.publish_pools[0]
         package = self.tree.spec.packages[cell.variants[0].package].name
-        inner = [f"{job_id(cell)}/{package}_{stage}" for stage in ("build", "cpu-test")]
+        inner = [f"{shard.job_id(cell)}/{package}_{stage}" for stage in ("build", "cpu-test")]
         return ["select/select", f"{preflight_id(pool)}/preflight", *inner, f"{publication_id(pool)}/publish"]
 
 

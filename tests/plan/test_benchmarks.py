@@ -50,7 +50,7 @@ def measuring(**changes: Any) -> Plan:
 def beside(decided: Plan) -> dict[str, tuple[str, str]]:
     """The pool that measures each cell, and the cell of its neighbour ('' for none)."""
     return {
-        cell.suffix: (route.pools[BENCHMARK].name, route.beside(cell).get(BENCHMARK, ""))
+        cell.suffix: (route.pools[BENCHMARK].name, route.neighbours.get(BENCHMARK, ""))
         for cell, route in zip(decided.judged.cells, decided.routes, strict=True)
         if BENCHMARK in route.pools
     }

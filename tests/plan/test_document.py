@@ -310,7 +310,12 @@ def test_a_stage_that_takes_another_variant_names_its_cell() -> None:
     decided = plan(spec_of(small()))
     *others, shard = decided.shards
     changed = tuple(
-        (cell, replace(route, neighbours={CPU_TEST: ("sm90", "avx2")} if cell.isa == "avx512" else {}))
+        (
+            cell,
+            replace(
+                route, neighbours={CPU_TEST: cell.suffix.replace("avx512", "avx2")} if cell.isa == "avx512" else {}
+            ),
+        )
         for cell, route in shard.cells
     )
     value = written(replace(decided, shards=(*others, replace(shard, cells=changed))))

@@ -12,7 +12,6 @@ from ci_compiler.plan.handed import HandedFiles
 from ci_compiler.plan.needs import hands_files
 from ci_compiler.plan.pipeline import Plan, plan
 from ci_compiler.plan.selection import Facts, GitHubEvent, Rebuilt, decide
-from ci_compiler.plan.sharding import job_id
 from ci_compiler.spec.build import load_spec, parse_spec
 from ci_compiler.workflows.common import VARIANT
 from ci_compiler.workflows.pull_request import matrices, workflow
@@ -132,7 +131,7 @@ def test_legs_of_a_matrix_name_what_other_legs_build() -> None:
 
 def test_a_job_of_a_shard_sees_what_every_job_reported_whose_files_it_gets() -> None:
     made = decided()
-    jobs = {job: cell for shard in made.shards for cell, _ in shard.cells for job in [job_id(cell)]}
+    jobs = {job: cell for shard in made.shards for cell, _ in shard.cells for job in [shard.job_id(cell)]}
     by_name = {cell.variants[0].name: job for job, cell in jobs.items()}
     (text,) = (shard_workflow(made.spec, shard) for shard in made.shards if APP in shard.variants)
     for name, needed in ((LIB, set()), (EXT, {LIB}), (APP, {LIB, EXT})):

@@ -255,7 +255,8 @@ def test_a_build_takes_its_minutes_on_32_cores_as_far_as_it_has_compile_jobs(
     target: str, jobs: int, cores: int, minutes: int
 ) -> None:
     package = replace(spec_of(small(packages=PACKAGES)).packages["pytorch"], jobs=jobs)
-    cell = Cell(branch="main", python="3.13", toolkit="", target=target, isa="avx2", system=X86, variants=())
+    values = (("family", "cpu" if target == "cpu" else "cuda"), ("target", target))
+    cell = Cell(branch="main", values=values, isa="avx2", system=X86, suffix="x", variants=())
     assert usual_seconds(package, cell, Pool(name="p", cores=cores)) == minutes * 60
 
 

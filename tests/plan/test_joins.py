@@ -19,9 +19,10 @@ VALUES = {"platform": X86, "python": ["3.12", "3.13"]}
 def cell(*packages: str, branch: str = "main", joined: str = "", suffix: str = "x") -> Cell:
     return Cell(
         branch=branch,
-        **dict.fromkeys(("python", "toolkit", "target", "isa", "system"), ""),
+        values=(),
+        **dict.fromkeys(("isa", "system"), ""),
         variants=tuple(Variant(name=f"{package}-{suffix}", package=package) for package in packages),
-        named=suffix,
+        suffix=suffix,
         joined=joined,
     )
 

@@ -8,124 +8,75 @@ import pytest
 
 from ci_compiler.plan.matrix import (
     Cell,
-    OpenCells,
+    Cells,
     Variant,
+    axis_values,
     candidates,
-    cells_of,
     command_values,
     first_system,
     grammar_of,
     listed_cells,
-    machine_values,
-    open_values,
+    machine_of,
     values_in,
     version_in,
 )
 from ci_compiler.plan.rules import judge
 from ci_compiler.spec.model import Spec
 from tests.plan.test_open_matrix import ARM, COMMAND, X86, document
-from tests.specs import MAIN, matrix, small, spec_of
+from tests.specs import MAIN, small, spec_of
 
-SHORT = Cell(branch="main", python="3.13", toolkit="12.8", target="sm90", isa="avx2", system=X86, variants=())
 AXES = {"python": "3.13", "family": "cuda", "toolkit": "12.8", "target": "sm90", "isa": "avx2"}
-HOST = {"python": "3.13", "toolkit": "", "target": "cpu", "isa": "avx2", "system": X86}
+HOST = {"python": "3.13", "family": "cpu", "isa": "avx2"}
 ONE, TWO = Variant(name="a-x", package="a"), Variant(name="b-x", package="b")
 
 
-def cell(**changes: Any) -> Cell:
-    return Cell(**{"branch": "main", **HOST, "variants": (ONE,), **changes})
+def cell(values: dict[str, str] | None = None, **changes: Any) -> Cell:
+    own = {"branch": "main", "system": X86, "isa": "avx2", "suffix": "x", "variants": (ONE,)}
+    return Cell(**own | {"values": tuple((HOST if values is None else values).items())} | changes)
 
 
 @pytest.mark.parametrize(
-    ("changes", "called", "key", "suffix"),
+    ("changes", "called", "key"),
     [
-        ({}, "", "python313-cpu-avx2", "python313-cpu-avx2"),
-        ({"toolkit": "12.8", "target": "sm90"}, "", *["python313-cuda12_8-sm90-avx2"] * 2),
-        ({"alone": True}, "", "a-x", "python313-cpu-avx2"),
-        ({"named": "x"}, "a-x", "x", "x"),
-        ({"named": "x", "variants": (ONE, TWO)}, "", "x", "x"),
-        ({"named": "x", "joined": "both"}, "", "both", "x"),
-        ({"named": "x", "joined": "both", "alone": True}, "", "both", "x"),
-        ({"listed": "a-mps"}, "a-mps", "a-mps", "a-mps"),
+        ({}, "", "x"),
+        ({"alone": True}, "a-x", "a-x"),
+        ({"values": {"platform": X86}}, "a-x", "x"),
+        ({"values": {"platform": X86}, "variants": (ONE, TWO)}, "", "x"),
+        ({"values": {}, "joined": "both"}, "", "both"),
+        ({"values": {}, "joined": "both", "alone": True}, "", "both"),
+        ({"values": {"platform": X86}, "suffix": "a-x"}, "a-x", "a-x"),
     ],
 )
 def test_a_cell_has_the_name_of_its_values_its_variant_or_its_build(
-    changes: dict[str, Any], called: str, key: str, suffix: str
+    changes: dict[str, Any], called: str, key: str
 ) -> None:
     one = cell(**changes)
-    assert (one.called, one.key, one.suffix) == (called, key, suffix)
+    assert (one.called, one.key) == (called, key)
 
 
-OPEN = (("family", "rocm"), ("toolkit", "7.1"))
+OPEN = {"family": "rocm", "toolkit": "7.1"}
 
 
 @pytest.mark.parametrize(
-    ("one", "family", "axes", "implied"),
+    ("values", "machine", "implied", "usual"),
     [
-        (SHORT, "cuda", AXES, {"platform": X86}),
-        (cell(), "cpu", {"python": "3.13", "family": "cpu", "isa": "avx2"}, {"platform": X86}),
-        (cell(listed="a-mps", python=""), "cpu", {}, {"platform": X86}),
-        (cell(named="x", values=OPEN, target="rocm"), "rocm", dict(OPEN), {}),
-        (cell(named="any"), "cpu", {}, {}),
+        (AXES, ("3.13", "cuda", "12.8", "sm90"), {"platform": X86}, True),
+        (HOST, ("3.13", "cpu", "", "cpu"), {"platform": X86}, True),
+        ({"platform": ARM}, ("", "cpu", "", "cpu"), {}, False),
+        ({**AXES, "platform": ARM}, ("3.13", "cuda", "12.8", "sm90"), {}, False),
+        (OPEN, ("", "rocm", "7.1", "rocm"), {}, False),
+        ({**OPEN, "isa": "avx2"}, ("", "rocm", "7.1", "rocm"), {"platform": X86}, False),
+        ({}, ("", "cpu", "", "cpu"), {}, False),
     ],
 )
 def test_the_values_of_a_cell_and_what_conditions_see(
-    one: Cell, family: str, axes: dict[str, str], implied: dict[str, str]
+    values: dict[str, str], machine: tuple[str, ...], implied: dict[str, str], *, usual: bool
 ) -> None:
-    assert one.family == family
-    assert one.axes == {"branch": "main", **axes}
-    assert one.conditions == {"branch": "main", **axes, **implied}
-
-
-Row = tuple[str, str, str, str, bool, bool, tuple[str | int, ...]]
-
-
-def selected(gpus: dict[str, Any], **toolkits: list[str]) -> list[Row]:
-    """What the short form selects for these GPUs on branches with these toolkits; paths without their root."""
-    spec = spec_of(
-        small(branches={name: MAIN | {"cuda": cuda} for name, cuda in toolkits.items()}, **matrix(gpus=gpus))
-    )
-    assert spec.matrix is not None
-    return [
-        (one.branch, one.toolkit, one.target, one.isa, one.gpu_on_branch, one.isa_on_gpu, one.path[3:])
-        for one in candidates(spec, ("matrix",), spec.matrix)
-        if one.path[:3] == ("matrix", "gpus", one.target) and one.system == X86
-    ]
-
-
-@pytest.mark.parametrize(
-    ("entry", "rows"),
-    [
-        ({}, [("12.8", "avx2", False, False, ()), ("12.8", "avx512", False, False, ())]),
-        ({"isas": ["avx"]}, [("12.8", "avx", False, True, ("isas", 0))]),
-        ({"branches": ["main"], "isas": ["avx"]}, [("12.8", "avx", True, True, ("isas", 0))]),
-        ({"cuda": ["12.8"], "isas": ["avx"]}, [("12.8", "avx", True, True, ("isas", 0))]),
-        (
-            {"isas": ["avx"], "also": {"main": ["avx", "avx2"], "none": ["avx512"]}},
-            [("12.8", "avx", False, True, ("isas", 0)), ("12.8", "avx2", True, True, ("also", "main", 1))],
-        ),
-    ],
-)
-def test_a_gpu_selects_isas_on_a_branch(entry: dict[str, Any], rows: list[tuple[Any, ...]]) -> None:
-    found = [row for row in selected({"sm90": entry}, main=["12.8"], none=["12.9"]) if row[0] == "main"]
-    assert found == [("main", toolkit, "sm90", *rest) for toolkit, *rest in rows]
-
-
-@pytest.mark.parametrize(
-    ("entry", "rows"),
-    [
-        ({"branches": ["two"]}, [("two", "12.8", False), ("two", "12.9", False)]),
-        ({"cuda": ["12.9"]}, [("one", "12.9", True), ("two", "12.9", True)]),
-        ({"branches": ["one"]}, [("one", "12.9", True)]),
-        ({"also": {"two": ["avx"]}}, [("one", "12.9", False), ("two", "12.8", False), ("two", "12.9", False)]),
-    ],
-)
-def test_a_gpu_is_multiplied_by_the_toolkits_of_a_branch(
-    entry: dict[str, Any], rows: list[tuple[str, str, bool]]
-) -> None:
-    found = selected({"cpu": {}, "sm90": entry}, one=["12.9"], two=["12.8", "12.9"])
-    assert list(dict.fromkeys((row[0], row[1], row[4]) for row in found if row[2] == "sm90")) == rows
-    assert {row[1] for row in found if row[2] == "cpu"} == {""}
+    one = cell(values)
+    assert (one.python, one.family, one.toolkit, one.target) == machine
+    assert one.axes == {"branch": "main", **values}
+    assert one.conditions == {"branch": "main", **values, **implied}
+    assert one.is_usual is usual
 
 
 def opened(matrix: dict[str, Any], packages: dict[str, Any] | None = None, **more: Any) -> Spec:
@@ -135,11 +86,10 @@ def opened(matrix: dict[str, Any], packages: dict[str, Any] | None = None, **mor
 def chosen(spec: Spec) -> list[tuple[str, dict[str, str], tuple[str | int, ...]]]:
     assert spec.matrix is not None
     every = list(candidates(spec, ("matrix",), spec.matrix))
-    assert not any(one.gpu_on_branch or one.isa_on_gpu for one in every)
-    return [(one.branch, dict(one.values), one.path) for one in every]
+    return [(one.branch, dict(one.values), one.row) for one in every]
 
 
-def test_rows_of_an_open_matrix_are_multiplied_and_each_combination_comes_once() -> None:
+def test_rows_are_multiplied_and_each_combination_comes_once() -> None:
     rows = [{"platform": [X86, ARM]}, {"platform": ARM, "python": ["3.12", "3.13"]}, {"platform": ARM, "branch": "b"}]
     versions = {"versions": {"ext": "1"}}
     spec = opened({"values": {"python": "3.12"}, "rows": rows}, branches={"a": versions, "b": versions})
@@ -189,21 +139,19 @@ DARWIN = {"platform": {"serves": {"universal": ["aarch64-darwin", "x86_64-darwin
 @pytest.mark.parametrize(
     ("values", "usual", "machine"),
     [
-        ({}, X86, ("", "", "cpu", "baseline", X86)),
-        ({"platform": ARM, "python": "3.13"}, X86, ("3.13", "", "cpu", "baseline", ARM)),
-        ({"isa": "armv9"}, X86, ("", "", "cpu", "armv9", ARM)),
-        ({"platform": "universal"}, X86, ("", "", "cpu", "baseline", "aarch64-darwin")),
-        ({"family": "rocm", "toolkit": "7.1"}, ARM, ("", "7.1", "rocm", "baseline", ARM)),
-        ({"family": "rocm", "toolkit": "7.1", "target": "gfx942"}, X86, ("", "7.1", "gfx942", "baseline", X86)),
-        ({"platform": "riscv64-linux"}, X86, ("", "", "cpu", "", "riscv64-linux")),
+        ({}, X86, (X86, "baseline")),
+        ({"platform": ARM, "python": "3.13"}, X86, (ARM, "baseline")),
+        ({"isa": "armv9"}, X86, (ARM, "armv9")),
+        ({"platform": "universal"}, X86, ("aarch64-darwin", "baseline")),
+        ({"family": "rocm", "toolkit": "7.1"}, ARM, (ARM, "baseline")),
+        ({"platform": "riscv64-linux"}, X86, ("riscv64-linux", "")),
     ],
 )
 def test_what_a_cell_needs_of_a_machine(values: dict[str, str], usual: str, machine: tuple[str, ...]) -> None:
     spec = opened({"values": {"platform": X86}}, axes=DARWIN, hardware={"platforms": {"s390x-linux": {}}})
-    found = machine_values(spec, values, usual)
-    wanted = dict(zip(("python", "toolkit", "target", "isa", "system"), machine, strict=True))
-    baseline = spec.hardware.systems[machine[-1]].baseline if machine[-1] in spec.hardware.systems else ""
-    assert found == wanted | ({"isa": baseline} if wanted["isa"] == "baseline" else {})
+    system, isa = machine
+    baseline = spec.hardware.systems[system].baseline if system in spec.hardware.systems else ""
+    assert machine_of(spec, values, usual) == (system, baseline if isa == "baseline" else isa)
 
 
 @pytest.mark.parametrize(
@@ -222,21 +170,6 @@ def test_what_is_for_no_platform_is_built_on_the_first_of_the_matrix(
     assert first_system(spec, spec.matrix) == system
 
 
-def test_a_candidate_of_the_short_form_has_a_cell_for_each_python_with_every_package() -> None:
-    spec = spec_of(small(**matrix(gpus={"sm90": {"isas": ["avx2"]}})))
-    assert spec.matrix is not None
-    (candidate,) = candidates(spec, ("matrix",), spec.matrix)
-    made = list(cells_of(candidate, ["3.12", "3.13"], list(spec.packages.values())))
-    suffixes = ["python312-cuda12_8-sm90-avx2", "python313-cuda12_8-sm90-avx2"]
-    assert [(one.branch, one.python, one.toolkit, one.target, one.isa, one.system) for one in made] == [
-        ("main", python, "12.8", "sm90", "avx2", X86) for python in ("3.12", "3.13")
-    ]
-    assert [one.variants for one in made] == [
-        tuple(Variant(name=f"{package}-{suffix}", package=package) for package in ("pytorch", "torchvision"))
-        for suffix in suffixes
-    ]
-
-
 @pytest.mark.parametrize(
     ("package", "suffix", "values", "system"),
     [
@@ -251,19 +184,19 @@ def test_a_candidate_of_the_short_form_has_a_cell_for_each_python_with_every_pac
         ({"when": {"branch": "main"}}, f"python312-rocm7_1-gfx942-{ARM}", "python platform family toolkit target", ARM),
     ],
 )
-def test_a_cell_of_an_open_matrix_has_the_values_that_its_package_does_not_ignore(
+def test_a_cell_has_the_values_that_its_package_does_not_ignore(
     package: dict[str, Any], suffix: str | None, values: str, system: str
 ) -> None:
     rows = [{"platform": X86}, {"platform": ARM, "python": "3.12", "accelerator": "rocm 7.1 gfx942"}]
     spec = opened({"rows": rows}, {"ext": package})
     assert spec.matrix is not None
     *_, candidate = candidates(spec, ("matrix",), spec.matrix)
-    found = list(OpenCells(spec, spec.matrix).cells(candidate, (), list(spec.packages.values())))
+    found = list(Cells(spec, spec.matrix).of(candidate, list(spec.packages.values())))
     if suffix is None:
         assert found == []
         return
     (made,) = found
-    assert (made.named, made.variants) == (suffix, (Variant(name=f"ext-{suffix}", package="ext"),))
+    assert (made.suffix, made.variants) == (suffix, (Variant(name=f"ext-{suffix}", package="ext"),))
     assert {axis for axis, _ in made.values} == {*values.split()}
     assert made.system == system
 
@@ -287,19 +220,8 @@ def test_names_leave_out_the_platform_that_an_isa_implies_unless_the_spec_writes
     spec = opened({"rows": [{"platform": X86}, values]}, {"ext": {"ignores": ignored}}, **more)
     assert spec.matrix is not None
     *_, candidate = candidates(spec, ("matrix",), spec.matrix)
-    (made,) = OpenCells(spec, spec.matrix).cells(candidate, (), list(spec.packages.values()))
-    assert (made.named, made.system) == (suffix, system)
-
-
-def test_the_short_form_has_a_cell_for_each_python_that_a_package_does_not_ignore() -> None:
-    spec = spec_of(small(**matrix(gpus={"sm90": {"isas": ["avx2"]}})))
-    assert spec.matrix is not None
-    (candidate,) = candidates(spec, ("matrix",), spec.matrix)
-    found = OpenCells(spec, spec.matrix).cells(candidate, ["3.12", "3.13"], [spec.packages["pytorch"]])
-    assert [(one.values, one.system, one.variants[0].name) for one in found] == [
-        (tuple({**AXES, "python": python}.items()), X86, f"pytorch-python{tag}-cuda12_8-sm90-avx2")
-        for python, tag in (("3.12", "312"), ("3.13", "313"))
-    ]
+    (made,) = Cells(spec, spec.matrix).of(candidate, list(spec.packages.values()))
+    assert (made.suffix, made.system) == (suffix, system)
 
 
 SETTINGS = {"exact": [{"when": {"accelerator": "cuda"}, "value": "13.0.2"}], "image": "alma"}
@@ -307,21 +229,19 @@ LOCAL = [{"when": {"accelerator": "cuda"}, "value": "cu@toolkit@"}]
 
 
 def made(values: dict[str, Any], command: dict[str, Any] | None = None, **more: Any) -> tuple[Spec, Cell]:
-    """A spec of the open form with one cell, and that cell."""
+    """A spec with one cell, and that cell."""
     spec = opened({"values": {"platform": X86, **values}}, {"ext": {"command": COMMAND | (command or {})}}, **more)
     (one,) = judge(spec).cells
     return spec, one
 
 
-def test_the_values_of_an_open_spec_are_those_of_its_axes_and_settings() -> None:
+def test_the_values_of_a_cell_are_those_of_its_axes_and_settings() -> None:
     axes = {"cxx_abi": ["old"], "unused": ["x"]}
     rows = {"accelerator": "cpu", "cxx_abi": "old"}
     spec, one = made(rows, axes=axes, settings=SETTINGS)
     accelerator = {"family": "cpu", "toolkit": "", "target": ""}
     others = {"platform": X86, "cxx-abi": "old", "unused": "", "exact": "", "image": "alma"}
-    assert open_values(spec, one) == accelerator | others
-    short = spec_of(small())
-    assert open_values(short, judge(short).cells[0]) == {}
+    assert axis_values(spec, one) == accelerator | others
 
 
 @pytest.mark.parametrize(
@@ -392,11 +312,9 @@ def test_a_variant_that_fits_no_axis_has_a_cell_of_its_own_on_each_of_its_branch
     assert list(found) == [("one", "a"), ("two", "a"), ("two", "b")]
     assert found["two", "b"] == Cell(
         branch="two",
-        python="",
-        toolkit="",
-        target="cpu",
+        values=(("platform", "aarch64-darwin"),),
         isa=spec.hardware.systems["aarch64-darwin"].baseline,
         system="aarch64-darwin",
         variants=(Variant(name="b", package="pytorch"),),
-        listed="b",
+        suffix="b",
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -26,13 +27,13 @@ SPEC = opened(lib={}, ext={"needs": ["lib"]})
 
 
 def held(package: str, branch: str = "main", **values: str) -> Cell:
-    """A cell of an open matrix with one variant, which has these values."""
+    """A cell with one variant, which has these values."""
     suffix = "-".join(values.values()) or "any"
     return Cell(
         branch=branch,
-        **dict.fromkeys(("python", "toolkit", "target", "isa", "system"), ""),
+        **dict.fromkeys(("isa", "system"), ""),
         variants=(Variant(name=f"{package}-{suffix}", package=package),),
-        named=suffix,
+        suffix=suffix,
         values=tuple(values.items()),
     )
 
@@ -98,15 +99,13 @@ def test_the_nearest_variant_that_serves_is_found(libs: list[Values], nearest: l
     assert [cells.index(cell) for cell, _ in needs.found(dependent, "lib")] == nearest
 
 
-def test_a_cell_that_holds_the_package_has_its_own_and_a_listed_or_short_one_takes_no_other() -> None:
+def test_a_cell_that_holds_the_package_has_its_own_and_a_listed_one_takes_no_other() -> None:
     lib, ext = Variant(name="lib-x", package="lib"), Variant(name="ext-x", package="ext")
-    axes = {"branch": "main", "python": "3.12", "toolkit": "", "target": "cpu", "isa": "avx2", "system": X86}
-    both, alone = Cell(**axes, variants=(lib, ext)), Cell(**axes, variants=(ext,))
-    own, listed = Cell(**axes, variants=(ext, lib), listed="x"), Cell(**axes, variants=(ext,), listed="x")
-    needs = Needs(SPEC, [held("lib"), both, alone, own, listed])
+    axes = {"branch": "main", "values": (("python", "3.12"),), "isa": "avx2", "system": X86}
+    both, listed = Cell(**axes, suffix="x", variants=(lib, ext)), Cell(**axes, suffix="ext-x", variants=(ext,))
+    needs = Needs(SPEC, [held("lib"), both, listed])
     assert needs.found(both, "lib") == [(both, lib)]
-    assert needs.found(own, "lib") == [(own, lib)]
-    assert needs.found(alone, "lib") == needs.found(listed, "lib") == []
+    assert needs.found(listed, "lib") == []
 
 
 LIBS = [{"python": "3.12", "isa": "avx2"}, {"python": "3.13", "isa": "avx2"}, {"python": "abi3", "isa": "avx"}]
@@ -149,12 +148,7 @@ def test_a_variant_has_the_links_of_the_edges_that_hold_for_it() -> None:
     assert list(needs.links(old, "ext")) == [first, *gathered]
     assert list(needs.links(new, "ext")) == [first, other, *gathered]
     assert names(needs.of(old, "ext")) == ["lib-3.12", "tool-any", "lib-3.12", "lib-3.13"]
-    listed = Cell(
-        branch="main",
-        **dict.fromkeys(("python", "toolkit", "target", "isa", "system"), ""),
-        variants=old.variants,
-        listed="x",
-    )
+    listed = replace(old, suffix=old.variants[0].name)
     assert list(needs.edges(listed, "ext")) == []
 
 
@@ -182,21 +176,15 @@ def test_cells_before_are_the_others_each_once() -> None:
     spec = opened(lib={}, ext={"needs": ["lib"]}, app={"needs": ["lib", "ext"]})
     ext, app = Variant(name="ext-x", package="ext"), Variant(name="app-x", package="app")
     lib = held("lib")
-    both = Cell(
-        **{name: getattr(lib, name) for name in ("branch", "python", "toolkit", "target", "isa", "system")},
-        variants=(ext, app),
-        named="x",
-    )
+    both = replace(lib, variants=(ext, app), suffix="x")
     needs = Needs(spec, [lib, both])
-    assert needs.leave_cells
     assert needs.cells_before(both) == [lib]
 
 
-def test_cells_of_the_short_form_have_none_before_them() -> None:
+def test_cells_that_hold_what_they_need_have_none_before_them() -> None:
     spec = spec_of(small())
     cells = judge(spec).cells
     needs = Needs(spec, cells)
-    assert not needs.leave_cells
     assert [needs.cells_before(cell) for cell in cells] == [[]] * len(cells)
     assert names(needs.of(cells[0], "torchvision")) == [cells[0].variants[0].name]
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ci_compiler.errors import InputError
-from ci_compiler.plan.matrix import open_values
+from ci_compiler.plan.matrix import axis_values
 from ci_compiler.plan.needs import Needs
 from ci_compiler.plan.pipeline import Plan, plan
 from ci_compiler.reports.costs import machine_price
@@ -254,7 +254,7 @@ def test_the_first_row_of_a_setting_that_applies_counts() -> None:
     values = {"platform": [X86, ARM], "accelerator": ["cpu", "cuda 13.0"]}
     excluded = [{"when": {"accelerator": "cpu", "platform": ARM}, "because": "Nobody asked."}]
     made = decided({"values": values, "exclude": excluded}, settings=settings, runners=pools)
-    found = {cell.suffix: open_values(made.spec, cell) for cell in made.judged.cells}
+    found = {cell.suffix: axis_values(made.spec, cell) for cell in made.judged.cells}
     assert {name: (row["exact"], row["image"]) for name, row in found.items()} == {
         f"cpu-{X86}": ("none", "alma"),
         f"cuda13_0-{X86}": ("13.0.2", "alma"),

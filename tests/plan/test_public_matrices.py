@@ -19,7 +19,7 @@ from ci_compiler.plan.joins import builds
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.needs import Needs
 from ci_compiler.plan.pipeline import Plan, plan
-from ci_compiler.plan.sharding import Shard, job_id
+from ci_compiler.plan.sharding import Shard
 from ci_compiler.plan.suites import Bench, bench_of, legs, suites_of
 from ci_compiler.spec.build import load_spec
 from ci_compiler.workflows.called import SUITES
@@ -279,7 +279,7 @@ def with_tests(package: str, form: str, tests: dict[str, str]) -> Plan:
 
 def passed(decided: Plan, shard: Shard, cell: Cell, package: str, bench: Bench) -> list[dict[str, str]]:
     """The legs that the job of `cell` in the workflow of `shard` passes for `package`."""
-    given = workflow(decided.spec, shard).jobs[job_id(cell)].with_
+    given = workflow(decided.spec, shard).jobs[shard.job_id(cell)].with_
     legs_ = json.loads(given[bench.job]) if cell.joined else json.loads(given[SUITES])[bench.job_of(package)]
     return list(legs_)
 

@@ -12,8 +12,9 @@ import pytest
 
 from ci_compiler.errors import Finding
 from ci_compiler.hardware import tables
-from ci_compiler.plan.rules import HARDWARE_CODES, LeftOut, errors_among, hardware_problems, judge
-from tests.specs import MAIN, SOURCE, Said, assert_said, branches, builder, excluding, matrix, small, spec_of
+from ci_compiler.hardware.pairs import HARDWARE_CODES, hardware_problems
+from ci_compiler.plan.rules import errors_among, judge
+from tests.specs import MAIN, SOURCE, Said, assert_said, branches, builder, errors_in, excluding, matrix, small, spec_of
 
 
 def findings(document: dict[str, Any]) -> Sequence[Finding]:
@@ -244,30 +245,18 @@ def test_an_exclusion_takes_variants_only_from_its_branches_and_is_recorded() ->
         ("other", "avx2"): ["pytorch"],
         ("other", "avx512"): ["pytorch", "torchvision"],
     }
-    usual = {"target": "sm90", "python": "3.13", "code": "excluded"}
-    assert judged.left_out == (
-        LeftOut(
-            **usual,
-            toolkit="12.9",
-            branch="other",
-            isa="avx2",
-            package="torchvision",
-            reason="nobody wants it",
-            path=("matrix", "exclude", 0),
-        ),
-        *(
-            LeftOut(
-                **usual,
-                toolkit="12.8",
-                branch="main",
-                isa="avx512",
-                package=package,
-                reason="too slow",
-                path=("matrix", "exclude", 1),
-            )
-            for package in ("pytorch", "torchvision")
-        ),
-    )
+    other, main = judged.cells[1], judged.cells[0]
+    assert [(one.branch, one.toolkit, one.target, one.isa, one.package) for one in judged.left_out] == [
+        ("other", "12.9", "sm90", "avx2", "torchvision"),
+        ("main", "12.8", "sm90", "avx512", "pytorch"),
+        ("main", "12.8", "sm90", "avx512", "torchvision"),
+    ]
+    assert [(one.code, one.reason, one.path) for one in judged.left_out[:2]] == [
+        ("excluded", "nobody wants it", ("matrix", "exclude", 0)),
+        ("excluded", "too slow", ("matrix", "exclude", 1)),
+    ]
+    assert judged.left_out[0].values == other.values
+    assert dict(judged.left_out[1].values) == {**dict(main.values), "isa": "avx512"}
     assert judged.findings == ()
 
 
@@ -288,11 +277,14 @@ def test_an_exclusion_takes_variants_only_from_its_branches_and_is_recorded() ->
 )
 def test_impossible_cells_of_the_product_are_left_out_and_recorded(gpu: str, cuda: str, code: str, reason: str) -> None:
     gpus: dict[str, Any] = {"cpu": {}, "sm90": {}, gpu: {}}
-    judged = judge(spec_of(small(**branches(cuda=cuda), **matrix(gpus=gpus))))
+    spec = spec_of(small(**branches(cuda=cuda), **matrix(gpus=gpus)))
+    judged = judge(spec)
     records = {
-        (out.code, out.reason, out.python, out.package, out.path) for out in judged.left_out if out.target == gpu
+        (out.code, out.reason, out.python, out.package, spec.place(*out.path, key=True))
+        for out in judged.left_out
+        if out.target == gpu
     }
-    assert records == ({(code, reason, "", "", ("matrix", "gpus", gpu))} if code else set())
+    assert records == ({(code, reason, "", "", spec.place("matrix", "gpus", gpu, key=True))} if code else set())
     assert [out.isa for out in judged.left_out] == (["avx2", "avx512"] if code else [])
     assert [finding.code for finding in judged.findings] == (["unused-gpu"] if code else [])
 
@@ -312,7 +304,7 @@ def test_impossible_cells_that_the_spec_names_are_errors(
     gpu: str, entry: dict[str, Any], codes: list[str], there: str
 ) -> None:
     document = small(**branches(cuda="13.0"), **matrix(gpus={"cpu": {}, gpu: entry}))
-    found = findings(document)
+    found = errors_in(document) or findings(document)
     assert [finding.code for finding in found] == codes
     assert json.dumps(document)[found[0].place.column - 1 :].startswith(there)
 

@@ -9,13 +9,12 @@ import pytest
 from ci_compiler.errors import InputError
 from ci_compiler.plan.matrix import Cell, Variant
 from ci_compiler.plan.pipeline import plan
+from ci_compiler.plan.routing import Route
 from ci_compiler.plan.rules import judge
 from ci_compiler.plan.sharding import (
     Shard,
     cell_packages,
     job_counter,
-    job_id,
-    job_name,
     shards,
     stages_of,
     waits_for,
@@ -120,26 +119,48 @@ def test_a_package_that_a_cell_lacks_counts_because_its_jobs_are_skipped() -> No
 # What the jobs of a cell are called, and how many it has.
 
 
-def cell(**changes: Any) -> Cell:
-    values = {"python": "3.13", "toolkit": "", "target": "cpu", "isa": "avx2", "system": X86}
-    return Cell(**{"branch": "main", **values, "variants": (Variant(name="lib-x", package="lib"),), **changes})
+PLAIN = {"python": "3.13", "family": "cpu", "isa": "avx2"}
+
+
+def cell(values: dict[str, str] = PLAIN, **changes: Any) -> Cell:
+    own = {"suffix": "x", "isa": "avx2", "system": X86, "variants": (Variant(name="lib-x", package="lib"),)}
+    return Cell(**{"branch": "main", "values": tuple(values.items()), **own, **changes})
+
+
+def shard(*cells: Cell, plain: bool = False) -> Shard:
+    parts = tuple((one, Route(pools={}, skipped={}, neighbours={}, suites={}, skipped_suites={})) for one in cells)
+    return Shard(name="s", title="s", branch="main", toolkit="", target="cpu", jobs=1, cells=parts, is_plain=plain)
 
 
 @pytest.mark.parametrize(
     ("changes", "job", "shown"),
     [
-        ({}, "python313-avx2", "3.13 avx2"),
-        ({"target": "sm90", "toolkit": "12.8"}, "python313-avx2", "3.13 avx2"),
-        ({"named": "python3.13t-x"}, "python3_13t-x", "python3.13t-x"),
-        ({"named": "3.13-x"}, "cell-3_13-x", "3.13-x"),
-        ({"named": "any", "joined": "lib-all"}, "lib-all", "lib-all"),
-        ({"named": "any", "alone": True}, "lib-x", "lib-x"),
+        ({"suffix": "python3.13t-x"}, "python3_13t-x", "python3.13t-x"),
+        ({"suffix": "3.13-x"}, "cell-3_13-x", "3.13-x"),
+        ({"suffix": "any", "joined": "lib-all"}, "lib-all", "lib-all"),
+        ({"suffix": "any", "alone": True}, "lib-x", "lib-x"),
         ({"joined": "lib.all"}, "lib_all", "lib.all"),
-        ({"listed": "lib-mps"}, "lib-mps", "lib-mps"),
+        ({"suffix": "lib-x"}, "lib-x", "lib-x"),
     ],
 )
-def test_the_job_of_a_cell_is_called_by_its_values_or_its_name(changes: dict[str, Any], job: str, shown: str) -> None:
-    assert (job_id(cell(**changes)), job_name(cell(**changes))) == (job, shown)
+def test_the_job_of_a_cell_is_called_by_its_name(changes: dict[str, Any], job: str, shown: str) -> None:
+    one = cell(**changes)
+    assert (shard(one).job_id(one), shard(one).job_name(one)) == (job, shown)
+
+
+def test_a_job_is_called_by_its_python_and_isa_where_those_of_its_file_differ_in_nothing_else() -> None:
+    one = cell()
+    plain = shard(one, plain=True)
+    assert (plain.job_id(one), plain.job_name(one)) == ("python313-avx2", "3.13 avx2")
+    ignoring = {"pytorch": {"attribute": "torch"}, "torchvision": {"ignores": ["accelerator"]}}
+    for packages, names in (
+        ({}, {"build-main-cpu": True, "build-main-sm90": True}),
+        ({"packages": ignoring}, {"build-main-cpu": False, "build-main-sm90": True}),
+    ):
+        made = plan(spec_of(small(**packages))).shards
+        assert {one.name: one.is_plain for one in made} == names
+        for own in made:
+            assert len({own.job_id(cell) for cell, _ in own.cells}) == len(own.cells)
 
 
 SUITES = {
@@ -223,9 +244,9 @@ def test_a_file_of_an_open_matrix_has_the_name_of_its_accelerator() -> None:
     assert named({"values": {"platform": [X86, ARM], "accelerator": accelerators}}) == {
         "build-main-cpu": ("main CPU", 2),
         "build-main-gl": ("main gl", 2),
-        "build-main-cuda13_0": ("main cuda 13.0", 2),
-        "build-main-cuda13_0-sm90": ("main cuda 13.0 sm90", 2),
-        "build-main-rocm7_1-gfx942_xnack_": ("main rocm 7.1 gfx942:xnack+", 2),
+        "build-main-cuda13_0": ("main CUDA 13.0", 2),
+        "build-main-cuda13_0-sm90": ("main CUDA 13.0 sm90", 2),
+        "build-main-rocm7_1-gfx942_xnack_": ("main ROCm 7.1 gfx942:xnack+", 2),
     }
 
 
@@ -255,14 +276,14 @@ ON_CPU = {"needs": [{"package": "lib", "accelerator": "cpu"}], "when": {"acceler
         (
             {},
             {"needs": ["lib"]},
-            {"build-main-cpu": ("main CPU", 2), "build-main-cuda13_0": ("main cuda 13.0", 2)}
+            {"build-main-cpu": ("main CPU", 2), "build-main-cuda13_0": ("main CUDA 13.0", 2)}
             | {"build-main-gl": ("main gl", 2)},
         ),
         ({}, ON_CPU, {"build-main": ("main", 4), "build-main-gl": ("main gl", 1)}),
         (
             {"command": {**COMMAND, "fetch": "pip download lib"}},
             ON_CPU,
-            {"build-main-cpu": ("main CPU", 2), "build-main-cuda13_0": ("main cuda 13.0", 2)}
+            {"build-main-cpu": ("main CPU", 2), "build-main-cuda13_0": ("main CUDA 13.0", 2)}
             | {"build-main-gl": ("main gl", 1)},
         ),
     ],

@@ -118,25 +118,23 @@ def selection(
 
 
 def test_every_part_that_is_left_out_has_its_rule_its_reason_and_its_axes() -> None:
-    found = list(selection(exclude=LEFT_OUT).left_out())
+    found = selection(exclude=LEFT_OUT).judged.left_out
     dropped = "CUDA 12.9 was the last to know sm61, and the branch has 13.0"
-    assert [(one.left_out.python, one.left_out.target, one.left_out.code, one.left_out.reason) for one in found] == [
-        ("3.12", "sm90", "excluded", "Too old."),
-        ("3.12", "sm61", "gpu-dropped-by-cuda", dropped),
-        ("3.13", "cpu", "excluded", "Not wanted."),
-        ("3.13", "sm61", "gpu-dropped-by-cuda", dropped),
+    assert [(one.python, one.target, one.package, one.code, one.reason) for one in found] == [
+        ("", "sm61", "", "gpu-dropped-by-cuda", dropped),
+        ("3.12", "sm90", "ext", "excluded", "Too old."),
+        ("3.13", "cpu", "ext", "excluded", "Not wanted."),
     ]
-    assert [one.left_out.path[:3] for one in found[::2]] == [("matrix", "exclude", 0), ("matrix", "exclude", 1)]
-    assert all(one.opened and one.left_out.package == "ext" for one in found)
-    cuda = {"family": "cuda", "toolkit": "13.0", "target": "sm90"}
-    assert found[0].axes == {"branch": "main", "platform": X86, "python": "3.12", **cuda}
+    assert [one.path[:3] for one in found[1:]] == [("matrix", "exclude", 0), ("matrix", "exclude", 1)]
+    cuda = {"family": "cuda", "toolkit": "13.0"}
+    assert found[0].axes == {"branch": "main", "platform": X86, **cuda, "target": "sm61"}
+    assert found[1].axes == {"branch": "main", "platform": X86, "python": "3.12", **cuda, "target": "sm90"}
 
 
 def test_what_the_condition_of_a_package_leaves_out_is_selected_but_not_left_out() -> None:
     of_cpu = selection({"ext": {"when": {"accelerator": "cpu"}}, "lib": {"branches": ["main"]}})
     assert of_cpu.packages == {"ext", "lib"}
     assert len(of_cpu.every) == 2 * 6
-    assert {one.left_out.package for one in of_cpu.left_out()} == {"lib"}
     assert len(list(of_cpu.absent(f"ext-python312-cuda13_0-sm90-{X86}"))) == 1
 
 
@@ -152,11 +150,10 @@ def test_the_short_form_has_the_values_that_decide() -> None:
     matrix = small()["matrix"] | {"gpus": {"cpu": {}, "sm90": {}, "sm61": {}}}
     matrix["exclude"] = [{"variants": "torchvision-*-cpu-avx2", "because": "Not wanted."}]
     spec = spec_of(small(matrix=matrix, branches={"main": small()["branches"]["main"] | {"cuda": "13.0"}}))
-    found = list(SelectedVariants(spec, judge(spec)).left_out())
+    found = judge(spec).left_out
     by_isa = [{"branch": "main", "family": "cuda", "toolkit": "13.0", "target": "sm61", "isa": isa} for isa in ISAS]
     cpu = {"branch": "main", "python": "3.13", "family": "cpu", "isa": "avx2"}
     assert [one.axes for one in found] == [*by_isa, cpu]
-    assert not any(one.opened for one in found)
 
 
 ISAS = ("avx2", "avx512")
@@ -221,8 +218,7 @@ def test_values_that_are_not_selected_together_are_compared_with_the_nearest(nam
 def test_each_target_that_cannot_be_built_has_the_reason_of_its_own() -> None:
     values = {"platform": X86, "accelerator": ["cpu", "cuda 12.8 sm103", "cuda 13.0 sm61"]}
     decided = plan(spec_of(open_document({"values": values})))
-    found = SelectedVariants(decided.spec, decided.judged)
-    assert {one.left_out.target: one.left_out.code for one in found.left_out()} == {
+    assert {one.target: one.code for one in decided.judged.left_out} == {
         "sm103": "gpu-needs-newer-cuda",
         "sm61": "gpu-dropped-by-cuda",
     }
@@ -232,5 +228,6 @@ def test_a_package_may_be_for_the_cells_of_a_branch_alone() -> None:
     branches = {name: {"versions": {"ext": name, "lib": name}} for name in ("1", "2")}
     exclude = [{"when": {"python": "3.12"}, "because": "Too old."}]
     packages = {"ext": {"when": {"branch": "1", "accelerator": "cpu"}}, "lib": {"when": {"accelerator": "cpu"}}}
-    found = selection(packages, exclude, branches=branches).left_out()
-    assert [(one.left_out.branch, one.left_out.package) for one in found] == [("1", "ext"), ("1", "lib"), ("2", "lib")]
+    found = selection(packages, exclude, branches=branches).judged.left_out
+    excluded = [(one.branch, one.package) for one in found if one.code == "excluded"]
+    assert excluded == [("1", "ext"), ("1", "lib"), ("2", "lib")]

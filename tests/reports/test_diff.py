@@ -86,7 +86,9 @@ def both(tail: str) -> str:
          ["`torchvision` on `main`: 4 rebuilt (`version of torchvision 0.23.0 → 0.23.1`)"]),
         (put(True, "packages", "pytorch", "capabilities"),
          [("`pytorch-python313-cuda12_8-sm90-avx2`, `pytorch-python313-cuda12_8-sm90-avx512` on `main`: 2 rebuilt "
-          "(`config.cudaCapabilities, so its CUDA libraries are rebuilt too`)")]),
+          "(`config.cudaCapabilities, so its CUDA libraries are rebuilt too`)"),
+          ("`torchvision-python313-cuda12_8-sm90-avx2`, `torchvision-python313-cuda12_8-sm90-avx512` on `main`: "
+           "2 rebuilt (`what it is built with`)")]),
         (put({"gpu": {"USE_X": "1"}}, "packages", "torchvision", "environment"),
          [("`torchvision-python313-cuda12_8-sm90-avx2`, `torchvision-python313-cuda12_8-sm90-avx512` on `main`: "
           "2 rebuilt (`environment of torchvision`)")]),

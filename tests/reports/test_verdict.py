@@ -20,7 +20,7 @@ from ci_compiler.github.status import ReportedJob
 from ci_compiler.plan.expected import dated_findings
 from ci_compiler.plan.lookup import built_variants
 from ci_compiler.plan.pipeline import Plan, plan
-from ci_compiler.plan.sharding import Shard, job_id
+from ci_compiler.plan.sharding import Shard
 from ci_compiler.reports.summary import SummarisedRun, table
 from ci_compiler.reports.verdict import EndedRun, RunVerdict, judged_run
 from ci_compiler.sync.compiled import compile_files
@@ -176,7 +176,7 @@ def test_the_names_of_jobs_are_those_of_the_compiled_workflows(tmp_path: Path) -
         name, alone = built.variant.name, bool(built.cell.listed)
         test = (variant["cpu-test"] if alone else cell[f"{built.variant.package}_cpu-test"])["name"]
         left(tmp_path, {"stage": "cpu-test", "name": name})
-        shard = files[f"{built.shard.name}.yml"]["jobs"][job_id(built.cell)]
+        shard = files[f"{built.shard.name}.yml"]["jobs"][built.shard.job_id(built.cell)]
         for by_branch, call in ((False, shard), (True, request["listed" if alone else "cells"])):
             caller = filled(call["name"], branch="main", cell=built.cell.suffix, name=name)
             one = job(f"{caller} / {filled(test, cpu_test_name='cpu-test (imported only)')}")

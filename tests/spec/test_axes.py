@@ -13,14 +13,12 @@ from ci_compiler.spec.axes import (
     AcceleratorRow,
     AxisRow,
     Exclusion,
-    GpuAxis,
     Join,
     Matrix,
     SettingRow,
     When,
     joins,
     python_order,
-    pythons_of,
     setting_rows,
     to_when,
     value_lists,
@@ -29,7 +27,7 @@ from tests.spec.published import assert_published
 
 
 def test_the_schema_has_these_keys() -> None:
-    assert_published(AcceleratorRow, AxisRow, Exclusion, GpuAxis, Join, Matrix, SettingRow)
+    assert_published(AcceleratorRow, AxisRow, Exclusion, Join, SettingRow)
     assert (AXES, PARTS) == (("python", "accelerator", "isa", "platform"), ("family", "toolkit", "target"))
 
 
@@ -117,11 +115,11 @@ def test_accelerators_have_their_place_in_the_matrix() -> None:
     ]
 
 
-def test_the_pythons_of_both_forms() -> None:
-    assert list(pythons_of(OPEN)) == ["3.12", "3.13", "abi3"]
-    short = Matrix(pythons=("3.12", "3.13"))
-    assert (list(pythons_of(short)), short.is_open, OPEN.is_open) == (["3.12", "3.13"], False, True)
-    assert Matrix(rows=({"python": ("3.9",)},)).is_open
+def test_the_values_on_an_axis_are_those_of_every_row() -> None:
+    assert list(OPEN.of("python")) == ["3.12", "3.13", "abi3"]
+    assert list(OPEN.of("isa")) == []
+    assert list(Matrix(rows=({"python": ("3.9",)},)).of("python")) == ["3.9"]
+    assert list(Matrix().combinations) == []
 
 
 def test_pythons_are_ordered_by_their_minor_version() -> None:

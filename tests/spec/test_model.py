@@ -81,72 +81,29 @@ def test_without_a_general_matrix_each_package_has_its_own() -> None:
     ]
 
 
-HOSTED = {"mac": {"hosted": "macos-15"}}
-WHEN = {"when": {"python": "3.13"}}
-IS_OPEN: dict[str, tuple[dict[str, Any], dict[str, Any], bool]] = {
-    "the short form": ({}, {}, False),
-    "a package's own short matrix": ({"torchvision": {"matrix": OWN}}, {}, False),
-    "an axis that a package ignores": ({"pytorch": {"ignores": ["python"]}}, {}, True),
-    "a condition of a package": ({"pytorch": WHEN}, {}, True),
-    "joined builds": ({"pytorch": {"joins": ["python"]}}, {}, True),
-    "hosted machines": ({}, {"runners": small()["runners"] | HOSTED}, True),
-    "a setting": ({}, {"settings": {"level": "3"}}, True),
-    "an axis": ({}, {"axes": {"torch": ["2.8"]}}, True),
-    "names": ({}, {"names": "{python}-{accelerator}-{isa}"}, True),
-    "an accelerator": ({}, {"accelerators": {"rocm": {"toolkits": ["7.1"]}}}, True),
-    "a platform": ({}, {"hardware": {"platforms": {"loongarch64-linux": {"label": "loong64"}}}}, True),
-    "a family alone": ({}, {"hardware": {"families": {"opencl": {}}}}, False),
-    "an open matrix": ({}, {"matrix": OPEN}, True),
-    "a package's open matrix": ({"torchvision": {"matrix": OPEN}}, {}, True),
-}
-
-
-@pytest.mark.parametrize("case", IS_OPEN)
-def test_a_spec_is_open_if_it_has_more_than_the_short_form(case: str) -> None:
-    packages, changes, expected = IS_OPEN[case]
-    assert spec(packages, **changes).is_open is expected
-
-
 @pytest.mark.parametrize(
-    ("pool", "expected"),
+    ("row", "edges", "lists"),
     [
-        ({}, False),
-        ({"accelerator": "rocm gfx942"}, True),
-        ({"runs": ["i686-linux"]}, True),
-        ({"builds": ["aarch64-android"]}, True),
+        ({}, False, False),
+        ({"needs": [{"package": "pytorch", "python": "3.12"}]}, True, True),
+        ({"needs": [{"package": "pytorch", "when": {"python": "3.12"}}]}, True, True),
+        ({"needs": [], "gathers": ["pytorch"]}, True, True),
+        ({"ignores": ["python"]}, False, True),
+        ({"when": {"python": "3.13"}}, False, False),
+        ({"matrix": OWN}, False, False),
+        ({"matrix": OPEN}, False, True),
+        ({"variants": {"torchvision-x": {"system": "x86_64-linux"}}}, False, True),
+        ({"variants": {"torchvision-x": {"system": "x86_64-linux"}}, "branches": ["main"]}, False, True),
+        ({"system": "x86_64-linux"}, False, True),
     ],
 )
-def test_a_spec_is_open_if_a_pool_serves_more(pool: dict[str, Any], *, expected: bool) -> None:
-    further = {"runs-on": ["linux", "x64", "further"]} | pool
-    assert spec(runners=small()["runners"] | {"further": further}).is_open is expected
-
-
-@pytest.mark.parametrize(
-    ("row", "edges", "opens", "lists"),
-    [
-        ({}, False, False, False),
-        ({"needs": [{"package": "pytorch", "python": "3.12"}]}, True, True, True),
-        ({"needs": [{"package": "pytorch", "when": {"python": "3.12"}}]}, True, True, True),
-        ({"needs": [], "gathers": ["pytorch"]}, True, True, True),
-        ({"ignores": ["python"]}, False, True, True),
-        ({"when": {"python": "3.13"}}, False, True, True),
-        ({"matrix": OPEN}, False, False, True),
-        ({"variants": {"torchvision-x": {"system": "x86_64-linux"}}}, False, False, True),
-        ({"variants": {"torchvision-x": {"system": "x86_64-linux"}}, "branches": ["main"]}, False, False, True),
-        ({"system": "x86_64-linux"}, False, False, True),
-    ],
-)
-def test_cells_of_an_open_matrix_have_axes_of_their_own(
-    row: dict[str, Any], *, edges: bool, opens: bool, lists: bool
+def test_variants_with_other_axes_or_edges_may_be_called_by_their_names(
+    row: dict[str, Any], *, edges: bool, lists: bool
 ) -> None:
     made = spec({"torchvision": row})
-    assert made.matrix
     assert made.has_edges is edges
-    assert made.opens(made.matrix, made.packages.values()) is opens
     assert made.lists(made.packages["torchvision"]) is lists
-    assert made.lists(made.packages["pytorch"]) is opens
-    if own := made.packages["torchvision"].matrix:
-        assert made.opens(own, ())
+    assert made.lists(made.packages["pytorch"]) is edges
 
 
 # Names of axes.

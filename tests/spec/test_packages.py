@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ci_compiler.spec.packages import Branch, ListedVariant, Package, Pin, RecipeKind, Repository, Source
+from ci_compiler.spec.packages import ListedVariant, Package, Pin, RecipeKind, Repository, Source
 from tests.spec.published import assert_published
 from tests.specs import MAIN, branches, small, spec_of
 
@@ -14,7 +14,7 @@ COMPILED, TEMPLATE, OWN = RecipeKind.COMPILED, RecipeKind.TEMPLATE, RecipeKind.O
 
 
 def test_the_schema_has_these_keys() -> None:
-    assert_published(Branch, ListedVariant, Package, Pin, Repository, Source)
+    assert_published(ListedVariant, Package, Pin, Repository, Source)
 
 
 def package(**keys: Any) -> Package:

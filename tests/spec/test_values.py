@@ -53,8 +53,8 @@ def test_a_package_without_a_version_has_an_empty_one() -> None:
     assert variant_values(spec, "main", "pytorch", "n", axes)["version"] == ""
 
 
-def test_an_open_spec_has_further_names() -> None:
-    assert names_of(SPEC) == NAMES
+def test_axes_and_settings_are_further_names() -> None:
+    assert names_of(SPEC) == (*NAMES, "family", "toolkit", "target", "platform")
     command = {"build": "b", "files": ["f"], "publish": "p", "install": "i"}
     spec = spec_of(
         small(

@@ -74,7 +74,7 @@ def test_a_list_of_isas_is_divided_by_system() -> None:
     assert (one.code, line[one.place.column - 1 :]) == (Code.UNKNOWN_ISA, "avxx]")
     spec = parse_spec(text.replace(", avxx", "").encode(), shown=SHOWN)
     assert spec.matrix
-    assert spec.matrix.isas == {"x86_64-linux": ("avx2",), "aarch64-linux": ("armv9",)}
+    assert list(spec.matrix.of("isa"))[:2] == ["avx2", "armv9"]
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ import yaml
 from ci_compiler.plan.job_graph import needs_of
 from ci_compiler.plan.needs import hands_files
 from ci_compiler.plan.pipeline import Plan, plan
-from ci_compiler.plan.sharding import Shard, cell_packages, job_id, stages_of
+from ci_compiler.plan.sharding import Shard, cell_packages, stages_of
 from ci_compiler.spec.build import bundled_spec, load_spec
 from ci_compiler.spec.model import Pool, RunsOn, Spec
 from ci_compiler.stages import BENCHMARK, PUBLISH, Stage, stage_of, stages_that_test
@@ -486,7 +486,7 @@ def test_one_job_per_pool_publishes_after_all_of_its_cells(compiled: Tree) -> No
         pools = shard.publish_pools if compiled.publishes(shard) else ()
         assert list(found) == [f"publish-{pool.name}" for pool in pools]
         for pool, job in zip(pools, found.values(), strict=True):
-            cells = [job_id(cell) for cell, route in shard.cells if route.pools[PUBLISH] == pool]
+            cells = [shard.job_id(cell) for cell, route in shard.cells if route.pools[PUBLISH] == pool]
             assert job["needs"] == ["select", f"preflight-{pool.name}", *cells]
             assert_on_pool(job, pool)
             assert job["with"]["needs"] == "${{ toJSON(needs) }}"

@@ -15,7 +15,6 @@ from ci_compiler.plan.document import left_out_row, variant_row
 from ci_compiler.plan.matrix import Cell, Variant
 from ci_compiler.plan.needs import Needs
 from ci_compiler.plan.rules import Judged, judge
-from ci_compiler.plan.unbuilt import SelectedVariants
 from ci_compiler.spec.model import Spec
 from ci_compiler.spec.patterns import matcher, matcher_of_any
 
@@ -80,11 +79,11 @@ def _chosen(judged: Judged, arguments: argparse.Namespace) -> Iterator[tuple[Cel
 
 def _left_out(spec: Spec, judged: Judged, arguments: argparse.Namespace) -> int:
     rows = [
-        left_out_row(spec, variant)
-        for variant in SelectedVariants(spec, judged).left_out()
-        if arguments.branch in {None, variant.left_out.branch}
-        and arguments.toolkit in {None, variant.left_out.toolkit}
-        and arguments.package in {None, "", variant.left_out.package or arguments.package}
+        left_out_row(spec, left_out)
+        for left_out in judged.left_out
+        if arguments.branch in {None, left_out.branch}
+        and arguments.toolkit in {None, left_out.toolkit}
+        and arguments.package in {None, "", left_out.package or arguments.package}
     ]
     if arguments.json:
         print_json(rows)

@@ -60,10 +60,9 @@ def run(arguments: argparse.Namespace, secrets: Secrets) -> int:
     pools = {pool.name: pool for pool in shard.publish_pools}
     filter_of(arguments, "pool", pools)
     cells = cells_of_pool(shard, pools[arguments.pool])
-    every = [cell for cell, _ in shard.cells]
-    reported_there = reported_outputs(every, decided.spec, arguments.needs)
+    reported_there = reported_outputs(shard, decided.spec, arguments.needs)
     results = read_results(arguments.results, shard.branch, arguments.commit, reported_there)
-    results = replace(results, well=ended_well(every, arguments.needs))
+    results = replace(results, well=ended_well(shard, arguments.needs))
     found = list(candidates(decided.spec, cells, chosen_of(arguments).get("", []), results, shard.cells))
     lines, failures = publish_run(StageJob(decided.spec, root, secrets), found, arguments.out, again=arguments.again)
     print("\n".join(lines) or "nothing to publish")

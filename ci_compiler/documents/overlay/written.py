@@ -154,8 +154,8 @@ def _folder(branch: str, fetched: Fetched | None) -> str:
 
 
 def _further(plan: Plan) -> tuple[str, ...]:
-    """The axes that open matrices have in addition. Raises InputError if the overlay uses the name of one."""
-    if not any(cell.named for cell, _ in _published(plan)):
+    """The axes beside Python, toolkit, GPU and ISA. Raises InputError if the overlay uses the name of one."""
+    if all(cell.is_usual or cell.listed for cell, _ in _published(plan)):
         return ()
     declared = [name for name in plan.spec.axes if name not in {*AXES, *PARTS}]
     if taken := next((name for name in declared if name in _TAKEN), ""):
@@ -175,9 +175,9 @@ def _serves(spec: Spec) -> str:
 
 
 def _axes(cell: Cell, further: Sequence[str]) -> dict[str, str]:
-    """The value of `cell` on each axis of the overlay; '' where a cell of an open matrix has none."""
+    """The value of `cell` on each axis of the overlay; '' where it has none."""
     found = {axis: str(getattr(cell, field)) for axis, field in _AXES.items()}
-    if cell.named:
+    if not cell.listed:
         own = cell.axes
         found |= {axis: own.get(axis, "") for axis in ("python", "isa")}
         found |= {"gpu": cell.target if "family" in own else ""}

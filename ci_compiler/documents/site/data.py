@@ -23,7 +23,6 @@ from ci_compiler.plan.pipeline import Plan
 from ci_compiler.plan.proof import is_imported_only
 from ci_compiler.plan.releases import dnn_of
 from ci_compiler.plan.sharding import FOLDER
-from ci_compiler.plan.unbuilt import SelectedVariants
 from ci_compiler.recipes.work_arounds import switched_off
 from ci_compiler.reports import reasons
 from ci_compiler.reports.evidence import Proofs, proofs
@@ -143,7 +142,7 @@ def _cells(
     runs, last = Rows(), {(build.cell.branch, build.variant.name): _last(build) for build in lasts if build.stages}
     cells = [
         {
-            **{axis: value for axis, value in axes_row(cell).items() if cell.named or axis != "axes"},
+            **{axis: value for axis, value in axes_row(cell).items() if axis != "axes" or _has_more(cell)},
             "packages": [variant.package for variant in cell.variants],
             "driver": needed_driver(plan.spec, cell, None),
             "install": installs.index(_installs(needs, cell, shared)),
@@ -185,11 +184,16 @@ def _tested(cell: Cell, known: Proofs) -> list[str]:
 
 
 def _left_out(plan: Plan) -> Iterator[dict[str, Any]]:
-    """What is left out; of open matrices, with the values of all axes."""
-    for variant in SelectedVariants(plan.spec, plan.judged).left_out():
-        row = left_out_row(plan.spec, variant)
+    """What is left out; with the values of all axes, where the other fields leave some out."""
+    for left_out in plan.judged.left_out:
+        row = left_out_row(plan.spec, left_out)
         axes = row.pop("axes")
-        yield row | ({"axes": axes, "opened": True} if variant.opened else {})
+        yield row | ({"axes": axes, "opened": True} if not left_out.is_usual else {})
+
+
+def _has_more(cell: Cell) -> bool:
+    """Whether the page says the values of `cell` axis by axis."""
+    return not (cell.is_usual or cell.listed)
 
 
 def _held(key: str, value: object) -> dict[str, object]:

@@ -26,10 +26,9 @@ from ci_compiler.plan.job_graph import needs_of
 from ci_compiler.plan.lookup import BuiltVariant
 from ci_compiler.plan.matrix import Cell
 from ci_compiler.plan.needs import Needs
-from ci_compiler.plan.pipeline import plan
 from ci_compiler.plan.proof import coverage, required_tests, uncovered
 from ci_compiler.plan.routing import Route
-from ci_compiler.plan.sharding import Shard, job_id
+from ci_compiler.plan.sharding import Shard
 from ci_compiler.plan.suites import Bench, benches, joined_packages, legs, suites_of
 from ci_compiler.runner.jobs.contained import ContainedVariants
 from ci_compiler.runner.jobs.files import by_digest, digest_of, found_in
@@ -108,8 +107,8 @@ class RunResults:
 _COMPARED = ("name", "branch", "stage", "content", "passed")
 
 
-def reported_outputs(cells: Iterable[Cell], spec: Spec, needs: str) -> Reported:
-    """What the jobs of `cells` reported.
+def reported_outputs(shard: Shard, spec: Spec, needs: str) -> Reported:
+    """What the jobs of the cells of `shard` reported.
 
     `needs` is the JSON of the context `needs` of the job that publishes. Raises InputError if it has another form.
     """
@@ -117,13 +116,13 @@ def reported_outputs(cells: Iterable[Cell], spec: Spec, needs: str) -> Reported:
         context = json_of(needs)
         outputs = {job: one.get("outputs") or {} for job, one in context.items()}
         return {
-            variant.name: _reported_joined(spec, outputs.get(job_id(cell), {}), variant.name)
+            variant.name: _reported_joined(spec, outputs.get(shard.job_id(cell), {}), variant.name)
             if cell.joined
             else {
-                what: str(outputs.get(job_id(cell), {}).get(output) or "")
+                what: str(outputs.get(shard.job_id(cell), {}).get(output) or "")
                 for what, output in reported_as(spec, cell, variant).items()
             }
-            for cell in cells
+            for cell, _ in shard.cells
             for variant in cell.variants
         }
     except (ValueError, AttributeError):
@@ -137,23 +136,23 @@ def reported_to(built: BuiltVariant, contexts: str) -> dict[str, str]:
     `contexts` is a JSON list: the context `needs` of the job that calls its workflow, and that of its own job. Raises
     InputError for another form.
     """
-    cells = [cell for cell in plan(built.spec).judged.cells if cell.branch == built.cell.branch]
+    shard = built.shard
     with reading("--reported", Code.WRONG_VALUE, "is not a JSON list of two contexts `needs`"):
         caller, own = json_of(contexts)
         made = {job: one["outputs"].get(MANIFEST_OUTPUT) for job, one in (own or {}).items()}
-        needs = json.dumps({**(caller or {}), **({job_id(built.cell): {"outputs": made}} if made else {})})
-    reported = reported_outputs(cells, built.spec, needs)
+        needs = json.dumps({**(caller or {}), **({shard.job_id(built.cell): {"outputs": made}} if made else {})})
+    reported = reported_outputs(shard, built.spec, needs)
     return {name: digests[BUILD] for name, digests in reported.items() if digests[BUILD]}
 
 
-def ended_well(cells: Iterable[Cell], needs: str) -> frozenset[str]:
-    """The variants of `cells` whose lack of results no failed job explains; `needs` is as above, and was read there.
+def ended_well(shard: Shard, needs: str) -> frozenset[str]:
+    """The variants of `shard` whose lack of results no failed job explains; `needs` is as above, and was read there.
 
     Jobs that were skipped count as well: a pause skips them, and may be lifted before the verdict looks.
     """
     results = {job: one.get("result") for job, one in json_of(needs).items()}
     none_failed = not {"failure", "cancelled"} & set(results.values())
-    well = (cell for cell in cells if none_failed or results.get(job_id(cell)) == "success")
+    well = (cell for cell, _ in shard.cells if none_failed or results.get(shard.job_id(cell)) == "success")
     return frozenset(variant.name for cell in well for variant in cell.variants)
 
 

@@ -27,7 +27,7 @@ ToolkitVersion = Annotated[
 
 def spelled_out(document: Document) -> Document:
     """`document` with a mapping for each list of names; the place of each name stays. Wrong values stay as they are."""
-    for path, matrix in _matrices(document.value):
+    for path, matrix in matrices(document.value):
         for key, entries in (("isas", _isas), ("gpus", _gpus)):
             names = matrix.get(key)
             if isinstance(names, list) and names and all(isinstance(name, str) for name in names):
@@ -35,7 +35,7 @@ def spelled_out(document: Document) -> Document:
     return document
 
 
-def _matrices(value: Any) -> Iterator[tuple[Path_, Mapping[str, Any]]]:
+def matrices(value: Any) -> Iterator[tuple[Path_, Mapping[str, Any]]]:
     """Each matrix of a document, with its path."""
     owners: list[tuple[Path_, Any]] = [((), value)]
     if isinstance(value, dict) and isinstance(value.get("packages"), dict):
@@ -71,13 +71,14 @@ def _with(document: Document, path: Path_, entries: dict[str, Any], places: Mapp
     """`document` with the mapping `entries` at `path`."""
     return replace(
         document,
-        value=_put(document.value, path, entries),
+        value=put(document.value, path, entries),
         values={**document.values, **places},
         keys={**document.keys, **{one: place for one, place in places.items() if len(one) == len(path) + 1}},
     )
 
 
-def _put(value: Any, path: Path_, entries: dict[str, Any]) -> Any:
+def put(value: Any, path: Path_, entries: dict[str, Any]) -> Any:
+    """`value` with the mapping `entries` at `path`."""
     if not path:
         return entries
-    return {**value, path[0]: _put(value[path[0]], path[1:], entries)}
+    return {**value, path[0]: put(value[path[0]], path[1:], entries)}
