@@ -59,8 +59,8 @@ def test_the_bundled_stack_is_compiled_where_it_is_asked_for(tmp_path: Path, cap
 
 
 def test_a_spec_may_have_the_bundled_one_below_its_own_keys() -> None:
-    spec = parse_spec(b"bundled: torch\nowner: my-org\ntoolkit: ci-compiler==0.2.0\n", shown=SPEC)
-    assert (spec.owner, spec.toolkit, spec.document.file) == ("my-org", "ci-compiler==0.2.0", SPEC)
+    spec = parse_spec(b"bundled: torch\nowner: my-org\ntoolkit: ci-compiler==0.3.0\n", shown=SPEC)
+    assert (spec.owner, spec.toolkit, spec.document.file) == ("my-org", "ci-compiler==0.3.0", SPEC)
     assert spec.branches == bundled_spec().branches
     assert spec.place("owner") == Place(file=SPEC, line=2, column=8)
     assert spec.place("branches").file == BUNDLED_SHOWN

@@ -21,7 +21,7 @@ FIRST, SECOND = "a1b2", "c3d4"
 
 _WORDS = {
     "backend": "flox",
-    "version": "0.2.0",
+    "version": "0.3.0",
     "python": "3.13",
     "cache": "https://cache.example.org",
     "public-key": "store-1:0f8Hk9JvJ9bGmYVvHyuZQ6lZkkYHkS7pq2LZ4wWrbSg=",

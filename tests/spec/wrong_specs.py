@@ -239,7 +239,7 @@ CASES: list[tuple[str, str, str]] = [
     (
         "toolkit wheel",
         "owner: my-org",
-        "owner: my-org\ntoolkit: https://example.org/ci_compiler-0.2.0-py3-none-any.whl",
+        "owner: my-org\ntoolkit: https://example.org/ci_compiler-0.3.0-py3-none-any.whl",
     ),
     ("toolkit path", "owner: my-org", "owner: my-org\ntoolkit: tools/ci-compiler"),
     ("toolkit ssh", "owner: my-org", "owner: my-org\ntoolkit: git+ssh://git@github.com/flox-cuda/ci-compiler@main"),
