@@ -81,6 +81,10 @@ def test_the_script_gets_the_variants_values_and_no_secret(project: Project) -> 
         "VARIANT_SYSTEM": "x86_64-linux",
         "VARIANT_JOBS": "1",
         "VARIANT_ACCELERATOR_TAG": "cpu",
+        "VARIANT_FAMILY": "cpu",
+        "VARIANT_TOOLKIT": "",
+        "VARIANT_TARGET": "",
+        "VARIANT_PLATFORM": "",
     }
     assert TOKEN not in found.values()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -47,9 +48,8 @@ def spec(data: bytes) -> None:
     """The spec loader; a valid spec is compiled, with its recipes."""
     with suppress(InputError):
         loaded = parse_spec(data, shown="ci-matrix.yaml")
-        matrix = loaded.matrix
-        isas = sum(map(len, matrix.isas.values())) + sum(len(gpu.isas) for gpu in matrix.gpus)
-        if len(loaded.branches) * len(matrix.pythons) * len(matrix.gpus) * isas <= CELLS:
+        rows = [row for _, matrix, _ in loaded.matrices for _, row in matrix.combinations]
+        if len(loaded.branches) * sum(math.prod(map(len, row.values())) for row in rows) <= CELLS:
             decided = plan(loaded)
             compile_files(decided)
             for branch in loaded.branches:

@@ -147,7 +147,9 @@ def _proved(
         programs.attest(manifest, evidence.tests)
         # Made again from what was proved, and not taken from the artifact, whose manifest alone has a known digest.
         if not job.spec.backend.has_recipes:
-            write_file(candidate.folder / SBOM_FILE, sbom_of(manifest, candidate.folder))
+            path = candidate.folder / SBOM_FILE
+            path.unlink(missing_ok=True)  # it may be a pipe
+            write_file(path, sbom_of(manifest, candidate.folder))
         yield programs
 
 
