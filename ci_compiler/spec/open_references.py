@@ -17,7 +17,7 @@ from ci_compiler.spec.load import Path_
 from ci_compiler.spec.model import Package, Spec
 from ci_compiler.spec.open_hardware import hosted, known_platforms
 from ci_compiler.spec.triggers import NIGHTLY, PUSH, RELEASE
-from ci_compiler.spec.unknown_names import look_up, why_unknown
+from ci_compiler.spec.unknown_names import look_up, look_up_toolkit, why_unknown
 from ci_compiler.spec.values import NAMES
 from ci_compiler.stages import Stage
 
@@ -37,7 +37,8 @@ def open_findings(spec: Spec) -> Iterator[Finding]:
         for exclusion in matrix.exclude:
             yield from _conditions(spec, (*path, "exclude", exclusion.index, "when"), exclusion.when, known)
     for axis in re.findall(r"\{([a-z0-9_-]+)\}", spec.names):
-        yield from spec.unless_known(("names",), Code.UNKNOWN_AXIS, axis, known)
+        if axis not in known:
+            yield _unknown_axis(spec, ("names",), axis, known, key=False)
     for package in spec.packages.values():
         yield from _package(spec, package, known)
     yield from _settings(spec, known)
@@ -120,18 +121,20 @@ def _written(matrix: Matrix) -> Iterator[tuple[Path_, Mapping[str, Sequence[str]
         yield ("rows", index), row
 
 
-def _unknown_axis(spec: Spec, path: Path_, axis: str, known: Iterable[str]) -> Finding:
-    message = f"unknown axis {axis!r}, which `axes` may declare{nearest(axis, known)}"
-    return spec.finding(path, Code.UNKNOWN_AXIS, message, key=True)
+def _unknown_axis(spec: Spec, path: Path_, axis: str, known: Collection[str], *, key: bool = True) -> Finding:
+    from ci_compiler.spec.reasons import meant  # only a wrong spec needs it
+
+    message = f"unknown axis {axis!r}, which `axes` may declare{meant(axis, known)}"
+    return spec.finding(path, Code.UNKNOWN_AXIS, message, key=key)
 
 
-def _axes(spec: Spec, path: Path_, names: Iterable[str], known: Iterable[str]) -> Iterator[Finding]:
+def _axes(spec: Spec, path: Path_, names: Iterable[str], known: Collection[str]) -> Iterator[Finding]:
     for index, name in enumerate(names):
         if name not in known:
             yield _unknown_axis(spec, (*path, index), name, known)
 
 
-def _conditions(spec: Spec, path: Path_, when: When | None, known: Iterable[str]) -> Iterator[Finding]:
+def _conditions(spec: Spec, path: Path_, when: When | None, known: Collection[str]) -> Iterator[Finding]:
     """Errors about the axes of a condition; that it holds for a cell is checked with the cells."""
     for axis, among in when.values if when else ():
         if axis not in known:
@@ -212,9 +215,9 @@ def _unknown_accelerator(spec: Spec, path: Path_, accelerator: Accelerator) -> I
         known = {*tables().toolkits, *spec.hardware_rows.toolkits}
         of_series = {name.rpartition(".")[0] for name in known}
         if toolkit and toolkit not in {*known, *of_series, *listed, *served, *spec.toolkits}:
-            yield from look_up(spec, path, tables().toolkit, toolkit)
+            yield from look_up_toolkit(spec, path, toolkit)
     if target and target not in {*listed, *served} and not spec.hardware.family(family).is_target(target):
-        message = f"{target!r} is not a target of {family}{_meant(spec, family, target)}"
+        message = why_unknown(path, target) or f"{target!r} is not a target of {family}{_meant(spec, family, target)}"
         yield spec.finding(path, Code.UNKNOWN_GPU, message)
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from ci_compiler.errors import nearest
 from ci_compiler.spec.shorthand.lists import TOOLKIT_PACKAGES, TOOLKIT_TAG, TOOLKITS
 
 PLACEHOLDERS: Mapping[str, str] = {
@@ -46,10 +45,12 @@ _WORD = re.compile(r"@(?P<kept>@[a-z][a-z0-9-]*@)@|@(?P<word>[a-z][a-z0-9-]*)@")
 
 def unknown(text: str) -> Iterator[tuple[int, str]]:
     """The offset of each unknown placeholder in `text`, with the message about it."""
+    from ci_compiler.spec.reasons import meant  # only a wrong text needs it
+
     for match in _WORD.finditer(text):
         word = match["word"]
         if word is not None and word not in PLACEHOLDERS:
-            message = f"unknown placeholder {match[0]} (@{match[0]}@ is that text){nearest(word, PLACEHOLDERS)}"
+            message = f"unknown placeholder {match[0]} (@{match[0]}@ is that text){meant(word, PLACEHOLDERS)}"
             yield match.start(), message
 
 

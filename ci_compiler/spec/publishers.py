@@ -73,7 +73,7 @@ class Publisher:
         "values; for `trusted-publishing` the address that takes uploads; for `registry` that of the repository, "
         "`https://HOST/PATH`, also with placeholders. `github-release` has none.",
         title="an absolute folder, s3://BUCKET/PREFIX, or an http or https address",
-        pattern=r"^(/|s3://[a-z0-9]|https?://)[^\s\x00-\x1f\x7f\"'`<>]+$",
+        pattern=r"^(/|s3://[a-z0-9]|https?://)[^\s\x00-\x1f\x7f\"'`<>{}$]+$",
         default="",
         examples=["s3://wheels/@accelerator-tag@"],
     )

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from ci_compiler.errors import nearest
 from ci_compiler.spec.load import Path_
 
 _LONGEST = 100
@@ -35,7 +36,7 @@ def reason(path: Path_, value: str, kind: object = "") -> str:
             groups = match.groupdict("")
             if max(map(len, groups.values()), default=0) <= _LONGEST:
                 text: str = row["text"]
-                return text.format(**groups)
+                return text.format(at=path, **groups)
     return ""
 
 
@@ -45,16 +46,24 @@ def reason_for_name(path: Path_, name: str) -> str:
     return f"{name!r} {found}" if found else ""
 
 
-def key_hint(key: str, known: Iterable[str]) -> str:
-    """The clause about a key that people expect, and the spec calls otherwise or no longer has; '' if there is none."""
+def key_hint(key: str, known: Iterable[str], *, anywhere: bool = True) -> str:
+    """The clause about a key that people expect, and the spec calls otherwise or no longer has; '' if there is none.
+
+    Without `anywhere`, only the rows count that are about what stands beside one of `known`.
+    """
     for row in _table()["key"]:
         beside = row.get("right") or row.get("beside")
-        if row["key"] == key.lower() and (beside is None or beside in known):
-            return f"; {row['text']}" if "text" in row else f"; did you mean {row['right']}?"
+        if key.lower() in row["key"].split("|") and (anywhere if beside is None else beside in known):
+            return f"; {row['text'].format(key=key)}" if "text" in row else f"; did you mean {row['right']}?"
     return ""
 
 
+def meant(name: str, known: Collection[str]) -> str:
+    """The clause about the name of an axis or a value that is not `known`: what it is called here, or the nearest."""
+    return key_hint(name, known, anywhere=False) or nearest(name, known)
+
+
 def _ends(path: Path_, pattern: list[str]) -> bool:
-    """Whether the last steps of `path` match `pattern`, where `*` stands for any one."""
-    last = path[-len(pattern) :]
+    """Whether the last steps of `path` match `pattern`, where `*` stands for any one, and '' for the spec itself."""
+    last = ("", *path)[-len(pattern) :] if path else ()
     return len(last) == len(pattern) and all(word in {"*", str(step)} for word, step in zip(pattern, last, strict=True))

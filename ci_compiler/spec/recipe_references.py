@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from datetime import date
 
 from ci_compiler.codes import Code
-from ci_compiler.errors import Finding, nearest
+from ci_compiler.errors import Finding
 from ci_compiler.spec.load import Path_
 from ci_compiler.spec.model import Package, RecipeKind, Spec
 from ci_compiler.spec.placeholders import mentioned, unknown
@@ -83,9 +83,10 @@ def proof_findings(spec: Spec) -> Iterator[Finding]:
 def placeholder_findings(spec: Spec, path: Path_, text: str) -> Iterator[Finding]:
     """An error for each placeholder in `text` that is not the name of a variant's value."""
     known = names_of(spec)
-    for name in sorted(mentioned(text)):
-        if name not in known:
-            yield spec.finding(path, Code.UNKNOWN_PLACEHOLDER, f"unknown placeholder @{name}@{nearest(name, known)}")
+    for name in sorted(mentioned(text).difference(known)):
+        from ci_compiler.spec.reasons import meant  # only a wrong spec needs it
+
+        yield spec.finding(path, Code.UNKNOWN_PLACEHOLDER, f"unknown placeholder @{name}@{meant(name, known)}")
 
 
 def _check_smoke(spec: Spec) -> Iterator[Finding]:

@@ -26,7 +26,7 @@ from ci_compiler.spec.recipe_keys import RecipeKeys
 from ci_compiler.spec.recipe_references import placeholder_findings, proof_findings, recipe_findings
 from ci_compiler.spec.shorthand.findings import short_findings
 from ci_compiler.spec.triggers import Profiles
-from ci_compiler.spec.unknown_names import isa_of_system, known_branches, look_up, why_unknown
+from ci_compiler.spec.unknown_names import isa_of_system, known_branches, look_up, look_up_toolkit, why_unknown
 from ci_compiler.spec.work_arounds import work_arounds
 from ci_compiler.stages import TestPolicy
 from ci_compiler.system import DEVICE
@@ -112,7 +112,7 @@ def _check_toolkits(spec: Spec, branch: Branch) -> Iterator[Finding]:
     for index, (kit, pin) in enumerate(branch.toolkits.items()):
         entry = _entry(spec, branch, index, kit)
         as_key = entry[-1] == kit
-        yield from look_up(spec, entry, spec.hardware.toolkit, kit, key=as_key)
+        yield from look_up_toolkit(spec, entry, kit, key=as_key)
         if compiled and not pin.nixpkgs:
             yield _no_nixpkgs(spec, entry, branch, compiled)
         for name in pin.work_arounds:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 
 from ci_compiler.codes import Code
 from ci_compiler.errors import Finding
@@ -24,8 +25,13 @@ def look_up(
         if error.code is Code.UNKNOWN_TOOLKIT and re.fullmatch(TOOLKIT, name):
             message += f"{'' if message.endswith('?') else '.'} To declare it: {declaration(name, ToolkitRow)}"
         hint = _of_product(spec, name) if error.code is Code.UNKNOWN_GPU else ""
-        why = why_unknown(path, name) if error.code is not Code.UNKNOWN_TOOLKIT else ""
-        yield spec.finding(path, error.code, hint or why or message, key=key)
+        yield spec.finding(path, error.code, hint or why_unknown(path, name) or message, key=key)
+
+
+def look_up_toolkit(spec: Spec, path: Path_, name: str, *, key: bool = False) -> Iterator[Finding]:
+    """An error if `name` is not a toolkit with facts; what a matrix names of another family has a row without."""
+    known = {one: row for one, row in spec.hardware.toolkits.items() if row.attribute}
+    yield from look_up(spec, path, replace(spec.hardware, toolkits=known).toolkit, name, key=key)
 
 
 def isa_of_system(spec: Spec, path: Path_, isa: str, system: str) -> Iterator[Finding]:

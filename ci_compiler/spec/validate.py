@@ -91,6 +91,7 @@ def _unknown_keys(error: Any) -> Iterator[tuple[str, str]]:
             clauses = (
                 _elsewhere(key, _FEW_PLACES if top or many else 0) or (_entry_of(error.instance[key]) if top else ""),
                 nearest(key, known, only_near=True),
+                "" if top else _inside(key, error.schema),
             )
             near = next(filter(None, clauses if top else clauses[::-1]), "")
             yield key, key_hint(key, known) or near or nearest(key, known, only_near=bool(many)) or many
@@ -105,6 +106,12 @@ def _elsewhere(key: str, most: int) -> str:
             return f"; it is a key of {' and of '.join(found)}" if len(found) <= most else ""
         level = [below for where, rule in level for below in _below(where, rule)]
     return ""
+
+
+def _inside(key: str, rule: Mapping[str, Any]) -> str:
+    """The clause that says which mappings of the one that `rule` is about have `key`; '' if none has."""
+    found = [where for where, below in _below("", rule) if key in below.get("properties", ())]
+    return f"; it is a key of {' and of '.join(f'its `{where}`' for where in found)}" if found else ""
 
 
 def _entry_of(value: Any) -> str:
@@ -123,10 +130,10 @@ def _below(where: str, rule: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[s
 
 
 def _meant(error: Any) -> Iterator[str]:
-    """The required keys that are there in another spelling."""
+    """The keys that are there in another spelling."""
     if error.validator == "additionalProperties":
         hints = [hint for _, hint in _unknown_keys(error) if "did you mean" in hint or "write" in hint]
-        for key in error.schema.get("required", error.schema["properties"]):
+        for key in error.schema["properties"]:
             if any(re.search(rf"[ `]{re.escape(key)}[ ?:`]", hint) for hint in hints):
                 yield key
 
@@ -149,7 +156,9 @@ def _findings(document: Document, error: Any, meant: Collection[tuple[Path_, str
                 message = f"{_where(path)} lacks the required {what}{hint}"
                 yield Finding(place=place, code=Code.MISSING_KEY, message=message)
         case "anyOf" if {one.validator for one in error.context} == {"required"}:
-            yield from _findings(document, error.context[-1], meant)
+            there = {*error.instance, *(key for at, key in meant if at == path)}
+            if not any(there.issuperset(one.validator_value) for one in error.context):
+                yield from _findings(document, error.context[-1], meant)
         case "anyOf" if near := [one for one in error.context if len(one.absolute_path) > len(path)]:
             branch = [one for one in near if one.schema_path[0] == near[0].schema_path[0]]
             for one in {tuple(one.absolute_path): one for one in reversed(branch)}.values():

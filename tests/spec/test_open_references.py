@@ -72,14 +72,14 @@ CASES: dict[str, tuple[dict[str, Any], list[Said]]] = {
         [
             (
                 "unknown-axis",
-                f"unknown axis 'target'{HOW}; known are accelerator, branch, isa, platform, python",
+                f"unknown axis 'target'{HOW}; it is a part of `accelerator`, such as `accelerator: cuda 12.8 sm90`",
                 '"target"',
             )
         ],
     ),
     "an axis in names": (
         {"names": "{python}-{torhc}-{branch}-{target}", **TORCH},
-        [("unknown-axis", "unknown axis 'torhc'; did you mean torch?", '"{python}')],
+        [("unknown-axis", f"unknown axis 'torhc'{HOW}; did you mean torch?", '"{python}')],
     ),
     # Values.
     "values that are known": (

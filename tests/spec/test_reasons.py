@@ -23,7 +23,14 @@ SHORT = "is a shortened commit; write all 40 digits"
         (("branches", "x", "toolkits", "12.8", "nixpkgs"), '"fe5e41d"', SHORT),
         (("versions", "torch"), '"v2.9"', "is a tag; write the version alone, 2.9"),
         (("branches", "main", "versions", 3), '"v2.9"', "is a tag; write the version alone, 2.9"),
+        (("version",), '"1"', "is text; write 1, without quotes: the version of this format"),
+        (
+            ("packages", "x", "command", "version"),
+            '"1"',
+            "is a version, and these are rules for versions; write it in each branch, `versions: {x: 1}`",
+        ),
         # The same values elsewhere, and another value there.
+        (("packages", "x", "version"), '"1"', ""),
         (("versions",), '"v2.9"', ""),
         (("torch",), '"v2.9"', ""),
         (("owner",), "12.8", ""),

@@ -56,7 +56,7 @@ def test_another_name_that_is_valid_there_is_named() -> None:
             f"unknown CUDA toolkit '14.0'; did you mean 13.0? To declare it: {DECLARATION}",
         ),
         ("99.0", f"unknown CUDA toolkit '99.0'; {KNOWN}. To declare it: {DECLARATION.replace('14', '99')}"),
-        ("latest", f"unknown CUDA toolkit 'latest'; {KNOWN}"),
+        ("x", f"unknown CUDA toolkit 'x'; {KNOWN}"),
     ],
 )
 def test_how_an_unknown_toolkit_is_declared(name: str, message: str) -> None:
