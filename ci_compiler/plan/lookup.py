@@ -91,18 +91,27 @@ class AbsentVariant(NamedTuple):
 
 
 class Explanation(NamedTuple):
-    """Where a variant is built, or why it is not; `unknown` says what is wrong with a name that no variant can have."""
+    """Where a variant is built, or why it is not; `unknown` says what is wrong with a name that no variant can have.
+
+    `kind` is what the spec declares by that name instead: a package, a branch or a pool.
+    """
 
     name: str
     built: tuple[BuiltVariant, ...] = ()
     absent: tuple[AbsentVariant, ...] = ()
     unknown: str = ""
+    kind: str = ""
 
 
 def explain(plan: Plan, name: str) -> Explanation:
     """What the plan says about the variant `name`."""
     if built := tuple(built_variants(plan, name)):
         return Explanation(name=name, built=built)
+    spec = plan.spec
+    declared = {"package": spec.packages, "branch": spec.branches, "pool": [pool.name for pool in spec.pools]}
+    if kind := next((kind for kind, names in declared.items() if name in names), ""):
+        problem = f"{name!r} is a {kind}, and no variant; `ci-compile variants` lists the names of variants"
+        return Explanation(name=name, unknown=problem, kind=kind)
     wanted = VariantName.parse(name)
     selection = SelectedVariants(plan.spec, plan.judged)
     if selection.every and not selection.has_usual_names(wanted.package if wanted else ""):

@@ -221,7 +221,7 @@ class _Router:
         if alone and not pools:
             reason = f"{who} does not run {stage}"
         elif not any(pool.system == cell.system for pool in pools):
-            reason = f"{who} is not for {cell.system}" if alone else f"{who} has {cell.system}"
+            reason = f"{who} is not for {cell.system}" if alone else f"{who} has {cell.system}{self._but(stage, cell)}"
         else:
             has = "a GPU that runs" if gpus == 1 else f"{gpus} GPUs that run"
             parts = [f"{has} {cell.target}"] if stage.runs_on_gpu(of_gpu=cell.target != CPU) else []
@@ -237,6 +237,12 @@ class _Router:
             reason = f"{who} lacks what {stage} needs: {wanted}" if alone else f"{who} on {cell.system} has {wanted}"
         at = ("packages", cell.variants[0].package, "variants", cell.listed, "pool") if alone else ("runners",)
         return self._report(stage, cell, reason, at)
+
+    def _but(self, stage: Stage, cell: Cell) -> str:
+        """The clause about the pools that are for the cell's system, and do not count since they do not run `stage`."""
+        others = [pool for pool in self.spec.pools if stage not in pool.stages and self._builds(stage, cell, pool)]
+        runs = (f"{pool.name} runs only {' and '.join(map(str, pool.stages))} there" for pool in others[:_FEW])
+        return f": {'; '.join(runs)}; add {stage} to its `stages`, or a pool for it" if others else ""
 
     def _report(self, stage: Stage, cell: Cell, reason: str, at: tuple[str, ...]) -> str:
         if self.spec.tests.get(stage) in {None, TestPolicy.REQUIRED}:

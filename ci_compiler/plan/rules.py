@@ -18,7 +18,7 @@ from ci_compiler.errors import Finding, nearest
 from ci_compiler.hardware import ALL, CPU, Hardware
 from ci_compiler.hardware.families import family_of, files_of, has_facts
 from ci_compiler.hardware.pairs import hardware_problems
-from ci_compiler.plan.matrix import Candidate, Cell, Cells, Combination, Variant, candidates, listed_cells
+from ci_compiler.plan.matrix import Candidate, Cell, Cells, Combination, Variant, candidates, grammar_of, listed_cells
 from ci_compiler.plan.needs import Needs
 from ci_compiler.plan.pins import unverified_commits
 from ci_compiler.plan.profiles import unused
@@ -194,12 +194,28 @@ def _check_cells(spec: Spec, cells: list[Cell]) -> Iterator[Finding]:
     if not cells:
         yield spec.finding(("matrix",), Code.EMPTY_MATRIX, "no variant is left; nothing would be built")
     yield from edge_findings(spec, cells)
-    for cell in cells:
-        odd = next((v.name for v in cell.variants if not cell.listed and not ATTRIBUTE.fullmatch(v.name)), None)
-        if odd is not None:
-            message = f"{odd!r} is not a Flox attribute; an attribute has letters, digits, _ and - only"
-            yield spec.finding(("matrix",), Code.NAME_ATTRIBUTE_PATH, message)
+    yield from _check_attributes(spec, cells)
     yield from _check_versions_apart(spec, cells)
+
+
+def _check_attributes(spec: Spec, cells: Iterable[Cell]) -> Iterator[Finding]:
+    """One error about all names with signs that a step of an attribute path cannot have, and the values they are of."""
+    odd = [
+        (cell, one.name)
+        for cell in cells
+        for one in cell.variants
+        if not (cell.listed or ATTRIBUTE.fullmatch(one.name))
+    ]
+    if odd:
+        values = dict.fromkeys(
+            f"{cell.axes.get(axis, tag)!r} of {axis}"
+            for cell, _ in odd
+            for axis, tag in grammar_of(spec).spellings(cell.axes).items()
+            if not ATTRIBUTE.fullmatch(f"_{tag}")
+        )
+        message = f"{odd[0][1]!r} cannot be the name of a variant, which has letters, digits, _ and - only"
+        instead = f"; write another value, or give the axis a `tag`, for {' and '.join(values)}" if values else ""
+        yield spec.finding(("matrix",), Code.NAME_ATTRIBUTE_PATH, f"{message}{instead}")
 
 
 def _check_names(spec: Spec, cells: Iterable[Cell]) -> Iterator[Finding]:

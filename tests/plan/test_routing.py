@@ -414,7 +414,8 @@ def test_neighbours_have_the_same_values_on_all_other_axes() -> None:
 
 def test_a_stage_that_no_pool_runs_is_said_to_lack_one_of_the_system() -> None:
     [said] = refused({"builder": pool("b", stages=["build", "cpu-test"])}, publish={"on-shared-machines": True})
-    assert said == "no pool for publish has x86_64-linux (pytorch-python313-cpu-avx2 on main)"
+    why = "builder runs only build and cpu-test there; add publish to its `stages`, or a pool for it"
+    assert said == f"no pool for publish has x86_64-linux: {why} (pytorch-python313-cpu-avx2 on main)"
 
 
 def test_a_run_of_a_profile_leaves_out_tests_and_suites_with_the_reason() -> None:

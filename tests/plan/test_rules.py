@@ -332,7 +332,20 @@ def test_a_name_that_flox_cannot_address_is_an_error_in_any_spec() -> None:
     (finding,) = judge(replace(spec, packages={"py.torch": package}, branches={"main": branch})).findings
     assert finding.code == "name-attribute-path"
     assert finding.place == spec.place("matrix")
-    assert finding.message.startswith("'py.torch-python313-cpu-avx2' is not a Flox attribute; an attribute has letters")
+    assert finding.message.startswith(
+        "'py.torch-python313-cpu-avx2' cannot be the name of a variant, which has letters"
+    )
+
+
+def test_values_that_no_name_can_have_are_one_error_for_all_names() -> None:
+    values = {"python": "3.13", "isa": ["avx2", "avx512"], "accelerator": "cpu", "torch": ["2.8+x", "2.9", "3 0"]}
+    spec = spec_of(small(axes={"torch": ["2.8+x", "2.9", "3 0"]}, matrix={"values": values}))
+    (finding,) = (one for one in judge(spec).findings if one.code == "name-attribute-path")
+    name = "pytorch-python313-torch2_8+x-cpu-avx2"
+    assert finding.message == (
+        f"{name!r} cannot be the name of a variant, which has letters, digits, _ and - only; write another value, or "
+        "give the axis a `tag`, for '2.8+x' of torch and '3 0' of torch"
+    )
 
 
 def test_every_reason_of_the_hardware_has_a_listed_code_of_its_own() -> None:

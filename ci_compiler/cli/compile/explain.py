@@ -47,7 +47,7 @@ def _explain_variant(arguments: argparse.Namespace) -> int:
     explanation = explain(plan, arguments.name)
     if explanation.unknown:
         near = nearest(arguments.name, Code, label="did you mean the finding", only_near=True)
-        raise wrong("NAME", Code.UNKNOWN_VARIANT, explanation.unknown + near)
+        raise wrong("NAME", Code.UNKNOWN_VARIANT, explanation.unknown + ("" if explanation.kind else near))
     if arguments.json:
         absent = [{"reason": variant.reason, "place": str(variant.place)} for variant in explanation.absent]
         print_json(
