@@ -181,7 +181,7 @@ def fits(spec: Spec, profile: Profile, one: Cell | Offer) -> bool:
 def fits_cpu(spec: Spec, profile: Profile, one: Cell | Offer) -> bool:
     """Whether the system and the CPU of the machine run `one`."""
     values = dict(one.values)
-    if not values or "isa" in values:
+    if "isa" in values or (isinstance(one, Offer) and not values):
         return one.system == profile.system and one.isa in profile.isas
     if "platform" in values:
         return serves(spec, "platform", values["platform"], profile.system)

@@ -19,12 +19,13 @@ from ci_compiler.canary import table
 from ci_compiler.canary.assumptions import assumptions
 from ci_compiler.cli.compile import canary
 from ci_compiler.cli.where import chosen_of, texts_of
+from ci_compiler.codes import Code
 from ci_compiler.errors import InputError
 from ci_compiler.github.artifacts import files
 from ci_compiler.hardware import UnknownHardwareError, pasted, tables
 from ci_compiler.hardware.families.cuda.libcuda import attempt_of
 from ci_compiler.hardware.texts import Answer
-from ci_compiler.outside import UnreadableError, json_of, object_of, text_of, xml_of
+from ci_compiler.outside import UnreadableError, json_of, object_of, reading, text_of, xml_of
 from ci_compiler.plan.benchmarks import BenchmarkResult, read_benchmark
 from ci_compiler.plan.pipeline import Plan, plan
 from ci_compiler.plan.selection import Facts, GitHubEvent, decide, question
@@ -164,7 +165,9 @@ def _chosen(data: bytes) -> None:
 
 
 def _event(data: bytes) -> None:
-    happened = GitHubEvent(name="pull_request", payload=object_of(data))
+    with reading("event", Code.UNKNOWN_EVENT):
+        payload = object_of(data)
+    happened = GitHubEvent(name="pull_request", payload=payload)
     question(_plan(), happened)
     decide(_plan(), happened, Facts())
 

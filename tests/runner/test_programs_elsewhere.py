@@ -57,7 +57,9 @@ assert (ended.status, lines) == (3, ["a", "b", "c"]), (ended, lines)
 
 # A lock waits for the other, which ends.
 held = folder / "held"
-other = process.start([sys.executable, str(folder / "other.py"), str(held)], env={**os.environ}, folder=folder)
+words = [sys.executable, str(folder / "other.py"), str(held)]
+with (folder / "other.log").open("wb") as out:
+    other = process.start(words, env={**os.environ}, folder=folder, out=out)
 left("locked")
 with held.open("w") as file:
     lock(file.fileno())
