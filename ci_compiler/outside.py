@@ -298,7 +298,7 @@ def xml_of(data: bytes) -> Element:
     from xml.etree import ElementTree as ET
     from xml.parsers.expat import ErrorString
 
-    class Builder(ET.TreeBuilder):
+    class TreeWithoutDoctype(ET.TreeBuilder):
         depth = 0
 
         def doctype(self, *_: object) -> Never:
@@ -314,7 +314,7 @@ def xml_of(data: bytes) -> Element:
             self.depth -= 1
             return super().end(tag)
 
-    parser = ET.XMLParser(target=Builder())  # noqa: S314  (without document types, no entity can expand)
+    parser = ET.XMLParser(target=TreeWithoutDoctype())  # noqa: S314  (without document types, no entity can expand)
     try:
         parser.feed(data)
         root: Element = parser.close()
