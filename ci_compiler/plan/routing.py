@@ -239,8 +239,8 @@ class _Router:
         return self._report(stage, cell, reason, at)
 
     def _but(self, stage: Stage, cell: Cell) -> str:
-        """The clause about the pools that are for the cell's system, and do not count since they do not run `stage`."""
-        others = [pool for pool in self.spec.pools if stage not in pool.stages and self._builds(stage, cell, pool)]
+        """The clause about the pools that have what `cell` needs, and do not count since they do not run `stage`."""
+        others = [pool for pool in self.spec.pools if stage not in pool.stages and self._fits(stage, cell, pool)]
         runs = (f"{pool.name} runs only {' and '.join(map(str, pool.stages))} there" for pool in others[:_FEW])
         return f": {'; '.join(runs)}; add {stage} to its `stages`, or a pool for it" if others else ""
 

@@ -25,7 +25,7 @@ PASSWORD = "correct horse"  # noqa: S105
 # What may name Flox outside of the backends, by the reason.
 ALLOWED = {
     "recipes are in the folder that Flox reads, and are called as it calls them": (
-        "variant.py files/drift.py files/folders.py sync/branches.py plan/rules.py plan/lookup.py plan/matrix.py "
+        "variant.py files/drift.py files/folders.py sync/branches.py plan/lookup.py plan/matrix.py "
         "cli/compiling.py cli/compile/recipes.py adoption/evaluator.py adoption/audit_checks.py "
         "spec/recipe_keys.py recipes/render.py update/own.py api.py"
     ),

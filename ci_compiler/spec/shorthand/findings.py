@@ -13,7 +13,7 @@ from ci_compiler.spec.load import Path_
 from ci_compiler.spec.model import Spec
 from ci_compiler.spec.shorthand.keys import GpuAxis, ShortMatrix
 from ci_compiler.spec.shorthand.lists import matrices
-from ci_compiler.spec.shorthand.rows import GpuRow, rows_of, short_matrices, toolkits_of
+from ci_compiler.spec.shorthand.rows import ShortRow, rows_of, short_matrices, toolkits_of
 from ci_compiler.spec.unknown_names import isa_of_system, known_branches, look_up, why_unknown
 
 _AXIS = {"python": "python", "isas": "isa", "gpus": "accelerator"}
@@ -73,7 +73,7 @@ def _gpu(spec: Spec, root: Path_, axis: GpuAxis) -> Iterator[Finding]:
             yield from look_up(spec, (*path, index), spec.hardware.isa, isa)
 
 
-def _without_rows(spec: Spec, at: Path_, matrix: ShortMatrix, rows: list[GpuRow]) -> Iterator[Finding]:
+def _without_rows(spec: Spec, at: Path_, matrix: ShortMatrix, rows: list[ShortRow]) -> Iterator[Finding]:
     """An error for each GPU of which no row is made, since no branch has a toolkit for it; and if there are no ISAs."""
     if not any(matrix.isas.values()) and not any(row.isas for row in rows):
         message = "no variant is left; nothing would be built; list an ISA, such as avx2"
@@ -91,7 +91,7 @@ def _without_rows(spec: Spec, at: Path_, matrix: ShortMatrix, rows: list[GpuRow]
                 return  # the reason is that of every GPU
 
 
-def _impossible(spec: Spec, at: Path_, rows: list[GpuRow]) -> Iterator[Finding]:
+def _impossible(spec: Spec, at: Path_, rows: list[ShortRow]) -> Iterator[Finding]:
     """An error for each GPU that the spec names for a toolkit or an ISA with which it cannot exist."""
     for row in rows:
         gpu, root = spec.hardware.gpus.get(row.axis.name), (*at, "gpus", row.axis.name)

@@ -26,7 +26,7 @@ class Value(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GpuRow:
+class ShortRow:
     """A GPU on branches that have it with the same toolkits, ISAs and Pythons."""
 
     axis: GpuAxis
@@ -81,7 +81,7 @@ def short_pythons(document: Document) -> Iterator[tuple[Path_, tuple[str, ...]]]
             yield (*path, "python"), matrix.pythons
 
 
-def rows_of(value: Any, hardware: Hardware, path: Path_, matrix: ShortMatrix) -> Iterator[GpuRow]:
+def rows_of(value: Any, hardware: Hardware, path: Path_, matrix: ShortMatrix) -> Iterator[ShortRow]:
     """The rows of a short matrix at `path`, GPU by GPU; one without a toolkit, an ISA or a Python is none.
 
     Names that the tables lack are left out: they are errors.
@@ -102,7 +102,7 @@ def rows_of(value: Any, hardware: Hardware, path: Path_, matrix: ShortMatrix) ->
                 same.setdefault((_toolkits(branch, axis, hardware), tuple(isas), pythons, there), []).append(name)
         for (toolkits, isas_there, pythons_there, there), names in same.items():
             if isas_there and pythons_there and (toolkits or axis.name == CPU):
-                yield GpuRow(
+                yield ShortRow(
                     axis=axis,
                     branches=tuple(names),
                     toolkits=toolkits,
@@ -125,14 +125,14 @@ def _toolkits(branch: Mapping[str, Any], axis: GpuAxis, hardware: Hardware) -> t
     return tuple(one for one in known if not axis.toolkits or one in axis.toolkits)
 
 
-def _written(row: GpuRow, branches: Mapping[str, Any]) -> dict[str, list[str]]:
+def _written(row: ShortRow, branches: Mapping[str, Any]) -> dict[str, list[str]]:
     """A row as the spec would have it; `branch` only where it is not on all of them."""
     on = {} if len(row.branches) == len(branches) else {"branch": list(row.branches)}
     isas = [isa.text for isa in row.isas]
     return {**on, "accelerator": row.accelerators, "isa": isas, "python": list(row.pythons)}
 
 
-def _places(document: Document, path: Path_, at: Path_, row: GpuRow, *, key: bool) -> dict[Path_, Place]:
+def _places(document: Document, path: Path_, at: Path_, row: ShortRow, *, key: bool) -> dict[Path_, Place]:
     """The places of a row at `at`, of the matrix at `path`, and of its values: those of values, or of keys."""
     root = (*path, "gpus", row.axis.name)
     gpu = document.place(root, key=key)
