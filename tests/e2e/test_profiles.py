@@ -67,6 +67,7 @@ def test_a_night_publishes_versions_with_its_date(world: ReleasingWorld) -> None
     assert [f"fastpath-{VERSION}.dev{DATE}+{isa}-py3-none-any.whl" in page for isa in ISAS] == [True, True]
 
 
+@pytest.mark.weekly
 def test_a_release_with_one_failing_variant_shows_nothing(world: ReleasingWorld) -> None:
     before = world.shown.read_bytes()
     world.edit("src/fastpath.py", '"""A module."""', f'"""A module."""\n\nWORKS = {{"{GOOD}": True}}')

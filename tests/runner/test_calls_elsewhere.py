@@ -60,7 +60,7 @@ def test_only_one_module_sends_signals_to_processes_by_number() -> None:
     assert found == {"system.py"}
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 @pytest.mark.parametrize("platform", ["darwin", "win32"])
 def test_the_gate_finds_every_call_that_a_system_lacks(platform: str, tmp_path: Path) -> None:
     """Each name is planted once, and mypy must find each; `.ci/run` runs it for the platform each week."""

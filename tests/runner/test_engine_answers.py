@@ -203,7 +203,7 @@ COMMANDS = (
 )
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_controller_outlives_every_garbled_answer(garbling: Garbling, github: GitHub, command: str) -> None:
     """It tries again after a pause, and starts its runner once the engine makes sense."""

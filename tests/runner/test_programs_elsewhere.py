@@ -12,7 +12,7 @@ import pytest
 from tests.backends import wheel
 from tests.runner.other_systems import System, each_system, write_program  # noqa: F401
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.weekly
 
 STARTING = """
 import os
