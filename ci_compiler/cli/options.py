@@ -94,6 +94,28 @@ _SHARED: Mapping[str, _Option] = {
         default="[]",
         help="those of `--chosen` that other legs of a matrix build, which report no digests",
     ),
+    "patterns": _Option("patterns", metavar="PATTERN", nargs="*", help="names, with the wildcards * ? [] and {a,b}"),
+    "unpublished": _Option(
+        "--unpublished", action="store_true", help="only what is not published yet when its run begins"
+    ),
+    "publish": _Option("--publish", action="store_true", help="publish what passes its tests"),
+    "night": _Option(
+        "--night", metavar="DATE", default="", help="build the versions of the night of this date (20261123)"
+    ),
+    "report": _Option(
+        "--out", metavar="DIR", type=path, default="test-output", help="folder for the report (default: %(default)s)"
+    ),
+    "if-several": _Option("--branch", metavar="B", default="", help="the branch, if several build the variant"),
+    "again": _Option("--again", action="store_true", help="even if it passed before on the same content"),
+    "schema": _Option("--schema", action="store_true", help="print the JSON Schema of `--json`, and read no spec"),
+    "artifacts": _Option("results", metavar="DIR", type=path, help="the artifacts of the run, one folder each"),
+    "of-run": _Option(
+        "--chosen",
+        metavar="JSON",
+        default="[]",
+        help="the variants of the run, as a JSON list, or by branch as a JSON mapping",
+    ),
+    "digest": _Option("--digest", metavar="SHA256", help="the digest of the manifest, as the build reported it"),
 }
 """The options by their names, as `add_argument` takes them.
 

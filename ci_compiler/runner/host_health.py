@@ -92,7 +92,7 @@ def verdict_of(root: Path, now: float) -> HostVerdict:
 
 
 def _verdicts(family: str, found: Found, signs: Sequence[tuple[str, tuple[str, ...]]]) -> Iterator[GpuVerdict]:
-    """The verdict on each GPU. Its address tells which one has a fault; if that is unknown, it may be any of them."""
+    """The verdict on each GPU. A fault belongs to the GPU at its address; if that is unknown, to each of them."""
     shown = {bus_place(address): faults for address, faults in signs}
     for gpu in found.gpus:
         faults = (*gpu.faults, *shown.get(bus_place(gpu.address), ()))

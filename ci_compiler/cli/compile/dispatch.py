@@ -23,23 +23,21 @@ from ci_compiler.units import counted
 
 def declare(parser: argparse.ArgumentParser) -> None:
     """Declares the options."""
-    parser.add_argument("patterns", metavar="PATTERN", nargs="*", help="names, with the wildcards * ? [] and {a,b}")
+    options.shared(parser, "patterns")
     parser.add_argument("--branch", metavar="B", help="only this branch (default: every branch that has the variants)")
     parser.add_argument("--shard", metavar="NAME", help="only this shard")
     parser.add_argument("--all", action="store_true", help="every variant")
-    parser.add_argument("--unpublished", action="store_true", help="only what is not published yet when its run begins")
+    options.shared(parser, "unpublished")
     parser.add_argument(
         "--waves", action="store_true", help="on GitHub, start the shards in waves, so that no job waits for a day"
     )
-    parser.add_argument("--publish", action="store_true", help="publish what passes its tests")
+    options.shared(parser, "publish")
     parser.add_argument(
         "--again",
         action="store_true",
         help="test what passed before, and with --publish publish even what is already published",
     )
-    parser.add_argument(
-        "--night", metavar="DATE", default="", help="build the versions of the night of this date (20261123)"
-    )
+    options.shared(parser, "night")
     parser.add_argument("--wait", action="store_true", help="follow the runs; exit 1 if one fails")
     options.shared(parser, "quiet", "json", "repository", "root", "spec")
 

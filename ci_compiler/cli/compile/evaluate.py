@@ -20,7 +20,7 @@ from ci_compiler.units import counted
 
 def declare(parser: argparse.ArgumentParser) -> None:
     """Declares the options."""
-    parser.add_argument("patterns", metavar="PATTERN", nargs="*", help="names, with the wildcards * ? [] and {a,b}")
+    options.shared(parser, "patterns")
     parser.add_argument(
         "--nixpkgs",
         metavar="PATH",

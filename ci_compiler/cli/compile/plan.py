@@ -21,8 +21,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="print the spec as YAML, with rows in place of the short form of a matrix",
     )
-    parser.add_argument("--schema", action="store_true", help="print the JSON Schema of `--json`, and read no spec")
-    options.shared(parser, "profile", "only-branch", "root", "spec")
+    options.shared(parser, "schema", "profile", "only-branch", "root", "spec")
 
 
 def run(arguments: argparse.Namespace) -> int:

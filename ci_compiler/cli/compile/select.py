@@ -61,9 +61,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--package", metavar="P", help="the package, or all; the first of the spec that is built here")
     options.shared(parser, "only-branch", "only-toolkit")
     parser.add_argument("--python", metavar="V", help="only this Python")
-    options.shared(parser, "results", "json")
-    parser.add_argument("--schema", action="store_true", help="print the JSON Schema of `--json`, and read no spec")
-    options.shared(parser, "root", "spec")
+    options.shared(parser, "results", "json", "schema", "root", "spec")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -25,13 +25,7 @@ from ci_compiler.units import markdown_text
 
 def declare(parser: argparse.ArgumentParser) -> None:
     """Declares the options."""
-    parser.add_argument("results", metavar="DIR", type=options.path, help="the artifacts of the run, one folder each")
-    parser.add_argument(
-        "--chosen",
-        metavar="JSON",
-        default="[]",
-        help="the variants of the run, as a JSON list, or by branch as a JSON mapping",
-    )
+    options.shared(parser, "artifacts", "of-run")
     parser.add_argument("--publish", metavar="BOOL", default="", help="`true` if publishing was requested")
     parser.add_argument("--note", metavar="FILE", type=options.path, help="write to this file what the run completed")
     options.shared(parser, "branch", "root", "spec")

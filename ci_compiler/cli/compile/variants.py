@@ -21,8 +21,7 @@ from ci_compiler.spec.patterns import matcher, matcher_of_any
 
 def declare(parser: argparse.ArgumentParser) -> None:
     """Declares the options."""
-    parser.add_argument("patterns", metavar="PATTERN", nargs="*", help="names, with the wildcards * ? [] and {a,b}")
-    options.shared(parser, "only-branch", "only-toolkit")
+    options.shared(parser, "patterns", "only-branch", "only-toolkit")
     parser.add_argument("--package", metavar="P", help="only this package")
     parser.add_argument("--left-out", action="store_true", help="selected combinations that cannot be built, and why")
     options.shared(parser, "quiet", "json", "root", "spec")

@@ -20,13 +20,7 @@ from ci_compiler.units import markdown_text
 
 def declare(parser: argparse.ArgumentParser) -> None:
     """Declares the options."""
-    parser.add_argument("results", metavar="DIR", type=options.path, help="the artifacts of the run, one folder each")
-    parser.add_argument(
-        "--chosen",
-        metavar="JSON",
-        default="[]",
-        help="the variants of the run, as a JSON list, or by branch as a JSON mapping",
-    )
+    options.shared(parser, "artifacts", "of-run")
     parser.add_argument(
         "--ended", metavar="WORDS", default="", help="how the jobs that the verdict needs ended, separated by blanks"
     )

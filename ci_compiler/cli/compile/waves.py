@@ -25,14 +25,11 @@ def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--about", metavar="TEXT", default="", help="what the run is for")
     parser.add_argument("--request", metavar="ID", required=True, help="what marks the runs of the shards")
     parser.add_argument("--minutes", metavar="N", type=int, required=True, help="when to hand over to a new run")
-    parser.add_argument("--unpublished", action="store_true", help="only what is not published yet when its run begins")
-    parser.add_argument("--publish", action="store_true", help="publish what passes its tests")
+    options.shared(parser, "unpublished", "publish")
     parser.add_argument(
         "--again", action="store_true", help="test what passed before, and publish even what is already published"
     )
-    parser.add_argument(
-        "--night", metavar="DATE", default="", help="build the versions of the night of this date (20261123)"
-    )
+    options.shared(parser, "night")
     parser.add_argument(
         "--profile", metavar="NAME", default="", help="only what this profile of the spec builds, in runs of it"
     )

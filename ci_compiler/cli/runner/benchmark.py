@@ -41,14 +41,14 @@ def declare(parser: argparse.ArgumentParser) -> None:
         default="",
         help="the variant of the second build (default: the one in its manifest, or the same one)",
     )
-    group_2 = parser.add_mutually_exclusive_group()
-    group_2.add_argument(
+    second = parser.add_mutually_exclusive_group()
+    second.add_argument(
         "--beside-manifest",
         metavar="FILE",
         type=options.path,
         help="the manifest of the second build; without the file, the first is measured alone",
     )
-    group_2.add_argument(
+    second.add_argument(
         "--beside-python", metavar="EXE", type=options.path, help="instead, an interpreter that has the second build"
     )
     parser.add_argument(
@@ -63,15 +63,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
         type=float,
         help="exit 1 if the build is slower than its last publication by more than this (default: the spec's)",
     )
-    parser.add_argument(
-        "--out",
-        metavar="DIR",
-        type=options.path,
-        default="test-output",
-        help="folder for the report (default: %(default)s)",
-    )
-    parser.add_argument("--branch", metavar="B", default="", help="the branch, if several build the variant")
-    options.shared(parser, "needs", "json", "root", "spec")
+    options.shared(parser, "report", "if-several", "needs", "json", "root", "spec")
 
 
 @reported

@@ -18,7 +18,7 @@ from ci_compiler.runner.jobs.setting import Secrets, StageJob
 def declare(parser: argparse.ArgumentParser) -> None:
     """Declares the options."""
     parser.add_argument("manifest", metavar="MANIFEST", type=options.path, help="the manifest of the build")
-    parser.add_argument("--digest", metavar="SHA256", help="the digest of the manifest, as the build reported it")
+    options.shared(parser, "digest")
     parser.add_argument("--beside", metavar="NAME", default="", help="another variant of the checkout to fetch as well")
     parser.add_argument(
         "--beside-manifest",

@@ -24,7 +24,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--manifest", metavar="FILE", type=options.path, required=True, help="the manifest of the build"
     )
-    parser.add_argument("--digest", metavar="SHA256", help="the digest of the manifest, as the build reported it")
+    options.shared(parser, "digest")
     parser.add_argument(
         "--results",
         metavar="DIR",

@@ -35,14 +35,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--python", metavar="EXE", type=options.path, help="instead, an interpreter that has the package"
     )
-    parser.add_argument(
-        "--out",
-        metavar="DIR",
-        type=options.path,
-        default="test-output",
-        help="folder for the report (default: %(default)s)",
-    )
-    parser.add_argument("--branch", metavar="B", default="", help="the branch, if several build the variant")
+    options.shared(parser, "report", "if-several")
     parser.add_argument("--expect-version", metavar="V", help="the version, instead of the branch's")
     parser.add_argument(
         "--expect-cuda",
@@ -53,8 +46,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--expect-archs", metavar="LIST", help="the compiled architectures (sm_80,sm_90), instead of the variant's"
     )
-    parser.add_argument("--again", action="store_true", help="even if it passed before on the same content")
-    options.shared(parser, "needs", "json", "root", "spec")
+    options.shared(parser, "again", "needs", "json", "root", "spec")
 
 
 @reproducible([LOG, WAY_LOG.format(way="*")], lambda one: smoke_command(one.name, one.stage))

@@ -29,16 +29,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--manifest", metavar="FILE", type=options.path, required=True, help="the manifest of the build to test"
     )
-    parser.add_argument(
-        "--out",
-        metavar="DIR",
-        type=options.path,
-        default="test-output",
-        help="folder for the report (default: %(default)s)",
-    )
-    parser.add_argument("--branch", metavar="B", default="", help="the branch, if several build the variant")
-    parser.add_argument("--again", action="store_true", help="even if it passed before on the same content")
-    options.shared(parser, "needs", "root", "spec")
+    options.shared(parser, "report", "if-several", "again", "needs", "root", "spec")
 
 
 @reproducible([LOG], lambda one: suite_command(one.name, one.suite, one.shard))

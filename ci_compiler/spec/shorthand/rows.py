@@ -82,7 +82,7 @@ def short_pythons(document: Document) -> Iterator[tuple[Path_, tuple[str, ...]]]
 
 
 def rows_of(value: Any, hardware: Hardware, path: Path_, matrix: ShortMatrix) -> Iterator[ShortRow]:
-    """The rows of a short matrix at `path`, GPU by GPU; one without a toolkit, an ISA or a Python is none.
+    """The rows of a short matrix at `path`, GPU by GPU. A GPU needs a toolkit, an ISA and a Python to have one.
 
     Names that the tables lack are left out: they are errors.
     """
