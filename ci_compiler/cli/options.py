@@ -61,12 +61,6 @@ _SHARED: Mapping[str, _Option] = {
         help="`history.json` of the site: say when and where each test ran last, in place of what the plan runs",
     ),
     "variant": _Option("name", metavar="NAME", help="the variant"),
-    "profile": _Option(
-        "--profile",
-        metavar="NAME",
-        choices=["pull-request", "push", "nightly", "release"],
-        help="only what this profile of the spec builds (%(choices)s)",
-    ),
     "needs": _Option(
         "--needs",
         metavar="DIR",
@@ -128,6 +122,8 @@ def shared(parser: argparse.ArgumentParser, *names: str) -> None:
     for name in names:
         if name == "spec":
             _spec(parser)
+        elif name == "profile":
+            _profile(parser)
         else:
             parser.add_argument(*_SHARED[name].flags, **_SHARED[name].keywords)
 
@@ -147,4 +143,15 @@ def _spec(parser: argparse.ArgumentParser) -> None:
         help="take the bundled torch stack as the spec; commands that "
         "write no compiled files do so where there is none",
         default=argparse.SUPPRESS,
+    )
+
+
+def _profile(parser: argparse.ArgumentParser) -> None:
+    from ci_compiler.spec.triggers import NIGHTLY, PULL_REQUEST, PUSH, RELEASE  # commands with this option read a spec
+
+    parser.add_argument(
+        "--profile",
+        metavar="NAME",
+        choices=[PULL_REQUEST, PUSH, NIGHTLY, RELEASE],
+        help="only what this profile of the spec builds (%(choices)s)",
     )

@@ -18,7 +18,17 @@ from ci_compiler.errors import Finding, nearest
 from ci_compiler.hardware import ALL, CPU, Hardware
 from ci_compiler.hardware.families import family_of, files_of, has_facts
 from ci_compiler.hardware.pairs import hardware_problems
-from ci_compiler.plan.matrix import Candidate, Cell, Cells, Combination, Variant, candidates, grammar_of, listed_cells
+from ci_compiler.plan.matrix import (
+    Candidate,
+    Cell,
+    Cells,
+    Combination,
+    Values,
+    Variant,
+    candidates,
+    grammar_of,
+    listed_cells,
+)
 from ci_compiler.plan.needs import Needs
 from ci_compiler.plan.pins import unverified_commits
 from ci_compiler.plan.profiles import unused
@@ -91,7 +101,8 @@ def _judge_matrix(
             cells.extend(maker.of(candidate, on[candidate.branch]))
         else:
             code, reason = impossible
-            out = _left_out(candidate, own, code, reason)
+            values = tuple(pair for pair in candidate.values if pair[0] in _DECIDING)
+            out = _left_out(candidate, values, own, code, reason, candidate.path)
             left_out.setdefault((out.branch, out.values), out)
     kept, excluded, unused = _exclude(spec, path, matrix, list(_merged(spec, [cells])))
     return kept, [*left_out.values(), *excluded], unused
@@ -101,17 +112,17 @@ _DECIDING = {*PARTS, "isa", "platform"}
 """The axes that decide whether a combination can exist."""
 
 
-def _left_out(candidate: Candidate, package: str, code: Code, reason: str) -> LeftOut:
-    """What is left out with `candidate`: all that has its accelerator on its system."""
+def _left_out(part: Combination, values: Values, package: str, code: Code, reason: str, path: Path_) -> LeftOut:
+    """What is left out with `part`: all that has `values`."""
     return LeftOut(
-        branch=candidate.branch,
-        values=tuple(pair for pair in candidate.values if pair[0] in _DECIDING),
-        system=candidate.system,
-        isa=candidate.isa,
+        branch=part.branch,
+        values=values,
+        system=part.system,
+        isa=part.isa,
         package=package,
         code=code,
         reason=reason,
-        path=candidate.path,
+        path=path,
     )
 
 
@@ -159,23 +170,12 @@ def _exclude(
     for exclusion in matrix.exclude:
         matches, before, kept = matcher(exclusion.pattern), len(left_out), []
         path = (*at, "exclude", exclusion.index)
+        because = Code.EXCLUDED, exclusion.because, path
         for cell in cells:
             here = not exclusion.branches or cell.branch in exclusion.branches
             here = here and (exclusion.when is None or exclusion.when.holds(cell.conditions))
             out = [variant for variant in cell.variants if matches(variant.name)] if here else []
-            left_out += [
-                LeftOut(
-                    branch=cell.branch,
-                    values=cell.values,
-                    system=cell.system,
-                    isa=cell.isa,
-                    package=variant.package,
-                    code=Code.EXCLUDED,
-                    reason=exclusion.because,
-                    path=path,
-                )
-                for variant in out
-            ]
+            left_out += [_left_out(cell, cell.values, variant.package, *because) for variant in out]
             rest = tuple(variant for variant in cell.variants if variant not in out) if out else cell.variants
             if rest:
                 kept.append(replace(cell, variants=rest) if out else cell)

@@ -8,13 +8,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
 
-from ci_compiler.hardware.families import NONE
+from ci_compiler.hardware.families import DEFAULT, NONE
 from ci_compiler.spec.declare import declared, form, key
 from ci_compiler.spec.forms import BranchNames, PackageName, Reason, VariantPattern
 from ci_compiler.spec.load import Path_
 from ci_compiler.spec.read import read
 
-SHORT_FAMILY = "cuda"
+SHORT_FAMILY = DEFAULT
 """The family of the toolkits of a branch."""
 
 AXES = ("python", "accelerator", "isa", "platform")

@@ -53,7 +53,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--device",
-        choices=["cpu", "gpu"],
+        choices=DEVICES,
         help="measure only there (default: the CPU, and the GPU where the variant has one)",
     )
     parser.add_argument("--runs", metavar="N", type=int, help="the number of rounds (default: the spec's)")
